@@ -34,7 +34,7 @@ from toolchain.profiles import load_profile  # noqa: E402
 from toolchain.records.sqlite.file import FILE_NAME  # noqa: E402
 from toolchain.records.store import RecordStore  # noqa: E402
 from toolchain.tasks.options import CodeOptions  # noqa: E402
-from toolchain.tuning.events import Event, Notice, Step  # noqa: E402
+from toolchain.tuning.events import Event, Notice, StepBegan  # noqa: E402
 from toolchain.tuning.judging.gain import gain  # noqa: E402
 from toolchain.tuning.judging.network_bench import prepare_network_bench  # noqa: E402
 from toolchain.tuning.options import TuneOptions  # noqa: E402
@@ -45,7 +45,7 @@ NETWORKS, THREADS = ("resnet-18", "mobilenet"), (1, 2)
 
 def tell(event: Event) -> None:
     """Print what begins."""
-    if isinstance(event, Notice | Step):
+    if isinstance(event, Notice | StepBegan):
         print(f"  {event.text}", file=sys.stderr, flush=True)
 
 

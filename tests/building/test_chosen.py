@@ -24,5 +24,5 @@ def test_without_a_record_it_is_the_default() -> None:
     assert made.code("tir") == f"tir of matmul: {space.default()}"
     assert str(made) == f"matmul: {space.rule(space.default())}, by default"
     assert made.to_json() == {**TASK.to_json(), "source": ""}
-    with pytest.raises(UsageError, match="--explain: this code is a CPU's"):
+    with pytest.raises(UsageError, match="--explain: this code is for a CPU"):
         made.kernels(model=False)

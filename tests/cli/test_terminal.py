@@ -236,11 +236,11 @@ def test_a_line_that_changes() -> None:
 
 
 def test_a_bar() -> None:
-    from toolchain.tuning.events import Notice, Step
+    from toolchain.tuning.events import Notice, StepBegan
 
     with screen() as shown:
         with tuning_progress() as listener:
-            listener(Step(EVIL))
+            listener(StepBegan(EVIL))
             listener(Notice(EVIL))
         check_screen(shown.shows())
 

@@ -132,7 +132,7 @@ def test_a_board_measures_by_what_is_named(invoke: Toolchain) -> None:
     plain = ["vta" if each == "vta:sim" else each for each in COMMON]
     refused = invoke("tune", *plain, "--runner", "boards", "--trials", "1")
     assert refused.code == 2 and refused.says(
-        "--device vta: board local has none", "no Zynq-7000", "taken by its name: --device vta:sim"
+        "--device vta: board local has none", "no Zynq-7000", "name one that it has: --device vta:sim"
     ), refused.err
     tuned = invoke("tune", *COMMON, "--runner", "boards", "--tuner", "random", "--trials", "2", "--json")
     assert tuned.code == 0 and tuned.document["failed"] == 0, tuned.err

@@ -64,7 +64,7 @@ def test_times_of_kernels_are_added_and_failures_cost_the_others_nothing() -> No
     assert [result.message for result in found[1:4]] == [
         "kernel bad does not compile: why",
         "TVM cannot compile a candidate: why",
-        "this code is a CPU's: it has no kernels",
+        "this code is for a CPU: it has no kernels",
     ]
     assert all(result.modelled and result.board == "mali-model" for result in found)
     assert runner.compare(TASK, made[:1], 3) == [found[:1]] * 3

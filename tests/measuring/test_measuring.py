@@ -128,7 +128,7 @@ def test_another_cluster_than_the_bundles_warns(for_rk3399: Bundle, rk3399: Boar
     found = verify_bundle(for_rk3399, rk3399, cluster="cortex-a53")
     assert found.passed
     assert found.threads == 4
-    assert "built for the cluster cortex-a72, runs on cortex-a53" in found.warnings[0]
+    assert "built for cluster cortex-a72 but runs on cortex-a53" in found.warnings[0]
     assert found.to_json()["cluster"] == "cortex-a53"
 
 

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from toolchain.measuring.numerics import OutputError, Tolerance, compare, output_error
+from toolchain.measuring.numerics import OutputDeviation, Tolerance, compare, output_error
 
 finite = st.floats(-1e3, 1e3, width=32).filter(lambda x: x == 0 or abs(x) > 1e-3)
 arrays = hnp.arrays(np.float32, hnp.array_shapes(max_dims=4, max_side=5), elements=finite)
 TOLERANCE = 1e-3
 
 
-def error(y: np.ndarray | None, r: np.ndarray, softmax: bool = False) -> OutputError:
+def error(y: np.ndarray | None, r: np.ndarray, softmax: bool = False) -> OutputDeviation:
     return output_error("out", y, r, Tolerance(TOLERANCE), softmax)
 
 

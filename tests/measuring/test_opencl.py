@@ -95,7 +95,7 @@ def test_without_a_driver_nothing_is_sent(
 ) -> None:
     environment(OCL_ICD_VENDORS=tmp_path)
     with pytest.raises(
-        UsageError, match=r"it needs a device of kind opencl, and board local has none: libOp"
+        UsageError, match=r"it needs a device of kind opencl, but board local has none: libOp"
     ):
         verify_bundle(for_opencl, local)
     assert local.transport.listing("lib") == {}

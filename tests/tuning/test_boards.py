@@ -20,7 +20,7 @@ from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tuning.boards import runner
-from toolchain.tuning.events import Event, Notice, Step, Trial
+from toolchain.tuning.events import Event, Notice, StepBegan, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.tune import tune
 
@@ -69,7 +69,7 @@ def test_one_that_hangs_is_left_out(
 
     def freeze_a_once(event: Event) -> None:
         events.append(event)
-        if event == Step("searching"):  # from now on it is sure to be asked
+        if event == StepBegan("searching"):  # from now on it is sure to be asked
             # One that hangs before it offers itself anew is waited for, until the lab starts it again.
             until(lambda: all(counts["free"] == 2 for counts in lab.status().keys.values()))
             frozen.extend(processes_of("a", state))

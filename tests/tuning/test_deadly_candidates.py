@@ -19,7 +19,7 @@ from toolchain.tasks.candidate import Candidate, CandidateCode, Entry
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import write_case
 from toolchain.tuning.boards.runner import board_evaluator
-from toolchain.tuning.events import Event, Step
+from toolchain.tuning.events import Event, StepBegan
 from toolchain.tuning.options import TuneOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
@@ -75,7 +75,7 @@ def test_they_cost_themselves(tmp_path: Path) -> None:
     assert not {act: failure for act, failure in came.items() if failure not in DEADLY[act]}
     assert [result.failure for result in results[::2]] == [None] * (len(DEADLY) + 1)
     assert all(result.run_ms for result in results[::2])
-    assert [event for event in events if not isinstance(event, Step)] == [], "the board was never away"
+    assert [event for event in events if not isinstance(event, StepBegan)] == [], "the board was never away"
     nonsense = results[1::2][list(DEADLY).index("send_nonsense()")].message
     assert nonsense.startswith("board local: its server sent the unknown code ")
     assert lab.status() is None

@@ -25,7 +25,7 @@ from toolchain.rpc import lab
 from toolchain.tuning.boards import pool as board_pool
 from toolchain.tuning.boards import runner
 from toolchain.tuning.builders.host import HostCompilers
-from toolchain.tuning.events import Event, Notice, Step, Trial
+from toolchain.tuning.events import Event, Notice, StepBegan, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.tune import tune
 from toolchain.tuning.schedulers.round_robin import RoundRobin
@@ -148,7 +148,7 @@ def test_a_run_goes_on(
 
     def listen(event: Event) -> None:
         killer.events.append(event)
-        if event == Step("searching"):
+        if event == StepBegan("searching"):
             killer.start()
 
     result = tune(model, plain(boards[0]), boards, store, HOW, listen)
@@ -164,7 +164,7 @@ def test_a_run_goes_on(
     said = [event.text for event in killer.events if isinstance(event, Notice)]
     for name in ("a", "b"):
         assert any(text.startswith(f"board {name} is away: ") for text in said)
-        assert f"board {name} is there again" in said
+        assert f"board {name} is back" in said
 
 
 def test_servers_that_do_not_come_back_end_it_and_what_was_measured_is_kept(
@@ -186,7 +186,7 @@ def test_servers_that_do_not_come_back_end_it_and_what_was_measured_is_kept(
                     process.kill()
 
     how = replace(HOW, trials=16, min_repeat_ms=1)
-    with pytest.raises(ToolchainError, match="no board was there for 2 s: a: ") as caught:
+    with pytest.raises(ToolchainError, match="no board could be reached for 2 s: a: ") as caught:
         tune(model, plain(boards[0]), boards[:1], store, how, listen)
     assert "what was measured is kept" in caught.value.hint
     assert 1 <= len(searched(store)) == len(told) < how.trials

@@ -90,7 +90,7 @@ def test_ctrl_c_keeps_what_is_in_flight_and_says_how_to_go_on(network: Path) -> 
         child.send_signal(signal.SIGINT)
         _out, rest = child.communicate(timeout=300)
     assert child.returncode == 130
-    assert "interrupted: what is being built or measured comes to its end" in rest
+    assert "interrupted: finishing what is being built or measured" in rest
     assert (
         "These tasks: " in rest
         and "ms per inference" in rest
@@ -108,7 +108,7 @@ def test_a_second_ctrl_c_ends_at_once(network: Path) -> None:
         own = psutil.Process(child.pid).children(recursive=True)
         child.send_signal(signal.SIGINT)
         assert child.stderr is not None
-        assert any("Ctrl-C again ends at once" in line for line in child.stderr)
+        assert any("press Ctrl-C again to end at once" in line for line in child.stderr)
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=300)
     assert child.returncode == 130

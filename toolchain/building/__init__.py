@@ -1,1 +1,1 @@
-"""From a model and a board to a bundle: reference, lower, decide, compile, link, gate, bundle."""
+"""Builds a bundle from a model: reference, lower, decide, compile, link, gate, bundle."""

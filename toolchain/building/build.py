@@ -1,4 +1,4 @@
-"""`build`: a bundle from a model, a board and the records."""
+"""`build`: builds a bundle from a model, a board and the records."""
 
 from __future__ import annotations
 
@@ -43,24 +43,26 @@ SAMPLE_SEED = 0
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How to build.
+    """Options of a build.
 
     Attributes
     ----------
     code
-        How the network is computed.
+        Options for the generated code.
     cluster
-        A cpu of the class's clusters; None: the first.
+        CPU of one of the class's clusters; None: the first.
     threads
-        Threads whose records are wanted; None: the cores of the cluster.
+        Number of threads whose records are looked up; None: the cores of the cluster.
+    require_tuned
+        Whether to fail if a task has no record.
     sample
-        The inputs that verify runs, by name; None: seeded ones.
+        Inputs for verify, by name; None: random ones.
     sample_option
-        The option that a user hands them over by, for messages.
+        The command-line option with the sample, for error messages.
     shipped
-        The file of records that the project ships; None: leave it out.
+        The file of records that the project ships; None: use none.
     check
-        Run the sample on this host before anything is written.
+        Whether to run the sample on this host before anything is written.
     """
 
     code: CodeOptions = field(default_factory=CodeOptions)
@@ -77,20 +79,22 @@ class BuildOptions:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What was built, and what decided how its tasks are computed.
+    """The result of a build.
 
     Attributes
     ----------
+    decisions
+        The record or default that was chosen for each task.
     reference
-        The sample in the bundle, and where it is from.
+        The sample in the bundle, with its expected outputs.
     beside
-        What decided for the tasks of the CPU beside a device; empty where the CPU computes all.
+        Decisions for the tasks that the CPU computes beside a device; empty if there is no device.
     size
-        Bytes of the bundle beside those of the network.
+        Sizes of the bundle and of the network.
     tolerances
-        Of outputs that the tolerance of floats is not right for.
+        Tolerances of outputs that are compared in steps, or need a wider one than usual.
     checked
-        What this host computed of the sample; None: nobody asked.
+        Comparison of the sample on this host; None if it was not asked for.
     """
 
     bundle: Path
@@ -127,7 +131,7 @@ class BuildResult:
 
     @property
     def warnings(self) -> list[str]:
-        """What a user had better know."""
+        """Warnings for the user."""
         said = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
         said += amplification(self.tolerances)
         return said + (self.quantised.cost.warnings() if self.quantised else [])
@@ -142,7 +146,7 @@ def _decided(decisions: list[Decision[Any]]) -> dict[str, object]:
 
 
 def count(decisions: list[Decision[Any]]) -> dict[str, int]:
-    """Return total, tuned and improved tasks."""
+    """Return the numbers of all, tuned and improved tasks."""
     return {
         "total": len(decisions),
         "tuned": sum(decision.tuned for decision in decisions),
@@ -165,17 +169,17 @@ def build(
     store
         The user's records; None: build without any.
     progress
-        Told each step as it begins.
+        Called with the name of each step as it begins.
 
     Raises
     ------
     UsageError
-        An option or the sample does not fit the model or the board; the network computes nothing,
-        or on the sample nothing finite.
+        An option or the sample does not fit the model or the board, the network computes nothing, or its
+        outputs for the sample are not finite.
     CheckError
-        `check`, and this host computes something else than the reference; nothing is written.
+        `check` is set and the outputs on this host differ from the reference; nothing is written.
     ToolchainError
-        `require_tuned` and a task has no record; TVM, the linker, the gate or the disk failed.
+        `require_tuned` is set and a task has no record; or TVM, the linker, the gate or the disk failed.
     """
     options = options or BuildOptions()
     if options.check:
@@ -184,7 +188,7 @@ def build(
     linker.check(target.profile)
     backend = backend_for(target.profile, options.code)
     made_for = backend.target(options.cluster, options.threads)
-    progress("computing the reference output")  # first: a sample that is no use shows here
+    progress("computing the reference output")  # first, since it finds a useless sample
     reference = reference_for(model, options)
     made_by = bundling(model, backend, target, made_for, reference, linker)
     stem = f"{model.name}-{target.board or target.profile.name}"
@@ -205,7 +209,7 @@ def build(
             checked = checked_here(folder / "check.bundle")
         with atomic.replacing(library) as temporary:
             shutil.copyfile(code, temporary)
-            # Within: where the bundle cannot be written, no library is left that belongs to none.
+            # Inside the block: if the bundle cannot be written, no library without a bundle is left.
             digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs)
     sample = sum(each.nbytes for each in (*reference.sample.values(), *reference.outputs.values()))
     return BuildResult(
@@ -225,12 +229,12 @@ def build(
 
 
 def reference_for(model: Model, options: BuildOptions) -> Reference:
-    """Return the sample for the bundle, the user's or a seeded one that the network can use, and its outputs.
+    """Return the sample for the bundle, the user's or a random one, with the expected outputs.
 
     Raises
     ------
     UsageError
-        The user's does not fit, or onnxruntime computes nothing finite with it.
+        The user's sample does not fit, or the outputs for it are not finite.
     """
     if options.sample is None:
         return seeded_reference(model, SAMPLE_SEED, options.sample_option)
@@ -240,14 +244,14 @@ def reference_for(model: Model, options: BuildOptions) -> Reference:
 def decide_network(
     network: Network[Any], model: Model, target: BuildFor, store: RecordStore | None, options: BuildOptions
 ) -> tuple[list[Decision[Any]], list[Decision[Any]]]:
-    """Return what decides for the tasks of a network, and for those of the CPU beside its device.
+    """Choose a record or the default for each task of a network, and for those of the CPU beside its device.
 
     Raises
     ------
     UsageError
         The network computes nothing.
     ToolchainError
-        `options.require_tuned` and a task has no record.
+        `options.require_tuned` is set and a task has no record.
     """
     made_for = network.target
     decisions = [
@@ -267,7 +271,7 @@ def decide_network(
 def _others(
     store: RecordStore | None, decisions: list[Decision[Any]], made_for: BoardTarget, target: BuildFor
 ) -> list[str]:
-    """Return the other devices of the same kind for which there are records of a task that lacks one."""
+    """Return other devices of the same kind that have records for tasks which lack one."""
     if store is None or made_for.limits is None:
         return []
     missing = [decision.task.workload for decision in decisions if not decision.tuned]
@@ -295,5 +299,5 @@ def _require_tuned(
     raise ToolchainError(
         f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
         f"have no record that applies on {board}: {listed}",
-        f"{tune}; records of another device are taken by {there}" if others else tune,
+        f"{tune}; {there} uses the records of another device" if others else tune,
     )

@@ -1,4 +1,4 @@
-"""From points to a bundle: what `build` writes to a folder, and what the judge of a tuning run times."""
+"""Makes the content of a bundle from points, for `build` and for the judge of a tuning run."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from toolchain.tasks.backend import Backend, Network, Objects
 
 @dataclass(frozen=True)
 class Content:
-    """What a bundle holds beside the sample.
+    """The content of a bundle without the sample.
 
     Attributes
     ----------
     code
         The library, or the tar of its objects, as `manifest.format` says.
     objects
-        What the library was linked from.
+        The object files that were linked to the library.
     decisions
-        With what the code of each was made by.
+        The decisions, each with the name of the algorithm or schedule that made the code.
     """
 
     code: Path
@@ -44,16 +44,16 @@ class Content:
 
 @dataclass(frozen=True)
 class Bundling:
-    """What all bundles of a model for a board or class share, whatever the points.
+    """The inputs that all bundles of a model for a board share, whatever the points.
 
     Attributes
     ----------
     reference
-        The sample, and the outputs that the code is held to.
+        The sample and its expected outputs.
     tolerances
-        Of outputs that the tolerance of floats is not right for.
+        Tolerances of outputs that are compared in steps, or need a wider one than usual.
     linker
-        None: zig's.
+        The linker; None: zig.
     """
 
     model: Model
@@ -73,23 +73,23 @@ class Bundling:
         progress: Callable[[str], None],
         form: Literal["so", "tar"] = "so",
     ) -> Content:
-        """Compile a network as the points say, link it, let the gate check the library, and describe it.
+        """Compile a network with the given points, link it, check the library, and make the manifest.
 
         Parameters
         ----------
         points
             See `Network.compile`.
         decisions
-            What the manifest says of the tasks.
+            The decisions for the tasks, for the manifest.
         folder
-            For the files.
+            Folder for the files.
         progress
-            Told each step as it begins.
+            Called with the name of each step as it begins.
 
         Raises
         ------
         ToolchainError
-            The compiler, the linker or the disk failed, or boards could not load the library.
+            The compiler, the linker or the disk failed, or the gate refused the library.
         """
         objects = network.compile(points, folder, progress)
         progress("linking")
@@ -113,7 +113,7 @@ def bundling(
     reference: Reference,
     linker: Linker | None = None,
 ) -> Bundling:
-    """Return how bundles of a model are made; the tolerances may take some runs of the reference."""
+    """Compute the tolerances, which may run the reference several times, and return the `Bundling`."""
     least = tolerance_of(model, backend)
     tolerances = rounding_tolerances(model, reference, made_for.device or CPU, backend.dtype, least)
     return Bundling(model, backend, target, made_for, reference, tolerances, linker)

@@ -1,4 +1,4 @@
-"""`build --check`: the sample is run on this host before a bundle is written."""
+"""`build --check`: runs the sample on this host before the bundle is written."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from toolchain.targets.build_for import BuildFor
 
 
 def require_this_host(target: BuildFor) -> None:
-    """Refuse a target whose libraries this host cannot load.
+    """Check that this host can load libraries for a target.
 
-    Kernels for its device might run here, begun by code for this host. But that would be another library than
-    the one in the bundle, and a check of it would promise too much.
+    For another architecture, the kernels for a device might run here with host code for this machine. But
+    that library would not be the one in the bundle, so a check of it would promise too much.
 
     Raises
     ------
@@ -34,14 +34,14 @@ def require_this_host(target: BuildFor) -> None:
 
 
 def checked_here(bundle: Path) -> VerifyResult:
-    """Run a bundle's sample on this host, by the device that it is built for.
+    """Run a bundle's sample on this host and its device, and return the comparison.
 
     Raises
     ------
     CheckError
-        Names the output that is wrong, its worst element and both values there.
+        An output is wrong; the message names it, its worst element and both values there.
     UsageError
-        This host lacks the device, or features of the CPU.
+        This host lacks the device, or CPU features.
     ToolchainError
         The library crashed, or a kernel does not compile.
     """

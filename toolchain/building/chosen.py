@@ -1,4 +1,4 @@
-"""How a build computes one task, for people: the code that it makes, and what its kernels ask of a device."""
+"""Shows users how a build computes one task: the code, and the demands of its kernels on a device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolchain.tasks.task import Task
 
 @dataclass(frozen=True)
 class Chosen(Generic[P]):
-    """A task, and the point of it that a build takes."""
+    """A task and the point that a build uses for it."""
 
     network: Network[P]
     decision: Decision[P]
@@ -29,19 +29,19 @@ class Chosen(Generic[P]):
 
     @property
     def rule(self) -> str:
-        """What the code is made by."""
+        """Name of the algorithm or schedule of the point."""
         return self.network.space(self.decision.task).rule(self.point)
 
     def to_json(self) -> dict[str, object]:
-        """Return the task, and which record decided, as `toolchain tasks --json` prints it."""
+        """Return the task and the origin of its record, as `toolchain tasks --json` prints them."""
         return {**self.decision.task.to_json(), "source": self.decision.source}
 
     def code(self, form: str) -> str:
-        """Return the code; see `Network.code`."""
+        """Return the code as text; see `Network.code`."""
         return self.network.code(self.decision.task, self.point, form)
 
     def kernels(self, *, model: bool) -> ChosenKernels:
-        """Return what its kernels ask of the device; see `explain`."""
+        """Compile the code and return the demands of its kernels on the device; see `explain`."""
         device = self.network.target.device
         candidate = self.network.space(self.decision.task).candidate(self.point)
         kernels = explain(candidate, device, model=model)
@@ -50,25 +50,25 @@ class Chosen(Generic[P]):
 
 @dataclass(frozen=True)
 class ChosenKernels:
-    """The kernels of such a point, and the model that was asked of them; None: none was."""
+    """The kernels of a point, and the model that estimated their times; None if no model was asked."""
 
     chosen: Chosen[Any]
     kernels: Sequence[Explained]
     model: KernelModel | None
 
     def to_json(self) -> dict[str, object]:
-        """Return it as `toolchain tasks --explain --json` prints it."""
+        """Return the kernels as `toolchain tasks --explain --json` prints them."""
         kernels = [each.to_json() for each in self.kernels]
         return {**self.chosen.to_json(), "rule": self.chosen.rule, "kernels": kernels}
 
 
 def chosen(network: Network[P], task: Task, store: RecordStore | None, record_class: str) -> Chosen[P]:
-    """Return the point of a task that a build takes: what a record says, or the default.
+    """Return the point that a build uses for a task: that of a record, or the default.
 
     Parameters
     ----------
     record_class
-        The board class under which records are looked up.
+        The board class whose records are looked up.
     """
     decision = decide_task(network, task, store, network.target, record_class)
     point = decision.point if decision.tuned else None

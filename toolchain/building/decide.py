@@ -1,4 +1,4 @@
-"""What decides how every task of a network is computed: a record that matches, or the default."""
+"""Decides how every task of a network is computed: by a matching record, or by the default."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from toolchain.tasks.task import Task
 
 @dataclass(frozen=True)
 class Decision(Generic[P]):
-    """What decided how one task is computed.
+    """The decision how one task is computed.
 
     Attributes
     ----------
     hit
-        The record that was applied; None: no record matched.
+        The record that is applied; None if none matches.
     point
-        What the record says; None without one.
+        The point in the record; None without a record.
     improved
-        The record decided for other code than a build makes without one.
+        Whether the point differs from the default.
     warning
-        Why a matching record was not applied, be it for another one; empty when all is well.
+        Why a matching record was not applied, even if another one was; empty if there is no such record.
     rule
-        What the code was made by, once it is made: `winograd`, `rows` …
+        Name of the algorithm or schedule of the code, such as `winograd`; empty until the code is made.
     """
 
     task: Task
@@ -45,16 +45,16 @@ class Decision(Generic[P]):
     rule: str = ""
 
     def made_by(self, rule: str) -> Decision[P]:
-        """Return the decision with what its code was made by."""
+        """Return the decision with the name of the algorithm or schedule that made its code."""
         return replace(self, rule=rule)
 
     @property
     def tuned(self) -> bool:
-        """A matching record decided, be it for the default."""
+        """Whether a record is applied, even if its point is the default."""
         return self.hit is not None
 
     def to_json(self) -> dict[str, object]:
-        """Return which record decided, as `toolchain build --json` prints it; null where none did."""
+        """Return the applied record as `toolchain build --json` prints it; null values without one."""
         record = self.hit.record if self.hit else None
         return {
             "task": self.task.id,
@@ -72,9 +72,9 @@ class Decision(Generic[P]):
 
     @property
     def source(self) -> str:
-        """How near the record is; `shipped`: the project brought it; `modelled`: no clock has shown its time.
+        """How well the record's key matches, with `shipped` and `modelled` if they apply.
 
-        Empty without a record.
+        Shipped records come with the project; modelled times were not measured. Empty without a record.
         """
         if self.hit is None:
             return ""
@@ -91,16 +91,16 @@ def decide_task(
     record_class: str,
     shipped: Path | None = SHIPPED,
 ) -> Decision[P]:
-    """Return what decides for a task of a network.
+    """Look up the best record for a task and return the decision.
 
     Parameters
     ----------
     store
-        The user's records; None: none, nor those that the project ships.
+        The user's records; None: use no records at all, not even shipped ones.
     record_class
-        The board class under which records are looked up.
+        The board class whose records are looked up.
     shipped
-        The file of records that the project ships; None: leave it out.
+        The file of records that the project ships; None: use none.
     """
     if store is None:
         return Decision(task)
@@ -113,8 +113,8 @@ def decide_task(
         if not unbelievable(record, task):
             return space.usable(record)
         warning = (
-            f"skipped a record of board {record.provenance.board}, run {record.provenance.run}: it says "
-            f"{record.best_ms:.3g} ms, and nothing of its kind computes {task.flops / 1e6:.4g} MFLOP so fast"
+            f"skipped a record of board {record.provenance.board}, run {record.provenance.run}: its time of "
+            f"{record.best_ms:.3g} ms is impossibly short for {task.flops / 1e6:.4g} MFLOP on such hardware"
         )
         return False
 
@@ -132,7 +132,7 @@ def decide_task(
 def decide_beside(
     network: Network[Any], store: RecordStore | None, record_class: str, shipped: Path | None = SHIPPED
 ) -> list[Decision[Any]]:
-    """Return what decides for what the CPU computes beside a network's device: records of the CPU."""
+    """Return the decisions for the tasks that the CPU computes beside a device, by records of the CPU."""
     beside = network.beside
     if beside is None:
         return []
@@ -140,5 +140,5 @@ def decide_beside(
 
 
 def points(decisions: list[Decision[Any]]) -> Mapping[str, Any]:
-    """Return how the tasks are computed that a record decided for, by their workloads."""
+    """Return the points of the tasks that have a record, by workload."""
     return {each.task.workload: each.point for each in decisions if each.tuned}

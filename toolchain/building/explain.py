@@ -1,4 +1,4 @@
-"""What a task's code asks of a device that runs kernels, and what a model says of it."""
+"""Explains a task's code for a device: the demands of its kernels, and their modelled times."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from toolchain.tasks.candidate import Candidate, DeviceCode
 
 @dataclass(frozen=True)
 class Explained:
-    """A kernel, and what the model says of it where it was asked."""
+    """A kernel, and the model's judgement of it; None if no model was asked."""
 
     kernel: Kernel
     modelled: Prediction | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the kernel as `toolchain tasks --explain --json` prints it."""
         kernel = self.kernel
         return {
             "kernel": kernel.name,
@@ -37,32 +37,32 @@ class Explained:
 
 
 def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained]:
-    """Return the kernels of a candidate.
+    """Compile a candidate and return its kernels.
 
     Parameters
     ----------
     device
-        What it is made for, such as `opencl:mali-t860`.
+        The device that the code is for, such as `opencl:mali-t860`.
     model
-        Ask the model of that device, too.
+        Whether to ask the model of that device, too.
 
     Raises
     ------
     UsageError
-        It is code for a CPU; or the model is asked, and it is for another device.
+        The code is for a CPU, or `model` is set and the device has no model.
     MissingError
-        The model's image, or Docker, is not here.
+        The model's image, or Docker, is missing.
     ToolchainError
         The compiler fails.
     """
     if not isinstance(candidate.code, DeviceCode):
-        raise UsageError("--explain: this code is a CPU's, it has no kernels", with_kernels())
+        raise UsageError("--explain: this code is for a CPU, it has no kernels", with_kernels())
     found = models_of(device)
     if model and not found:
         known = " or ".join(each.device for kind in kernel_kinds() for each in MODELS.find(kind) or ())
         raise UsageError(
-            f"--model: it is a model of {known}, and this code is for {device}",
-            f"a board class that has one, or --device {known}",
+            f"--model: there is a model of {known} only, and this code is for {device}",
+            f"use a board class with this device, or --device {known}",
         )
     kernels = candidate.code.launches()
     if not model:
@@ -72,7 +72,7 @@ def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained
 
 
 def modelled_ms(explained: Sequence[Explained]) -> float | None:
-    """Return the sum of the model's times; None where it has none of one."""
+    """Return the sum of the modelled times in ms; None if a kernel has none."""
     times = [None if each.modelled is None else each.modelled.ms for each in explained]
     known = [time for time in times if time is not None]
     return sum(known) if len(known) == len(times) else None

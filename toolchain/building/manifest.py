@@ -1,4 +1,4 @@
-"""What a build says about itself, for the bundle."""
+"""Makes the manifest of a bundle from the facts of its build."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def manifest_of(
     decisions: list[Decision[Any]],
     tolerances: tuple[OutputTolerance, ...] = (),
 ) -> Manifest:
-    """Return the manifest of a bundle, but for the list of its files.
+    """Return the manifest of a bundle, without the list of its files.
 
     Parameters
     ----------
     form
-        Whether it holds a library or a tar of its objects.
+        Whether the bundle contains a library or a tar of its objects.
     tolerances
-        Of outputs that `tolerance_of` is not right for.
+        Tolerances of the outputs to which `tolerance_of` does not apply.
     """
     definition = json.loads(str(made_for.target))
     return Manifest(
@@ -103,7 +103,7 @@ def manifest_of(
 
 
 def tolerance_of(model: Model, backend: Backend[Any]) -> float:
-    """Return the tolerance of outputs in floats: a file of float16 rounds whatever we compute in."""
+    """Return the tolerance of floating-point outputs: float16's if the model's file contains float16."""
     return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
 
 

@@ -1,4 +1,4 @@
-"""How large a bundle is beside the network it was made of, and what would make it smaller."""
+"""Compares the size of a bundle with its network, and says what would make it smaller."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from math import prod
 import onnx
 
 LARGE = 4.0
-"""Times the network's weights from which on a build says how large its bundle is."""
-_WORTH = 0.25  # of the bundle, that an option must save to be named
+"""A build mentions its bundle's size if it is more than this many times the network's weights."""
+_WORTH = 0.25  # least share of the bundle that an option must save to be mentioned
 _MIB = 2.0**20
 
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes of a bundle.
+    """Sizes of a bundle and its network, in bytes.
 
     Attributes
     ----------
     bundle
-        All of it: code, constants, sample and expected output.
+        The whole bundle: code, constants, sample and expected outputs.
     weights
-        Of the network, as its file has them.
+        Weights of the network, as in its file.
     transformed
-        What `--winograd off` would save.
+        Bytes that `--winograd off` would save.
     sample
-        Of the sample and the output that is expected of it.
+        The sample and its expected outputs.
     """
 
     bundle: int = 0
@@ -45,7 +45,7 @@ class Size:
 
     @property
     def said(self) -> str:
-        """What a user is told; empty where the bundle is small, or not large beside its network."""
+        """A sentence for the user about the size; empty if the bundle is small, or small for its network."""
         if self.bundle < _MIB or self.bundle <= LARGE * self.weights or not self.weights:
             return ""
         times = self.bundle / self.weights
@@ -58,7 +58,7 @@ class Size:
 
 
 def weights_of(model: onnx.ModelProto) -> int:
-    """Return the bytes of a network's weights in their own types."""
+    """Return the size of a network's weights in bytes, in their own types."""
     return sum(_bytes(each) for each in model.graph.initializer)
 
 

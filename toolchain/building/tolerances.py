@@ -1,4 +1,4 @@
-"""How far the outputs of a quantised network may be from the reference, and why that far."""
+"""Computes how far the outputs of a quantised network may be from the reference, and why."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from toolchain.models.judging.spread import RUNS, noisy_outputs
 from toolchain.models.load import Model
 
 NOISE = {"float32": 1e-5, "float16": 1e-3}
-"""How far floats of two programs are from one another before they are rounded: relative, with a margin."""
+"""Relative difference of the floats of two programs before they are rounded, with a margin."""
 
 ROOM = 2
-"""How many times the spread of a few runs is allowed: the largest of few is not the largest of all."""
+"""Factor on the spread of a few runs, since the largest of a few runs is not the largest of all."""
 
 HALVES = 0.02
-"""Share of the values that may be off: two of onnxruntime's own modes differ in 1 % of a softmax's."""
+"""Share of values that may be off: two modes of onnxruntime differ in 1 % of the values of a softmax."""
 
 AMPLIFIED = 16
-"""Steps from which on a build warns: an error of a layer may hide behind that many."""
+"""A build warns of a tolerance of more steps than this, since an error of a layer may hide in it."""
 
 WIDE = 0.05
-"""The same for outputs in floats, relative to the largest value."""
+"""The same limit for floating-point outputs, relative to the largest value."""
 
 
 def rounding_tolerances(
     model: Model, reference: Reference, device: str, dtype: str, least: float
 ) -> tuple[OutputTolerance, ...]:
-    """Return the tolerances of the outputs of a network that rounds to integers; of others, none.
+    """Return the tolerances of the outputs of a network that rounds to integers; nothing for other networks.
 
-    Of an output of integers, or of numbers that they stand for, a few values may be a step off. Where floats
-    are rounded on the way that another program computes a little differently, the judge itself is run with
-    such noise, and what it spreads to is allowed twice.
+    A few values of a quantised output may be a step off. If the network rounds floats on the way, which
+    another program may compute slightly differently, the reference is run with such noise, and twice the
+    spread of its outputs is allowed.
 
     Parameters
     ----------
     device, dtype
-        What the network is compiled for, and in which type.
+        The device that the network is compiled for, and the type in which it computes.
     least
-        The tolerance of outputs in floats.
+        The tolerance of floating-point outputs.
     """
     rounding = model.rounding
     if rounding is None:
         return ()
-    # Divisions on devices are not exact, so that even the first rounding of the inputs is uncertain there.
+    # Divisions on devices are inexact, so even the first rounding of the inputs is uncertain there.
     uncertain = rounding.uncertain if device == CPU else rounding.floats
     noise = NOISE["float16" if dtype == "float16" else "float32"]
     runs = list(noisy_outputs(model, reference.sample, uncertain, noise)) if uncertain else []
@@ -83,14 +83,14 @@ def rounding_tolerances(
 
 
 def _busy(expected: np.ndarray, step: float) -> int:
-    """Return how many values are not the commonest one: those of a softmax are nearly all 0."""
+    """Return how many values differ from the most common one; nearly all values of a softmax are 0."""
     steps = np.rint(expected.astype(np.float64) / step)
     _values, counts = np.unique(steps, return_counts=True)
     return int(steps.size - counts.max(initial=0))
 
 
 def amplification(tolerances: tuple[OutputTolerance, ...]) -> list[str]:
-    """Return warnings of outputs whose tolerance is so wide that an error may hide in it."""
+    """Return a warning for each output whose tolerance is wide enough to hide an error."""
     return [
         f"output {each.output!r} may be off by {each.said}, because the network amplifies rounding "
         f"({each.reason}): verify does not see smaller errors"

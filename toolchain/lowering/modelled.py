@@ -36,7 +36,7 @@ class KernelModelRunner(ModelledRunner):
         """Return the sum of the times of a candidate's kernels."""
         try:
             if not isinstance(candidate.code, DeviceCode):
-                raise UsageError("this code is a CPU's: it has no kernels")
+                raise UsageError("this code is for a CPU: it has no kernels")
             kernels = candidate.code.launches()
         except ToolchainError as error:
             return Result(failure="build", message=str(error), board=self._name, modelled=True)

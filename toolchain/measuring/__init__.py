@@ -1,1 +1,1 @@
-"""Running a bundle on a board: with the user's data, against its reference, against the clock."""
+"""Runs a bundle on a board: with the user's data, to compare its outputs, or to time it."""

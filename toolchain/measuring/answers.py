@@ -1,4 +1,4 @@
-"""What `edge-rt run` and `edge-rt bench` answer, and how their failures look."""
+"""The schemas of the answers of `edge-rt run` and `edge-rt bench`, and of their failures."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from toolchain.answers import Answer, Sentence, Several, Word
 from toolchain.architectures.least_time import LEAST_MS
 from toolchain.boards.edge_rt.answers import Celsius
 
-# A year, in milliseconds: no inference takes longer, and sums of such numbers stay finite.
+# One year in ms: no inference takes longer, and sums of such numbers stay finite.
 _LONGEST_MS = 3.2e10
-_MOST_THREADS = 1024  # as edge-rt's own
+_MOST_THREADS = 1024  # the limit in edge-rt
 
 Milliseconds = Annotated[float, Field(ge=LEAST_MS, le=_LONGEST_MS)]
 
 
 class Output(Answer):
-    """One output, as the library returned it."""
+    """Shape and dtype of one output of the library."""
 
     shape: Several[int] = Field(max_length=32)
     dtype: Word
 
 
 class Ran(Answer):
-    """The answer of `edge-rt run`: the outputs in their order, whose numbers are in a file."""
+    """The answer of `edge-rt run`: its outputs in order. Their values are in a file."""
 
     outputs: Several[Output]
     threads: int = Field(ge=1, le=_MOST_THREADS)
 
 
 class Operator(Answer):
-    """Calls and milliseconds of an operator in one inference."""
+    """The number of calls and the time in ms of an operator in one inference."""
 
     name: Sentence
     calls: float = Field(ge=0, le=1e12)
@@ -40,14 +40,20 @@ class Operator(Answer):
 
 
 class Copies(Answer):
-    """Milliseconds to bring all inputs to a device's memory, and all outputs back."""
+    """Times in ms to copy all inputs to a device's memory, and all outputs back."""
 
     to_device: float = Field(ge=0, le=_LONGEST_MS)
     from_device: float = Field(ge=0, le=_LONGEST_MS)
 
 
 class Simulated(Answer):
-    """What a cycle model says of a program, at the design's clock."""
+    """The modelled time of a VTA program at the design's clock rate.
+
+    Attributes
+    ----------
+    version
+        Version of the cycle model.
+    """
 
     ms: Milliseconds
     cycles: int = Field(ge=1, le=2**53)
@@ -56,7 +62,7 @@ class Simulated(Answer):
 
 
 class Modelled(Simulated):
-    """What it says of all programs of an inference."""
+    """The modelled time of all programs of an inference."""
 
     programs: int = Field(ge=1, le=2**20)
 
@@ -67,13 +73,13 @@ class Timed(Answer):
     Attributes
     ----------
     times_ms
-        Every sample, the mean of `number` inferences.
+        All samples in ms; each is the mean of `number` inferences.
     copies_ms
-        No part of the samples; None where the network computes in the host's memory.
+        Times of copies, which the samples do not include; None if the network computes in host memory.
     modelled
-        None unless an accelerator was simulated.
+        Modelled time; None unless an accelerator was simulated.
     operators
-        The slowest first; only of a profile.
+        Operators, the slowest first; only in a profile.
     """
 
     times_ms: Several[Milliseconds] = Field(min_length=1)
@@ -90,7 +96,7 @@ class Timed(Answer):
 
     @property
     def profiled(self) -> bool:
-        """Whether operators were timed too."""
+        """Whether operators were timed, too."""
         return "operators" in self.model_fields_set
 
     @model_validator(mode="after")
@@ -101,16 +107,23 @@ class Timed(Answer):
 
 
 class Holder(Answer):
-    """Who measures on a busy board: the number of a process there, and what it does."""
+    """The process that holds a busy board: its id there, and what it does."""
 
     pid: int = Field(ge=1, le=2**31)
     what: Sentence
 
 
-class Problem(Answer):
-    """Why edge-rt failed: what it needs and the CPU lacks, or who holds a busy board.
+class FailureReason(Answer):
+    """The reason why edge-rt failed.
 
-    `kind` is one word for programs; `value`: the network refuses a value that it was given.
+    Attributes
+    ----------
+    kind
+        Code of the failure for programs; `value`: the network refuses a value of its input.
+    missing
+        CPU features, functions or devices that the bundle needs and the board lacks.
+    holder
+        The process that holds a busy board.
     """
 
     message: Sentence
@@ -120,6 +133,6 @@ class Problem(Answer):
 
 
 class Failed(Answer):
-    """The answer of any verb that failed."""
+    """The answer of any edge-rt command that failed."""
 
-    error: Problem
+    error: FailureReason

@@ -25,18 +25,18 @@ def read_inputs(
     Parameters
     ----------
     arguments
-        What the option was given; each is split behind the longest input's name that it begins with, else
-        at its first '='.
+        Values of the option. Each is split after the longest name of an input that it begins with, else at
+        its first '='.
     specs
         The network's inputs.
     option
-        Its name, for errors.
+        Name of the option, for error messages.
 
     Raises
     ------
     UsageError
-        No '=', a name twice, unknown or missing, a file that cannot be read or is no `.npy` of
-        numbers, a wrong shape or dtype.
+        An argument has no '=', a name is unknown, missing or given twice, a file cannot be read or is not
+        a `.npy` file of numbers, or a shape or dtype is wrong.
     """
     arrays: dict[str, np.ndarray] = {}
     names = [spec.name for spec in specs]
@@ -53,7 +53,7 @@ def read_inputs(
 
 
 def write_outputs(file: Path, outputs: Mapping[str, np.ndarray]) -> None:
-    """Write `outputs` as an `.npz` file, whole or not at all, its keys in the order given.
+    """Write `outputs` atomically as an `.npz` file, its keys in the given order.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How long an inference takes on a board, and how sure that is."""
+"""Measures the latency of an inference on a board, and how reliable the measurement is."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from toolchain.measuring.answers import Timed
 from toolchain.measuring.deadlines import Deadline, deadline
 from toolchain.measuring.device import simulation
 from toolchain.measuring.execute import answer_of, check_threads, invoke
-from toolchain.measuring.place import Placed, place
+from toolchain.measuring.place import PlacedBundle, place
 
 BUDGET_S = 10.0  # the default of --time
-_MOST_RUNS = 10_000  # within the budget; a network of 1 ms ends there
+_MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
 _LEAST_FOR_P99 = 100
 _LEAST_FOR_CONFIDENCE = 10
-_STEADY = 0.1  # standard deviation over mean, above which the mean says little
-_PROFILE_RUNS = 10  # at most, by edge-rt
-_CLOCKS = 2.0  # times the host's second, and no board's clock is that wrong
-_SAMPLE_BYTES = 32  # of an answer; milliseconds with six decimals
-_PROFILE_BYTES = 2**20  # hundreds of functions with long names
+_STEADY = 0.1  # largest standard deviation over mean of a reliable measurement
+_PROFILE_RUNS = 10  # most inferences that edge-rt profiles
+_CLOCKS = 2.0  # no board's clock runs faster than the host's by this factor
+_SAMPLE_BYTES = 32  # largest size of a sample in an answer: milliseconds with six decimals
+_PROFILE_BYTES = 2**20  # largest size of a profile: hundreds of functions with long names
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Milliseconds of one inference, and under which conditions.
+    """The latency of one inference in ms, and the conditions of the measurement.
 
     Attributes
     ----------
     p99_ms
-        None below 100 runs.
+        99th percentile; None below 100 runs.
     runs
-        Measured samples; each is the mean of `number` inferences.
+        Number of samples; each is the mean of `number` inferences.
     noise
         Standard deviation over mean.
     confident
-        At least 10 runs and at most 10 % noise.
+        Whether there are at least 10 runs and at most 10 % noise.
     spin_us
-        Microseconds that a thread without work stayed awake: 0 with more threads than CPUs.
+        Microseconds that an idle thread kept spinning before it slept; 0 with more threads than CPUs.
     device, ran_on
-        What the bundle was compiled for, and what computed.
+        The device that the bundle was compiled for, and the one that computed.
     modelled
-        Of an inference whose VTA was simulated: `ms`, `cycles`, `mhz`, the `version` of the cycle model
-        and how many `programs` it ran. They are the model's, of the accelerator alone: no time of a board's.
+        Modelled time of an inference on a simulated VTA: `ms`, `cycles`, `mhz`, the `version` of the cycle
+        model, and the number of `programs`. It is for the accelerator alone, and no measured time.
     copies_ms
-        `to_device` and `from_device`, of all inputs and outputs: the times leave copies out. None where
-        the network computes in the host's memory.
+        Times of the copies of all inputs and outputs, `to_device` and `from_device`, which the latency does
+        not include. None if the network computes in host memory.
     governor, temperature_c
-        None where the board's system doesn't say.
+        Frequency governor and temperature of the CPU; None if unreadable.
     operators
-        Name, calls and milliseconds per inference, the slowest first; None unless asked for.
+        Name, number of calls and ms per inference of each operator, the slowest first; None if not profiled.
     times_ms
-        Every sample, in the order taken; left out of the document.
+        All samples, in the order of measurement; not in the JSON document.
     """
 
     mean_ms: float
@@ -122,21 +122,21 @@ def bench_bundle(
     Parameters
     ----------
     number, min_repeat_ms
-        A sample is the mean of at least `number` inferences that take at least `min_repeat_ms`.
+        A sample is the mean of at least `number` inferences that take at least `min_repeat_ms` in total.
     repeat, time_s
-        Samples end after `repeat` of them, and after `time_s` seconds, warm-up included. With
-        neither, after 10 s; one sample is taken in any case.
+        Sampling ends after `repeat` samples or `time_s` seconds, warm-up included; after 10 s if neither is
+        given. At least one sample is taken.
     warmup
-        Inferences before; default 3, on an emulated board 1.
+        Number of warm-up inferences; default 3, on an emulated board 1.
     profile
-        Also time each operator.
+        Whether to time each operator, too.
     threads, cluster, timeout, wait, spin_us, device
         As in `run_bundle`.
 
     Raises
     ------
     UsageError
-        An option that makes no sense, or a bundle for another board.
+        An option is invalid, or the bundle is for another board.
     ToolchainError
         The board is busy, lost or too slow, or the library crashes.
     """
@@ -176,9 +176,9 @@ def bench_bundle(
 
 
 def _check(
-    placed: Placed, answer: Timed, *, number: int, samples: int, limit: Deadline, profile: bool
+    placed: PlacedBundle, answer: Timed, *, number: int, samples: int, limit: Deadline, profile: bool
 ) -> None:
-    """Refuse what edge-rt cannot have done when it was asked so, and ended within its time."""
+    """Raise a CheckError if edge-rt's answer cannot be true for this request and duration."""
     problem = None
     least, shortest = _least_ms(placed), min(answer.times_ms)
     if len(answer.times_ms) > samples:
@@ -188,26 +188,26 @@ def _check(
     elif (total := answer.number * sum(answer.times_ms) / 1000) > _CLOCKS * limit.seconds:
         problem = (
             f"times_ms, times the number {answer.number} of inferences in each, are {total:g} s in all, "
-            f"and it ended within {limit.seconds:g} s"
+            f"but it ended within {limit.seconds:g} s"
         )
     elif shortest < least:
         problem = (
-            f"times_ms has {shortest:g}, and nothing like {placed.cluster} computes "
-            f"{placed.manifest.model.flops / 1e9:.3g} GFLOP in less than {least:.3g} ms"
+            f"times_ms has {shortest:g}, but hardware like {placed.cluster} needs at least {least:.3g} ms "
+            f"for {placed.manifest.model.flops / 1e9:.3g} GFLOP"
         )
     elif answer.modelled and placed.device != simulation(placed.device):
-        problem = f"modelled is there, and {placed.device} computed"
+        problem = f"modelled is present, but {placed.device} computed"
     elif profile and not answer.profiled:
         problem = "operators is missing"
     elif profile and placed.manifest.model.flops and not answer.operators:
-        problem = "operators is empty, and the network computes something"
+        problem = "operators is empty, but the network computes something"
     if problem:
         raise lie(placed.board.name, answer_of("bench"), problem)
     check_threads(placed, "bench", answer.threads)
 
 
-def _least_ms(placed: Placed) -> float:
-    """Return the milliseconds below which no such board computes the network."""
+def _least_ms(placed: PlacedBundle) -> float:
+    """Return the time in ms that no board of this kind can beat for the network."""
     manifest, profile = placed.manifest, placed.board.profile
     return least_ms(
         bounding_flops(manifest.model.flops, (task.name for task in manifest.tasks)),
@@ -219,8 +219,8 @@ def _least_ms(placed: Placed) -> float:
     )
 
 
-def summary(placed: Placed, answer: Timed) -> BenchResult:
-    """Return the statistics of what `edge-rt bench` answered."""
+def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
+    """Return the statistics of the samples in the answer of `edge-rt bench`."""
     times = np.asarray(answer.times_ms, dtype=np.float64)
     mean, std = float(times.mean()), float(times.std())
     noise = std / mean
@@ -249,7 +249,7 @@ def summary(placed: Placed, answer: Timed) -> BenchResult:
     )
 
 
-def _warnings(placed: Placed, answer: Timed, noise: float, times: np.ndarray) -> list[str]:
+def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarray) -> list[str]:
     warnings = []
     if placed.board.emulated:
         warnings.append("an emulated board: its times say nothing about silicon")

@@ -1,4 +1,4 @@
-"""How long an inference may take before the board is given up."""
+"""Computes deadlines after which a measurement on a board counts as hung."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 
-# A deadline must never end a sound run; it only has to end a hung one: `slow_flops` of the architecture.
-# qemu-user computes each float of a vector in software. Measured: an untuned MobileNet, 1.1 GFLOP, takes
-# 5 s with two threads on two busy cores of a server; a tenth of that rate leaves room for slower hosts.
+# FLOPS below which a run counts as hung. A deadline must never end a sound run. For real boards the rate is
+# the architecture's `slow_flops`. QEMU computes each float of a vector in software: an untuned MobileNet
+# (1.1 GFLOP) takes 5 s with two threads on two busy cores of a server; a tenth of that rate leaves room for
+# slower hosts.
 _EMULATED = 2e7
-# What an architecture or a device that nobody timed does at least: what is slowest here. A simulator may
-# stand for a device.
+# Rate for architectures and devices without a measured one: the slowest of all, since a device may be
+# simulated.
 _SLOWEST = min(_EMULATED, *(row.slow_flops for row in ARCHITECTURES.values()))
 _START_S = 30.0  # to start the program and load the library on a busy machine
-_FLOPS_UNKNOWN = 20e9  # the largest network that such boards sensibly run
-_LONGEST_S = 14 * 86400.0  # the system's waits know no more than 24 days; a bundle may say any FLOPs
+_FLOPS_UNKNOWN = 20e9  # assumed for unknown FLOPs: the largest network that makes sense on such boards
+_LONGEST_S = 14 * 86400.0  # system calls cannot wait more than 24 days, and a bundle may claim any FLOPs
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """Seconds, and where they come from."""
+    """A time limit in seconds, and the reason for it as text for the user."""
 
     seconds: float
     reason: str
@@ -40,23 +41,23 @@ def deadline(
     extra_s: float = 0.0,
     timeout: float | None = None,
 ) -> Deadline:
-    """Return the time after which a measurement is hung.
+    """Return the time after which a measurement counts as hung.
 
     Parameters
     ----------
     flops
-        Floating-point operations of one inference; 0 when not known.
+        Floating-point operations of one inference; 0 if unknown.
     profile, emulated
-        What the board is.
+        Class of the board, and whether it is emulated.
     device
-        What computes, as the bundle says. None but CPUs has a speed of its own here yet: a test bed such
-        as PoCL or Oclgrind may stand for any.
+        Device in the bundle's manifest. All devices but CPUs get the slowest rate, since a test bed such as
+        PoCL or Oclgrind may replace any of them.
     runs
-        Inferences that are made in any case.
+        Least number of inferences.
     extra_s
-        Seconds that are spent on top: waiting for the board, the time budget of a benchmark.
+        Additional seconds: waiting for the board, the time budget of a benchmark.
     timeout
-        The user's own choice, which overrides the rest.
+        The user's timeout in seconds, which replaces the computed one.
 
     Raises
     ------

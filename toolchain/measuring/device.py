@@ -1,4 +1,4 @@
-"""Which of a board's devices a bundle is executed on."""
+"""Chooses the device of a board that runs a bundle."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from toolchain.errors import UsageError
 
 
 def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: str | None) -> str:
-    """Return what edge-rt is told to compute on.
+    """Return the device for edge-rt's option `--device`.
 
     Parameters
     ----------
     facts
-        What `edge-rt info` says on the board.
+        Answer of `edge-rt info` on the board.
     wanted
-        A kind and a name; None: the device that the bundle was built for, where the board names it so,
-        else the first of the kind that the bundle needs.
+        `KIND` or `KIND:NAME`; None: the device that the bundle was built for if the board has it, else the
+        first of its kind that is no simulation.
 
     Raises
     ------
     UsageError
-        The bundle runs on devices of another kind, or the board has none of that name.
+        The bundle needs another kind of device, or the board has no device of this name.
     """
     kind = manifest.runtime.device
     names = [name for each in facts.devices if each.kind == kind for name in each.names]
@@ -46,21 +46,21 @@ def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: s
 
 
 def simulation(device: str) -> str:
-    """Return what edge-rt calls its simulation of a device's kind, as `KIND:NAME`; empty: it has none.
+    """Return edge-rt's name of the simulation of a device's kind, as `KIND:NAME`; empty if it has none.
 
-    It computes only where this name is given.
+    A simulation is used only if its name is given.
     """
     row = kind_of(device)
     return f"{row.name}:{row.simulation}" if row.simulation else ""
 
 
 def simulates(facts: EdgeRtInfo, kind: str) -> bool:
-    """Return whether the board can simulate a device of that kind."""
+    """Return whether the board can simulate a device of this kind."""
     return simulation(kind) in [f"{each.kind}:{name}" for each in facts.devices for name in each.names]
 
 
 def simulation_warnings(device: str) -> list[str]:
-    """Return what to know of results that a simulation computed."""
+    """Return warnings about the results if a simulation computed them."""
     if device != simulation(device):
         return []
     return [f"{device} computed: a simulation, whose times say nothing about an accelerator's"]

@@ -1,4 +1,4 @@
-"""`edge-rt` at work on a board: one command, its answer."""
+"""Runs one `edge-rt` command on a board and returns its checked answer."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from toolchain.bundles.kernel_names import with_functions
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
-from toolchain.measuring.answers import Failed, Problem, Ran
+from toolchain.measuring.answers import Failed, FailureReason, Ran
 from toolchain.measuring.deadlines import Deadline
 from toolchain.measuring.device import simulates, simulation
 from toolchain.measuring.fit import lacks_device, lacks_features, lacks_functions
 from toolchain.measuring.npz import npz_size, read_npz
-from toolchain.measuring.place import Placed
+from toolchain.measuring.place import PlacedBundle
 
-_RUNS = "run"  # on the board: one folder for each command, gone when it ends
-_STALE_S = 24 * 3600.0  # no measurement lasts that long: such a folder's owner was killed
+_RUNS = "run"  # on the board: contains a folder for each running command
+_STALE_S = 24 * 3600.0  # no measurement lasts this long, so the owner of an older folder was killed
 _EXIT_USAGE, _EXIT_REQUIRES, _EXIT_BUSY = 2, 5, 75  # edge_rt.h
 
 
 def invoke(
-    placed: Placed,
+    placed: PlacedBundle,
     verb: str,
     kind: type[Kind],
     inputs: Mapping[str, np.ndarray],
@@ -48,31 +48,34 @@ def invoke(
 
     Parameters
     ----------
+    verb
+        Command of edge-rt, such as `run`.
     kind
-        What the verb answers.
+        Schema of the verb's answer.
     inputs
-        By name; all inputs of the bundle.
+        All inputs of the bundle, by name.
     options
         More options of the verb.
     limit
-        When to give the board up.
+        Time after which the command is killed.
     wait
         Seconds to wait for a board that is busy.
     output
-        Where to fetch the outputs to, an `.npz` whose keys are the positions; None if the verb has none.
+        Local `.npz` file for the outputs, whose keys are their positions; None if the verb has no outputs.
     most
-        Bytes that the answer may have.
+        Largest size of the answer, in bytes.
     check
-        Raises where the answer does not fit what was asked; before the outputs are fetched.
+        Raises if the answer does not fit the request; called before the outputs are fetched.
 
     Raises
     ------
     UsageError
-        The board's CPU lacks features, or its edge-rt a device or functions.
+        The board's CPU lacks features, or its edge-rt lacks a device or functions.
     CheckError
-        The board says what cannot be right.
+        The board's answer cannot be true.
     ToolchainError
-        Busy, crashed, too slow, unreachable, or failed otherwise; says which.
+        The board is busy, too slow or unreachable, the library crashed, or edge-rt failed otherwise; the
+        message says which.
     """
     transport = placed.board.transport
     with named(placed.board), _scratch(placed.board) as folder:
@@ -116,19 +119,19 @@ def invoke(
 
 
 def answer_of(verb: str) -> str:
-    """Return how messages call the answer of a verb."""
+    """Return the name of a verb's answer for messages."""
     return f"the answer of `edge-rt {verb}`"
 
 
 def fetched_outputs(
-    placed: Placed, inputs: Mapping[str, np.ndarray], limit: Deadline, wait: float | None
+    placed: PlacedBundle, inputs: Mapping[str, np.ndarray], limit: Deadline, wait: float | None
 ) -> dict[str, np.ndarray]:
     """Run one inference; return the outputs by name, in the network's order.
 
     Raises
     ------
     CheckError
-        The board returns other outputs than the bundle has; besides what `invoke` raises.
+        The board's outputs are not those of the bundle. The other errors are those of `invoke`.
     """
     with scratch_folder() as folder:
         file = folder / "out.npz"
@@ -140,8 +143,8 @@ def fetched_outputs(
             raise lie(placed.board.name, "the file out.npz of `edge-rt run`", str(error)) from error
 
 
-def _check(placed: Placed, answer: Ran) -> None:
-    """Refuse other outputs than the bundle's."""
+def _check(placed: PlacedBundle, answer: Ran) -> None:
+    """Raise a CheckError if the outputs are not those of the bundle."""
     board, specs = placed.board.name, placed.manifest.outputs
     if len(answer.outputs) != len(specs):
         problem = f"outputs has {len(answer.outputs)} where the bundle has {len(specs)}"
@@ -154,8 +157,8 @@ def _check(placed: Placed, answer: Ran) -> None:
     check_threads(placed, "run", answer.threads)
 
 
-def check_threads(placed: Placed, verb: str, threads: int) -> None:
-    """Refuse an answer that was computed with other threads than asked for, or says so."""
+def check_threads(placed: PlacedBundle, verb: str, threads: int) -> None:
+    """Raise a CheckError if an answer names another number of threads than requested."""
     if threads != placed.threads:
         raise lie(
             placed.board.name, answer_of(verb), f"threads is {threads} where {placed.threads} were asked for"
@@ -168,7 +171,7 @@ def _form(dtype: str, shape: Sequence[int]) -> str:
 
 @contextlib.contextmanager
 def _scratch(board: Board) -> Iterator[str]:
-    """Yield a new folder's name on the board; the folder is removed in the end."""
+    """Create a folder on the board, yield its name, and remove it afterwards."""
     transport = board.transport
     folder = f"{_RUNS}/{secrets.token_hex(8)}"
     try:
@@ -176,16 +179,16 @@ def _scratch(board: Board) -> Iterator[str]:
         _sweep(board, folder)
         yield folder
     except LostError:
-        raise  # nothing can be removed there; it is swept when the board is back
+        raise  # nothing can be removed now; `_sweep` removes it when the board is back
     except BaseException:
-        with contextlib.suppress(ToolchainError):  # the first error says more
+        with contextlib.suppress(ToolchainError):  # the first error matters more
             transport.remove(folder)
         raise
     transport.remove(folder)
 
 
 def _sweep(board: Board, mine: str) -> None:
-    """Remove what killed owners left. Ages are by the board's own clock, which may be years off."""
+    """Remove folders of killed owners, by their age on the board's own clock, which may be years off."""
     there = board.transport.listing(_RUNS)
     name = mine.partition("/")[2]
     if name not in there:
@@ -201,14 +204,14 @@ def _npy(array: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def _failure(placed: Placed, verb: str, completed: Completed) -> ToolchainError:
-    """Return the error of ours for one of edge-rt's."""
+def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> ToolchainError:
+    """Return the error to raise for a failure of edge-rt."""
     name, code = placed.board.name, completed.returncode
     what = f"{verb} of {placed.manifest.model.name} on board {name}"
     if completed.signal_name:
         return ToolchainError(
             f"{what}: the library crashed with {completed.signal_name}",
-            "build the bundle anew; if it crashes again, without tuning records",
+            "build the bundle again; if it still crashes, build it without tuning records",
         )
     if not completed.stdout.strip():
         return ToolchainError(
@@ -228,8 +231,8 @@ def _failure(placed: Placed, verb: str, completed: Completed) -> ToolchainError:
     return UsageError(message) if code == _EXIT_USAGE else ToolchainError(message)
 
 
-def _lacks(placed: Placed, problem: Problem, told: str) -> ToolchainError:
-    """Return the error for what edge-rt says the bundle needs and the board lacks, if it does need it."""
+def _lacks(placed: PlacedBundle, problem: FailureReason, told: str) -> ToolchainError:
+    """Return the error for what a board lacks; a CheckError if the bundle does not need that."""
     manifest, board, missing = placed.manifest, placed.board, list(problem.missing)
     if missing and set(missing) <= set(manifest.requires):
         return lacks_features(manifest, board, missing)

@@ -1,4 +1,4 @@
-"""Whether a bundle can run on a board: machine, CPU features, devices, C library."""
+"""Checks that a bundle can run on a board: architecture, CPU features, devices and C library."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.linking.glibc import version_key
 
-_TYPES = {"gpu": "GPU"}  # in sentences; the others as they are
+_TYPES = {"gpu": "GPU"}  # spelling of device types in sentences, where it differs
 
 
 def check_machine(manifest: Manifest, board: Board) -> None:
-    """Refuse a bundle for another machine; needs nothing of the board but its class.
+    """Check that a bundle is for the board's architecture and system; asks no board.
 
     Raises
     ------
     UsageError
-        Says what the bundle was built for and what the board is.
+        It is not; the message names what it was built for and what the board is.
     """
     if manifest.arch != board.profile.arch:
         raise UsageError(
@@ -37,17 +37,17 @@ def check_machine(manifest: Manifest, board: Board) -> None:
 
 
 def check_facts(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> None:
-    """Refuse a bundle that needs what this board's CPU, devices or C library lack.
+    """Check that a board's CPU, devices and C library have everything that a bundle needs.
 
     Parameters
     ----------
     facts
-        What `edge-rt info` says on the board.
+        Answer of `edge-rt info` on the board.
 
     Raises
     ------
     UsageError
-        Names what is missing.
+        They have not; the message names what is missing.
     """
     missing = [feature for feature in manifest.requires if feature not in facts.cpu_features]
     if missing:
@@ -69,7 +69,7 @@ def check_facts(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> None:
 
 
 def device_warnings(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> list[str]:
-    """Return what to know of the device that computes: that it is no GPU, or another than the code suits."""
+    """Return warnings if the device is of another type than expected, or the code was tuned for another."""
     warnings = []
     for kind in facts.devices:
         if kind.kind != manifest.runtime.device or not kind.details:
@@ -83,12 +83,12 @@ def device_warnings(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> list
             )
         key = device_key(kind.kind, first.name)
         if manifest.device not in (kind.kind, key):
-            warnings.append(f"built for {manifest.device}, runs on {key}: its code suits the former")
+            warnings.append(f"built for {manifest.device} but runs on {key}: a build for {key} may be faster")
     return warnings
 
 
 def lacks_features(manifest: Manifest, board: Board, missing: list[str]) -> UsageError:
-    """Say that the board's CPU lacks features that the bundle's code uses."""
+    """Return the error for a CPU that lacks features which the bundle's code uses."""
     return UsageError(
         f"bundle for another board: built for {manifest.board_class}, it needs the CPU features "
         f"{', '.join(missing)}, which board {board.name} lacks",
@@ -99,10 +99,18 @@ def lacks_features(manifest: Manifest, board: Board, missing: list[str]) -> Usag
 def lacks_device(
     manifest: Manifest, board: Board, kind: str, problem: str, instead: str | None = None
 ) -> UsageError:
-    """Say that the board has no device of the kind that the bundle runs on, why, and what to type."""
+    """Return the error for a board without a device that the bundle needs.
+
+    Parameters
+    ----------
+    problem
+        Why the board has no such device.
+    instead
+        Hint what to type; None: how to build the bundle for this board.
+    """
     return UsageError(
         f"bundle for another board: built for {manifest.device}, it needs a device of kind {kind}, "
-        f"and board {board.name} has none: {problem}",
+        f"but board {board.name} has none: {problem}",
         instead or _build_for(manifest, board),
     )
 
@@ -117,7 +125,7 @@ def _lacks_half(manifest: Manifest, board: Board, kind: str, device: DeviceFacts
 
 
 def lacks_functions(manifest: Manifest, board: Board, missing: list[str]) -> UsageError:
-    """Say that this toolchain's edge-rt has no such functions as the bundle's library calls."""
+    """Return the error for a library that calls functions which this toolchain's edge-rt lacks."""
     return UsageError(
         f"bundle of another toolchain: built for {manifest.device}, its library calls {', '.join(missing)}, "
         f"which edge-rt on board {board.name} does not have",

@@ -1,4 +1,4 @@
-"""The library of a bundle, as a board loads it."""
+"""Makes the library of a bundle that a board loads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from toolchain.profiles import Profile
 
 
 def library_for(bundle: Bundle, profile: Profile) -> bytes:
-    """Return the bundle's library; one that holds objects is linked first: boards have no linker.
+    """Return the bundle's library. If the bundle contains objects, link them first: boards have no linker.
 
     Raises
     ------
     UsageError
-        Its objects are no tar of plain files.
+        The objects are not a tar of plain files.
     ToolchainError
-        They cannot be linked, or what came out fails its check.
+        They cannot be linked, or the linked library fails its check.
     """
     if bundle.manifest.format == "so":
         return bundle.library
@@ -33,7 +33,7 @@ def library_for(bundle: Bundle, profile: Profile) -> bytes:
 
 
 def _objects(bundle: Bundle, folder: Path) -> list[Path]:
-    """Write the tar's files into `folder` under names of ours, in the tar's order."""
+    """Write the tar's files into `folder` under new names; return their paths in the tar's order."""
     objects = []
     try:
         with tarfile.open(fileobj=io.BytesIO(bundle.library), mode="r:") as archive:
@@ -41,7 +41,7 @@ def _objects(bundle: Bundle, folder: Path) -> list[Path]:
                 content = archive.extractfile(member) if member.isfile() else None
                 if content is None:
                     raise UsageError(
-                        f"{bundle.path}: library.tar holds {member.name!r}, which is no plain file"
+                        f"{bundle.path}: library.tar contains {member.name!r}, which is not a plain file"
                     )
                 objects.append(folder / f"{position}.o")
                 objects[-1].write_bytes(content.read())

@@ -1,8 +1,8 @@
-"""The file that `edge-rt run` writes its outputs to.
+"""Reads the file to which `edge-rt run` writes its outputs.
 
-Only one form is right: the zip file that edge-rt's `npy.cc` writes for the manifest's outputs. It is written
-and compared here rather than parsed, as in `bundles.tensors`: sizes, counts, names and headers of another
-board's file are never used, and no byte is read before the file has the size that follows from the manifest.
+A valid file has exactly one form: the zip file that edge-rt's `npy.cc` writes for the manifest's outputs. The
+expected bytes are generated here and compared, rather than parsed, as in `bundles.tensors`: so no size,
+count, name or header in a board's file is ever used, and nothing is read unless the file has the right size.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from toolchain.bundles.manifest import Tensor
 
 _MAGIC = b"\x93NUMPY\x01\x00"
 _ALIGNMENT = 64
-_FIELDS = struct.Struct("<HHHHHIIIHH")  # what zip's two headers of a member share
+_FIELDS = struct.Struct("<HHHHHIIIHH")  # the fields that are in both zip headers of a member
 _VERSION, _UTF8_NAMES, _STORED, _TIME, _DATE, _NO_EXTRA = 20, 0x800, 0, 0, 0x21, 0
 _LOCAL, _CENTRAL, _END = b"PK\3\4", b"PK\1\2", b"PK\5\6"
 _CENTRAL_ENDS = bytes(10)  # comment, disk, attributes
 
 
 def npz_size(specs: Sequence[Tensor]) -> int:
-    """Return how many bytes the file of these outputs has."""
+    """Return the size in bytes of the file with these outputs."""
     end = len(_directory([0] * len(specs), specs))
     return sum(len(_head(0, place, spec)) + spec.nbytes for place, spec in enumerate(specs)) + end
 
 
 def read_npz(file: Path, specs: Sequence[Tensor]) -> dict[str, np.ndarray]:
-    """Return the outputs by name, in the manifest's order.
+    """Read the file and return the outputs by name, in the manifest's order.
 
     Raises
     ------
     ValueError
-        The file is not the one that these outputs make; says where.
+        The file has another form than these outputs; the message says where.
     """
     size, expected = file.stat().st_size, npz_size(specs)
     if size != expected:
-        raise ValueError(f"it has {size} bytes; {expected} are what the manifest's outputs make")
+        raise ValueError(f"it has {size} bytes, but the manifest's outputs need {expected}")
     content = bytearray(size)
     with file.open("rb") as opened:
         opened.readinto(content)
@@ -52,11 +52,11 @@ def read_npz(file: Path, specs: Sequence[Tensor]) -> dict[str, np.ndarray]:
         header = _npy_header(spec)
         sums.append(zlib.crc32(view[start - len(header) : end]))
         if view[at:start] != _head(sums[-1], place, spec):
-            raise ValueError(f"output {spec.name!r} is not an intact {_form(spec)}, which the manifest says")
+            raise ValueError(f"output {spec.name!r} is not an intact {_form(spec)} as in the manifest")
         outputs[spec.name] = np.frombuffer(content, _dtype(spec), spec.nbytes // _dtype(spec).itemsize, start)
         outputs[spec.name] = outputs[spec.name].reshape(spec.shape)
         if spec.dtype == "bool" and outputs[spec.name].view(np.uint8).max(initial=0) > 1:
-            raise ValueError(f"output {spec.name!r} holds a bool that is neither true nor false")
+            raise ValueError(f"output {spec.name!r} contains a bool that is neither true nor false")
         at = end
     if view[at:] != _directory(sums, specs):
         raise ValueError("its directory is not that of the manifest's outputs")
@@ -64,13 +64,13 @@ def read_npz(file: Path, specs: Sequence[Tensor]) -> dict[str, np.ndarray]:
 
 
 def _head(crc: int, place: int, spec: Tensor) -> bytes:
-    """Return what precedes an output's elements."""
+    """Return the bytes before an output's elements."""
     header = _npy_header(spec)
     return _LOCAL + _fields(crc, place, spec) + _name(place) + header
 
 
 def _directory(sums: Sequence[int], specs: Sequence[Tensor]) -> bytes:
-    """Return what follows the last output."""
+    """Return the bytes after the last output."""
     entries, at = b"", 0
     for place, (crc, spec) in enumerate(zip(sums, specs, strict=True)):
         offset = struct.pack("<I", at % 2**32)

@@ -1,17 +1,15 @@
-"""Whether what a board computed is what the reference says.
+"""Compares the outputs of a board with the reference.
 
-The error of an output y against its reference r is max|y - r| / max|r|: relative to the largest
-value, so that rounding of small values among large ones is no fault.
+The error of an output y with reference r is max|y - r| / max|r|: it is relative to the largest value, so that
+rounding errors of small values among large ones are accepted.
 
-Probabilities need more care: a softmax squeezes wrong logits into numbers so small that they hide
-behind the largest. Outputs that end in a softmax are therefore compared as centred log-probabilities,
-log(max(p, 1e-30)) minus its mean over the last axis, which are the centred logits again. The last
-axis is the class axis of every classifier; where it is another one the comparison is one of
-log-probabilities relative to another mean, and no weaker.
+Probabilities need more care: a softmax maps wrong logits to numbers so small that the largest hides them.
+Outputs of a softmax are therefore compared as centred log-probabilities, log(max(p, 1e-30)) minus its mean
+over the last axis, which equal the centred logits. The last axis is the class axis of every classifier; if it
+is another axis, the log-probabilities are relative to another mean, and the comparison is no weaker.
 
-Integers and booleans must be equal, but for those that stand for numbers: outputs of a quantised network,
-be they integers or the numbers that these stand for, are compared in steps. NaN or infinity anywhere is a
-failure.
+Integers and booleans must be equal, except quantised values: outputs of a quantised network, as integers or
+as dequantised numbers, are compared in quantisation steps. NaN or infinity anywhere is a failure.
 """
 
 from __future__ import annotations
@@ -23,31 +21,31 @@ from typing import Any
 import numpy as np
 
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "int8": 1e-3}
-"""Largest max|y-r| / max|r| of an output in floats, by the type that values are rounded to on the way.
+"""Largest max|y-r| / max|r| of a floating-point output, by the type to which values are rounded on the way.
 
-Winograd and other orders of sums are off by 1e-4 in float32 at most; what forgets a row, a lane or a bias is
-off by much more. With float16 the sums themselves may be rounded to it.
+Winograd and other orders of summation cause errors of at most 1e-4 in float32; a missing row, lane or bias
+causes much larger ones. With float16 the sums themselves may be rounded to it.
 """
 
-_SLACK = 0.01  # of a step: how exactly a multiple of it is a float
+_SLACK = 0.01  # in steps: how far a float may be from the exact multiple of a step
 
-_LEAST_PROBABILITY = 1e-30  # in float32's range; below it a probability says nothing more
+_LEAST_PROBABILITY = 1e-30  # representable in float32; smaller probabilities carry no information
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The largest error of an output.
+    """The largest allowed error of an output.
 
     Attributes
     ----------
     number
-        Of steps, or relative to the largest value.
+        The limit, in steps or relative to the largest value.
     step
-        The size of one, in the output's numbers; None: `number` is relative.
+        Size of a quantisation step in the output's numbers; None: `number` is relative.
     values
         How many values may be off by a step or more; None: all.
     reason
-        What the number follows from; empty: it is the one for all networks of a type.
+        Why the limit has this value; empty: it is the usual one for the type.
     """
 
     number: float
@@ -57,15 +55,28 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class OutputError:
-    """How far one output is from its reference.
+class OutputDeviation:
+    """The comparison of one output with its reference.
 
-    The errors are of the values as they were compared (`compared_as`); None when there is a value
-    that is not finite, or the shape or dtype is wrong: `problem` says which.
-    `worst_index` is where they differ most, with the values as computed and as expected there.
-    `tolerance` is relative to the largest value, also where `steps` steps of size `step` are what counts;
-    `error_steps` is the error in these, `values_off` counts the values that are off by one or more, of which
-    `values` may be; `reason` says why so many are allowed.
+    Attributes
+    ----------
+    max_abs_error, max_rel_error
+        Errors of the values as they were compared, see `compared_as`; None if a value is not finite, or the
+        shape or dtype is wrong.
+    worst_index, value, expected
+        Index of the largest difference, with the computed and the expected value there.
+    tolerance
+        The limit relative to the largest value, also for outputs that are compared in steps.
+    problem
+        What is wrong if the output could not be compared.
+    step, steps
+        Size of a quantisation step, and how many steps are allowed; None if not compared in steps.
+    error_steps
+        The largest error in steps.
+    values, values_off
+        How many values may be off by a step or more, and how many are.
+    reason
+        Why this tolerance applies.
     """
 
     name: str
@@ -89,13 +100,13 @@ class OutputError:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of one run against their references; `tolerance` is the largest that applied."""
+    """The comparison of all outputs of one run with their references."""
 
-    outputs: tuple[OutputError, ...]
+    outputs: tuple[OutputDeviation, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether every output passed, and there was one."""
+        """Whether there is an output and all outputs passed."""
         return bool(self.outputs) and all(output.passed for output in self.outputs)
 
     @property
@@ -104,8 +115,8 @@ class Comparison:
         return max((output.tolerance for output in self.outputs), default=0.0)
 
     @property
-    def worst(self) -> OutputError:
-        """The output that fails first, else the one with the largest error."""
+    def worst(self) -> OutputDeviation:
+        """The failed output with the largest error; if none failed, the output with the largest error."""
         return max(
             self.outputs,
             key=lambda o: (not o.passed, np.inf if o.max_rel_error is None else o.max_rel_error),
@@ -133,7 +144,7 @@ def compare(
     outputs, references
         Arrays by output name; an output that is missing fails.
     tolerances
-        The largest allowed error by output name; for integers, of account if it is in steps.
+        The largest allowed error by output name; for integers it matters only if it is in steps.
     softmax_outputs
         Names of the outputs that are probabilities.
     """
@@ -147,8 +158,8 @@ def compare(
 
 def output_error(
     name: str, output: np.ndarray | None, reference: np.ndarray, allowed: Tolerance, softmax: bool = False
-) -> OutputError:
-    """Return how far `output` is from `reference`; None for an output that is missing."""
+) -> OutputDeviation:
+    """Compare `output` with `reference`. An output of None is missing, and fails."""
     inexact = np.issubdtype(reference.dtype, np.inexact)
     in_steps = allowed.step is not None
     softmax = softmax and not in_steps
@@ -162,8 +173,8 @@ def output_error(
     else:
         compared_as, tolerance = "equal", 0.0
 
-    def failed(problem: str, index: tuple[int, ...] | None = None) -> OutputError:
-        return OutputError(
+    def failed(problem: str, index: tuple[int, ...] | None = None) -> OutputDeviation:
+        return OutputDeviation(
             name=name,
             shape=list(reference.shape),
             max_abs_error=None,
@@ -201,7 +212,7 @@ def output_error(
         off = int(np.count_nonzero(difference > allowed.step / 2))
     too_many = off is not None and allowed.values is not None and off > allowed.values
     relative = 0.0 if absolute == 0 else absolute / scale if scale > 0 else np.inf
-    return OutputError(
+    return OutputDeviation(
         name=name,
         shape=list(reference.shape),
         max_abs_error=absolute,
@@ -223,7 +234,7 @@ def output_error(
 
 
 def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tuple[np.ndarray, float]:
-    """Return |y - r| and max|r| as they are compared, in float64."""
+    """Return |y - r| and max|r| in float64, of logarithms for a softmax."""
     if not np.issubdtype(reference.dtype, np.inexact):
         unequal = output != reference
         # float64 may round a difference of large integers to zero.
@@ -244,7 +255,7 @@ def _centred_logarithms(probabilities: np.ndarray) -> np.ndarray:
 
 
 def _index(score: np.ndarray) -> tuple[int, ...]:
-    """Return the index of the first largest element; of no element, an empty one."""
+    """Return the index of the first largest element; an empty tuple for an empty array."""
     if score.size == 0:
         return ()
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))

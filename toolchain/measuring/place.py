@@ -1,4 +1,4 @@
-"""A bundle's library on a board, checked to fit."""
+"""Checks that a bundle fits a board, and installs its library there."""
 
 from __future__ import annotations
 
@@ -22,12 +22,23 @@ _KEEP_LIBRARIES = 8
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A bundle's library on a board, with `edge-rt` to run it.
+class PlacedBundle:
+    """A bundle's library installed on a board, with `edge-rt` to run it.
 
-    `threads` and `cluster` are those in force; `warnings` what the user should know about them. `device` is
-    what edge-rt is told to compute on.
-    `spin_us` None leaves edge-rt its default. `code` is what lies at `library`.
+    Attributes
+    ----------
+    library
+        Path of the library on the board.
+    threads, cluster
+        Number of threads and CPU of the cluster that run it.
+    device
+        Value for edge-rt's option `--device`.
+    spin_us
+        Microseconds that an idle thread keeps spinning; None: edge-rt's default.
+    warnings
+        Warnings for the user about these choices.
+    code
+        Content of the library.
     """
 
     board: Board
@@ -42,7 +53,7 @@ class Placed:
     code: bytes = field(default=b"", repr=False)
 
     def describe(self) -> dict[str, Any]:
-        """Return what every result says about where it was made."""
+        """Return the facts about board and device that every result contains."""
         return {
             "board": self.board.name,
             "machine": self.runtime.facts.machine,
@@ -61,26 +72,26 @@ def place(
     cluster: str | None = None,
     spin_us: int | None = None,
     device: str | None = None,
-) -> Placed:
-    """Check that the bundle fits the board, and bring runtime and library there.
+) -> PlacedBundle:
+    """Check that the bundle fits the board, and install edge-rt and the library there.
 
     Parameters
     ----------
     bundle, board
-        What to run, and where.
+        The bundle to run, and the board that runs it.
     threads
-        Default: the cores of the cluster; on `local` the physical cores.
+        Number of threads; default: the cores of the cluster, on `local` the physical cores.
     cluster
-        A cpu of the board's clusters; default the one that the bundle was built for.
+        CPU of one of the board's clusters; default: the one that the bundle was built for.
     spin_us
-        Microseconds that a thread without work stays awake; default edge-rt's own.
+        Microseconds that an idle thread keeps spinning; default: edge-rt's.
     device
-        A kind and a name, such as `vta:sim`; default as `measuring.device.chosen_device` says.
+        `KIND` or `KIND:NAME`, such as `vta:sim`; default: see `measuring.device.chosen_device`.
 
     Raises
     ------
     UsageError
-        The bundle is for another board, or `threads`, `cluster` or `device` is not possible.
+        The bundle is for another board, or the board has no such `threads`, `cluster` or `device`.
     ToolchainError
         The board cannot be reached or does not work.
     """
@@ -90,7 +101,7 @@ def place(
     cores = board.profile.cluster(used).cores
     if threads is not None and threads < 1:
         raise UsageError(f"--threads {threads}: not a number of threads", f"--threads {cores}")
-    # A driver is opened for networks that need it, and for no others.
+    # Drivers are opened only for networks that need them.
     runtime = install(board, drivers=bool(set(manifest.runtime.devices) - {CPU}))
     check_facts(manifest, board, runtime.facts)
     computes = chosen_device(manifest, board, runtime.facts, device)
@@ -100,16 +111,17 @@ def place(
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
     with named(board):
         stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
-    return Placed(
+    return PlacedBundle(
         board, manifest, runtime, remote, threads or cores, used, computes, spin_us, warnings, library
     )
 
 
 def _cluster(manifest: Manifest, profile: Profile, wanted: str | None) -> tuple[str, list[str]]:
-    """Return the cluster to run on, and a warning when it is not the bundle's."""
+    """Return the CPU of the cluster to run on, and a warning if it is not the bundle's."""
     has = [cluster.cpu for cluster in profile.clusters]
     default = manifest.cluster if manifest.cluster in has else has[0]
     used = profile.cluster(wanted).cpu if wanted else default
     if used == manifest.cluster:
         return used, []
-    return used, [f"built for the cluster {manifest.cluster}, runs on {used}: its code suits the former"]
+    built_for = manifest.cluster
+    return used, [f"built for cluster {built_for} but runs on {used}: a build for {used} may be faster"]

@@ -1,4 +1,4 @@
-"""One inference on a board with the user's data."""
+"""Runs one inference on a board with the user's data."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def run_bundle(
     Parameters
     ----------
     bundle, board
-        What to run, and where.
+        The bundle to run, and the board that runs it.
     inputs
-        All inputs by name, of the bundle's shapes and dtypes.
+        All inputs by name, with the bundle's shapes and dtypes.
     threads, cluster, spin_us, device
         As in `measuring.place.place`.
     timeout
-        Seconds; default from the network's FLOPs and the board.
+        Timeout in seconds; default: computed from the network's FLOPs and the board.
     wait
         Seconds to wait for a board that is busy.
 
     Raises
     ------
     UsageError
-        Wrong inputs, or a bundle for another board.
+        The inputs are wrong, or the bundle is for another board.
     ToolchainError
         The board is busy, lost or too slow, or the library crashes.
     """

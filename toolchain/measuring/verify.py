@@ -1,4 +1,4 @@
-"""Whether a bundle computes on a board what its reference says."""
+"""Verifies that a bundle computes its expected outputs on a board."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from toolchain.devices.device import CPU
 from toolchain.errors import CheckError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
-from toolchain.measuring.numerics import Comparison, OutputError, Tolerance, compare
+from toolchain.measuring.numerics import Comparison, OutputDeviation, Tolerance, compare
 from toolchain.measuring.place import place
 
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """The comparison, and where it was made; `dtype` is what the network computes in."""
+    """The comparison of a bundle's outputs, and the place of the computation.
+
+    Attributes
+    ----------
+    dtype
+        Type in which the network computes.
+    place
+        Facts about the board and the device; see `Placed.describe`.
+    """
 
     comparison: Comparison
     dtype: str
@@ -40,12 +48,12 @@ class VerifyResult:
         }
 
     def check(self) -> None:
-        """Raise unless it passed.
+        """Raise an error unless the comparison passed.
 
         Raises
         ------
         CheckError
-            Names the worst output, its worst element and both values there.
+            An output is wrong. The message names the worst output, its worst element and both values there.
         """
         if self.passed:
             return
@@ -67,10 +75,10 @@ class VerifyResult:
     def _hint(self) -> str:
         device = self.place["device"]
         if device == CPU:
-            return "build the bundle anew; if it fails again, without tuning records"
+            return "build the bundle again; if it still fails, build it without tuning records"
         return (
             f"build it with --device cpu: if that is right, code for {device} is wrong. `toolchain tune` "
-            f"with --device {device} says of which task, `toolchain tasks` with --show ID --code shows it"
+            f"with --device {device} finds the task, `toolchain tasks` with --show ID --code shows its code"
         )
 
 
@@ -81,7 +89,7 @@ def _tolerances(bundle: Bundle) -> dict[str, Tolerance]:
     return found
 
 
-def _beyond(error: OutputError) -> str:
+def _beyond(error: OutputDeviation) -> str:
     if error.error_steps is None:
         how = f"{error.compared_as}: {error.reason}" if error.reason else error.compared_as
         return f"error {error.max_rel_error:.3g} above the tolerance {error.tolerance:g} ({how})"
@@ -102,9 +110,9 @@ def verify_bundle(
     spin_us: int | None = None,
     device: str | None = None,
 ) -> VerifyResult:
-    """Run the bundle's sample input on the board and compare with its expected output.
+    """Run the bundle's sample input on the board and compare the outputs with the expected ones.
 
-    Parameters and errors are those of `run_bundle`; wrong numbers are a result, not an error.
+    Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error.
     """
     manifest = bundle.manifest
     placed = place(bundle, board, threads, cluster, spin_us, device)

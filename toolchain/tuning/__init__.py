@@ -1,1 +1,1 @@
-"""Measuring candidates for each task, and remembering the best."""
+"""Measures candidates for each task of a network and stores their times."""

@@ -1,4 +1,4 @@
-"""How long a run may take, and which stage gets how much of it."""
+"""The time limits of a run and of its stages."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass, field, replace
 from toolchain.errors import ToolchainError
 
 SEARCH_SHARE = 0.75
-"""Of the time that a user gives, until the last trial begins; the rest is for the network."""
+"""Share of the user's time in which trials may begin; the rest is for the comparison in the network."""
 
-_DEFAULTS_SHARE = 0.5  # of the time for the search: without trials nothing is found
-_SHARE_OF_SEARCH = 1 / 3  # so long the network may take where no time was given
+_DEFAULTS_SHARE = 0.5  # of the time for the search: the other half is left for trials
+_SHARE_OF_SEARCH = 1 / 3  # limit of the comparison in the network if the user gave no time
 _LEAST_S = 60.0
 
 
 class TimeUpError(ToolchainError):
-    """What is left of the user's time is too little for what comes next."""
+    """Too little of the user's time is left for the next stage."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """Until when a stage may take.
+    """The time limit of a stage.
 
     Attributes
     ----------
     until
-        A moment of `time.monotonic`.
+        The end of the stage on the clock of `time.monotonic`.
     firm
-        A user gave the time: nothing begins after it, and nothing that would clearly end after it. Else the
-        least that a stage needs is done however long that takes.
+        Whether the user gave the limit: then nothing begins that would clearly end after it. If not, the
+        stage does the least that it needs, even if that takes longer.
     """
 
     until: float
@@ -37,45 +37,45 @@ class Allowance:
 
     @property
     def left_s(self) -> float:
-        """Seconds until then; below 0 afterwards."""
+        """Seconds until the limit; negative after it."""
         return self.until - time.monotonic()
 
     @property
     def up(self) -> bool:
-        """Whether nothing more may begin."""
+        """Whether the limit is firm and has passed."""
         return self.firm and self.left_s <= 0
 
     def fits(self, seconds: float) -> bool:
-        """Whether something that takes so long may begin."""
+        """Whether work that takes this many seconds may begin."""
         return not self.firm or seconds <= self.left_s
 
     def without(self, seconds: float) -> Allowance:
-        """Return what is left for a stage, if so many seconds are kept for the one after it."""
+        """Return a limit that is earlier by `seconds`, which are reserved for a later stage."""
         return replace(self, until=self.until - seconds)
 
 
 @dataclass(frozen=True)
 class RunTime:
-    """What a user gave a run.
+    """The user's time limit for a whole run.
 
     Attributes
     ----------
     seconds
-        For all of it; None: as long as it takes.
+        Seconds for the whole run; None: no limit.
     begun
-        A moment of `time.monotonic`.
+        The start of the run on the clock of `time.monotonic`.
     """
 
     seconds: float | None = None
     begun: float = field(default_factory=time.monotonic)
 
     def search(self, *, to_the_end: bool) -> Allowance | None:
-        """Return until when trials begin; None: there is no limit.
+        """Return the time limit of the search; None if it has none.
 
         Parameters
         ----------
         to_the_end
-            No network is timed afterwards.
+            Whether the search may use all of the time, because no network is timed afterwards.
         """
         if self.seconds is None:
             return None
@@ -83,13 +83,13 @@ class RunTime:
         return Allowance(self.begun + share * self.seconds, firm=True)
 
     def defaults(self) -> Allowance | None:
-        """Return until when the measurement of another default begins; None: there is no limit."""
+        """Return the time limit for measuring the defaults; None if it has none."""
         if self.seconds is None:
             return None
         return Allowance(self.begun + _DEFAULTS_SHARE * SEARCH_SHARE * self.seconds, firm=True)
 
     def conclusion(self) -> Allowance:
-        """Return until when finalists are compared, in the network or alone."""
+        """Return the time limit for comparing the finalists, in the network or alone."""
         if self.seconds is not None:
             return Allowance(self.begun + self.seconds, firm=True)
         searched = time.monotonic() - self.begun

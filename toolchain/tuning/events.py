@@ -1,4 +1,4 @@
-"""What a tuning run tells whoever shows its progress."""
+"""Events that a tuning run reports to its listener, which shows the progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.tasks.task import Task
 
 @dataclass(frozen=True)
 class Began:
-    """A run begins: these tasks, and so many trials at most."""
+    """A run began, with these tasks and at most this number of trials."""
 
     tasks: tuple[Task, ...]
     trials: int
@@ -25,12 +25,12 @@ class Trial:
     Attributes
     ----------
     stage
-        `default`: what a build takes without records. `recorded`: what it takes by those of a model or of
-        other places. `search`: a trial.
+        `default`: the point that a build uses without records. `recorded`: the point that it uses because of
+        a modelled record or one from another target. `search`: a trial.
     ms
-        Mean over the repeats; None for a failure.
+        Mean time over the repeats; None for a failure.
     best_ms
-        Of the task so far, by its searched candidates and the default.
+        Best time of the task so far, its default included.
     """
 
     task: Task
@@ -44,7 +44,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TurnBegan:
-    """A task is given trials."""
+    """A task got trials to use."""
 
     task: Task
     trials: int
@@ -52,14 +52,14 @@ class TurnBegan:
 
 @dataclass(frozen=True)
 class TurnEnded:
-    """A task has used the trials of a turn, or as many as it had use for.
+    """A task used the trials of a turn, or fewer if it had no more candidates.
 
     Attributes
     ----------
     used
-        How many candidates were measured.
+        Number of candidates that were measured.
     best_ms
-        Of the task so far.
+        Best time of the task so far.
     """
 
     task: Task
@@ -69,24 +69,24 @@ class TurnEnded:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """These tasks are not tuned after all."""
+    """These tasks are left out of the run."""
 
     tasks: tuple[Task, ...]
 
 
 @dataclass(frozen=True)
-class Step:
-    """Something that takes a while begins, or is so far: steps that count, ` 3/7 `, come often."""
+class StepBegan:
+    """Something that takes a while began or advanced; texts that count, like ` 3/7 `, come often."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Notice:
-    """Something happened that the user should see: a board went away or came back."""
+    """News for the user, such as a board that went away or came back."""
 
     text: str
 
 
-Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | Step | Notice
+Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | StepBegan | Notice
 Listener = Callable[[Event], None]

@@ -1,4 +1,4 @@
-"""What a user can say about a tuning run."""
+"""The user's options for a tuning run."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ BOARDS = "boards"
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """How to tune.
+    """Options of a tuning run.
 
     Attributes
     ----------
     trials
-        Candidates to measure in all; shared among the tasks.
+        Total number of candidates to measure, shared among the tasks.
     time_s
-        Seconds for the run; the last quarter is for the whole network, so that no trial begins in it. What
-        has begun comes to its end, and what does not fit is left out. None: no limit.
+        Seconds for the run. No trial begins in the last quarter, which is for the comparison in the network.
+        Work that has begun is finished; work that does not fit is skipped. None: no limit.
     tasks
         Ids of the tasks to tune; empty: all.
     heaviest
         Tune only this many tasks, those with most weight x FLOPs; None: all of `tasks`.
     number, repeat, min_repeat_ms
-        Of the evaluator: each of `repeat` results is the mean of `number` calls or more, so that
-        one takes at least `min_repeat_ms`.
+        How a candidate is timed: each of `repeat` results is the mean of `number` calls, or of more if they
+        would take less than `min_repeat_ms`.
     timeout_s
-        For one candidate on the board; None: from its FLOPs and the board.
+        Deadline for one candidate on the board; None: computed from its FLOPs and the board.
     threads, cluster
-        None: the first cluster, all its cores.
+        Number of threads, and CPU of a cluster of the board; None: all cores of the first cluster.
     fresh
-        Begin without what earlier runs learned.
+        Whether to ignore the results of earlier runs.
     search_seed
-        Of the search for candidates.
+        Random seed of the tuners.
     early_stopping
-        A task gets no more trials once so many in a row made it faster by less than 1 %; None: it does.
+        A task gets no more trials after this many in a row without becoming at least 1 % faster; None: no
+        early stopping.
     tuner
-        Name of who searches; None: the backend's own choice.
+        Name of the tuner; None: the backend's default.
     scheduler
-        Name of who says which task gets the next trials.
+        Name of the scheduler, which chooses the task that gets the next trials.
     builders
-        Who compiles candidates: a number of processes of this host, or `dask://HOST:PORT`; None: as many as
-        the setting `jobs`.
+        Number of processes of this host that compile candidates, or `dask://HOST:PORT` of a fleet; None: as
+        many processes as the setting `jobs`.
     runner
-        Name of who measures; None: the backend's own choice, for CPUs `boards`.
+        Name of the runner; None: the backend's default, for CPUs `boards`.
     """
 
     trials: int = 64

@@ -1,4 +1,4 @@
-"""What came of a tuning run."""
+"""The result of a tuning run."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from statistics import fmean
 
 from toolchain.records.record import Record
 from toolchain.tasks.task import Task
-from toolchain.tuning.judging.judge import Judgement
+from toolchain.tuning.judging.judge import NetworkJudgement
 
 
 @dataclass(frozen=True)
 class TunedTask:
-    """What came of one task.
+    """The result of tuning one task.
 
     Attributes
     ----------
     default
-        Record of what a build takes without one.
+        Record of the default, which a build uses without records.
     default_ms
-        What it took when the finalists were measured.
+        Time of the default in the final comparison.
     choice
-        Record of what a build takes from now on.
+        Record that builds use from now on.
     rule
-        What the choice's code is made by.
+        Name of the algorithm or schedule of the choice.
     modelled
-        The times are a model's: no clock has shown them.
+        Whether the times come from a model, not from a clock.
     """
 
     task: Task
@@ -39,36 +39,39 @@ class TunedTask:
 
     @property
     def best_ms(self) -> float:
-        """What the choice took when the finalists were measured."""
+        """Time of the choice in the final comparison, in ms."""
         return fmean(self.choice.run_ms)
 
     @property
     def won(self) -> str:
-        """`default`, or what the code of another point is made by."""
+        """`default` if the default won, else the name of the winner's algorithm or schedule."""
         return "default" if self.choice.digest == self.default.digest else self.rule
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What came of a run; the milliseconds are sums over its tasks, each times its weight.
-
-    `boards` says how many trials each board measured; `network` what the network said of the winners, None
-    where it was not asked.
+    """The result of a tuning run.
 
     Attributes
     ----------
+    seconds
+        Duration of the run.
+    boards
+        Number of trials that each board measured.
+    network
+        The judgement in the network; None if there was none.
     run
-        What its records are marked with: `Provenance.run`.
+        Id of the run, which its records have as `Provenance.run`.
     search_s
-        How long the search took: from the defaults to the last trial.
+        Duration of the search in seconds: from the first turn to the last trial, without the defaults.
     in_use_s
-        For how much of that each board had a session.
+        Seconds of the search for which each board had a session.
     """
 
     tasks: list[TunedTask]
     seconds: float
     boards: dict[str, int] = field(default_factory=dict)
-    network: Judgement | None = None
+    network: NetworkJudgement | None = None
     run: str = ""
     search_s: float = 0.0
     in_use_s: dict[str, float] = field(default_factory=dict)

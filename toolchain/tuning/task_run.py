@@ -1,4 +1,4 @@
-"""One task in a tuning run: its default, its search, its records."""
+"""Tunes one task in a run: measures its default, searches, and stores the records."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, Measured, result_of
 from toolchain.tuning.result import TunedTask
 
-# What says something about a task's code: other tasks may do well on the same machines.
+# Failures that a task's code causes; other tasks may run well on the same boards.
 _OF_THE_CODE = frozenset({"build", "wrong result", "work group", "registers"})
-_SHARE = 2  # candidates for each board, before it is asked whether the search is over
+_SHARE = 2  # candidates for each board between two checks whether the search is over
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all tasks of a run share.
+    """Objects that all tasks of a run share.
 
     Attributes
     ----------
     provenance
-        Of a record, but for what depends on the board that measured.
+        Provenance of the run's records, without the facts about the board that measured.
     fresh
-        Nothing of earlier runs is used.
+        Whether the results of earlier runs are ignored.
     recorded
-        Workload -> what a build takes today, by the records there are.
+        Workload -> point that a build uses today because of a record.
     key_of
-        Workload hash -> key of its records.
+        Returns the key of a workload's records.
     numbers
-        Of the run's trials, from 0.
+        Numbers the trials of the run, from 0.
     """
 
     evaluator: Evaluator
@@ -59,32 +59,30 @@ class RunContext:
 
 @dataclass(frozen=True)
 class Proposal(Generic[P]):
-    """A point that a tuner wants measured, and what is built of it."""
+    """A point that a tuner proposes, and its candidate."""
 
     point: P
     candidate: Candidate
 
 
 class BadDefaultError(ToolchainError):
-    """What a build takes of a task without a record does not compile, or computes something else."""
+    """The default of a task does not compile, computes wrong outputs, or asks too much of its device."""
 
 
 class TaskRun(Generic[P]):
-    """Tunes one task and writes every measurement to the store at once; `begin` comes first.
+    """Tunes one task and stores every measurement at once. Call `begin` first.
 
     Attributes
     ----------
     default
-        What a build takes without a record, as `begin` measured it.
+        The default, as `begin` measured it.
     left
-        How many points had not been measured when the run began; None: no end of them.
-    exhausted
-        There is nothing more to measure.
+        Number of points that were not measured yet when the run began; None: too many to count.
     """
 
     default: Finalist[P]
     left: int | None
-    _function: str  # whose records these are; see `RecordStore.add_function`
+    _function: str  # id of the task's function in the store; see `RecordStore.add_function`
 
     def __init__(self, task: Task, space: Space[P], tuner: Tuner[P], context: RunContext) -> None:
         self.task, self.space, self.tuner = task, space, tuner
@@ -97,22 +95,22 @@ class TaskRun(Generic[P]):
         self.first_failure = ""
         self.modelled = False
         self.measured: list[Measured[P]] = []
-        self._own: set[str] = set()  # digests of what this run proposed
+        self._own: set[str] = set()  # digests of the points that this run proposed
         self._out_of_proposals = False
 
     def begin(self) -> None:
-        """Build, upload, run and time what a build takes without a record, and teach the tuner what is known.
+        """Measure the default, and teach the tuner the results of earlier runs.
 
-        Then the way to the board is known to be open, and there is a time to beat. What a build takes today
-        by records of a model or of other places is measured, too: a build prefers what is measured here, and
-        must not lose what those records brought.
+        This shows that the board can be used, and gives the time to beat. If builds use a point because of a
+        modelled record or one of another target, it is measured, too: builds prefer records that were
+        measured here, and must not become slower by that.
 
         Raises
         ------
         BadDefaultError
             The default's code is at fault.
         ToolchainError
-            The default does not run: nothing that is searched would.
+            The default does not run, so no candidate would.
         """
         task, context = self.task, self.context
         self._function = context.store.add_function(task.workload, task.name, task.definition)
@@ -125,19 +123,19 @@ class TaskRun(Generic[P]):
 
     @property
     def default_ms(self) -> float:
-        """Of the default."""
+        """Time of the default, in ms."""
         return self.default.result.mean_ms
 
     @property
     def best_ms(self) -> float:
-        """Of the default and everything searched so far."""
+        """Best time of the task so far, in ms, the default included."""
         return min([self.default_ms, *(each.result.mean_ms for each in self.measured)])
 
     def propose(self, count: int) -> list[Proposal[P]]:
-        """Return what to measure next, at most `count`; none: there is no more.
+        """Return at most `count` candidates to measure next; an empty list if nothing is left.
 
-        What another run measured the tuner is told from the store at once: it is no trial of this one. Only
-        what two runs have under way at the same time both of them measure.
+        If the store has a result of a proposed point, from another run, the tuner learns it at once, and the
+        point is no trial of this run. Two runs measure the same point only if they do so at the same time.
         """
         if not self.context.fresh:
             self._look_again()
@@ -153,11 +151,11 @@ class TaskRun(Generic[P]):
 
     @property
     def exhausted(self) -> bool:
-        """See above."""
+        """Whether nothing is left to measure."""
         return self._out_of_proposals or (self.left is not None and self.trials >= self.left)
 
     def _look_again(self) -> None:
-        """Take over what other runs measured since this one looked."""
+        """Read the records that other runs have stored since the last look."""
         there = self.known.keys() | self._own | {self.default.record.digest}
         if self.context.store.measured(self.key) - there:
             self._earlier()
@@ -165,7 +163,7 @@ class TaskRun(Generic[P]):
     def measure(
         self, proposals: Sequence[Proposal[P]], over: Callable[[], bool] = lambda: False
     ) -> list[tuple[BuiltCandidate, Result]]:
-        """Build and run what was proposed: all of it, or the first, where it is `over` before the others."""
+        """Build all proposals and run them until `over` is true; return the results of those that ran."""
         evaluator = self.context.evaluator
         built = evaluator.builder.build([proposal.candidate for proposal in proposals])
         results: list[Result] = []
@@ -179,7 +177,7 @@ class TaskRun(Generic[P]):
     def record(
         self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[BuiltCandidate, Result]]
     ) -> None:
-        """Write what was measured to the store, and tell the listener."""
+        """Store the results and report them to the listener."""
         for proposal, (built, result) in zip(proposals, measured, strict=True):
             record = self._record(built, result, next(self.context.numbers))
             self.context.store.add(record)
@@ -188,13 +186,13 @@ class TaskRun(Generic[P]):
     def learn(
         self, proposals: Sequence[Proposal[P]], measured: Sequence[tuple[BuiltCandidate, Result]]
     ) -> None:
-        """Tell the tuner what came of its proposals."""
+        """Teach the tuner the results of its proposals."""
         results = [result for _built, result in measured]
         self.tuner.learn([(p.point, result) for p, result in zip(proposals, results, strict=True)])
 
     def settle(self, finalists: Sequence[Finalist[P]], confirmed: Confirmed) -> TunedTask:
-        """Keep what the last comparison said."""
-        # It may be of an earlier run, of one that left out something else: now it is what this one chose.
+        """Store the choice of the final comparison, and return the task's result."""
+        # The winner may come from an earlier run with other exclusions; its new record belongs to this run.
         found, run = confirmed.choice.provenance, self.context.provenance.run
         trial = found.trial if found.run == run else None
         provenance = replace(found, run=run, trial=trial, excluded=self.space.excluded)
@@ -213,11 +211,11 @@ class TaskRun(Generic[P]):
         )
 
     def unsettled(self) -> TunedTask:
-        """Return the task as its trials left it: there was no time to compare the best of them again."""
+        """Return the task's result by its trials alone, because there was no time for a comparison."""
         best = self.context.store.best(self.key, self.space.kinds, self._usable) or self.default.record
         try:
             rule = self.space.rule(self.point(best))
-        except ToolchainError:  # a build would not take it either
+        except ToolchainError:  # a build would not use it either
             best, rule = self.default.record, "default"
         return TunedTask(
             self.task,
@@ -231,11 +229,11 @@ class TaskRun(Generic[P]):
         )
 
     def _usable(self, record: Record) -> bool:
-        """Whether a build would take a record."""
+        """Whether a build would use a record."""
         return not unbelievable(record, self.task) and self.space.usable(record)
 
     def refuse(self, built: BuiltCandidate, result: Result) -> None:
-        """Keep that a candidate failed that had run before."""
+        """Store the failure of a candidate that ran before."""
         self.context.store.add(self._record(built, result))
         self._fail(result)
 
@@ -245,14 +243,14 @@ class TaskRun(Generic[P]):
         Raises
         ------
         ToolchainError
-            It is none of this space.
+            It is not in this space.
         """
         return self.space.read(entry_of(record), self.context.store.definition(record.function))
 
     def _earlier(self) -> list[tuple[P, Result]]:
-        """Return what earlier runs measured and need not be measured again."""
+        """Return the results of earlier runs, whose points are not measured again."""
         wanted = self.context.store.measured(self.key)
-        # A model's times are no answer where boards measure, nor theirs where a model is asked.
+        # Modelled times are ignored if this run measures, and measured times if it models.
         rows = [
             row
             for row in self.context.store.all(self.key)
@@ -260,7 +258,8 @@ class TaskRun(Generic[P]):
             and row.provenance.modelled == self.modelled
             and not unbelievable(row, self.task)
         ]
-        # A choice was measured again, in a network maybe: what tuners learn was all measured in one way.
+        # Confirmed records come first, so that trials replace them in `known`: they may have been timed in a
+        # network, and tuners should learn from times that were all measured alike.
         rows.sort(key=lambda row: not row.confirmed)
         self.known = {row.digest: row for row in rows}
         found = []
@@ -268,14 +267,14 @@ class TaskRun(Generic[P]):
             try:
                 found.append((self.point(row), result_of(row)))
             except ToolchainError:
-                continue  # it no longer applies: nothing to learn from
+                continue  # it no longer applies
         return found
 
     def _left(self, earlier: Sequence[P]) -> int | None:
         size = self.space.size
         if size is None:
             return None
-        known = {self.space.default(), *earlier}  # some of them, maybe, of another version's space
+        known = {self.space.default(), *earlier}  # may contain points of another version's space
         return sum(self.space.point(index) not in known for index in range(size))
 
     def _measure_default(self) -> tuple[Finalist[P], Result]:
@@ -296,7 +295,7 @@ class TaskRun(Generic[P]):
             )
         self.modelled = result.modelled
         default = Finalist(point, self._record(built, result), result, built)
-        # Kept, so that a build after a run that was cut short takes nothing that is slower.
+        # Stored, so that after an interrupted run builds use nothing slower than the default.
         self.context.store.add(default.record)
         self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
         return default, result
@@ -313,7 +312,7 @@ class TaskRun(Generic[P]):
             return []
         try:
             candidate = self.space.candidate(point)
-        except ToolchainError:  # a build would not take it either
+        except ToolchainError:  # a build would not use it either
             return []
         built, result = self._check(candidate)
         if result.failure:

@@ -77,7 +77,7 @@ def test_what_kernels_ask_of_a_device_is_explained(invoke: Toolchain, files: Pat
     assert chosen.endswith(f": {document['rule']}, by default")
     assert head.split()[:3] == ["KERNEL", "GROUP", "GROUPS"] and "MODEL" not in head
     on_cpu = invoke("tasks", "good.onnx", "--board", "rk3399", "--explain", convolution)
-    assert on_cpu.code == 2 and on_cpu.says("this code is a CPU's", "--device opencl")
+    assert on_cpu.code == 2 and on_cpu.says("this code is for a CPU", "--device opencl")
 
 
 @pytest.mark.usefixtures("state")

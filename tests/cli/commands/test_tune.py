@@ -39,7 +39,7 @@ NAMES = [
     ),
     (
         ["tune", "good.onnx", "--board", "local", "--dry-run", "--runner", "board"],
-        ["--runner board: nothing of this name", "use one of: boards"],
+        ["--runner board: no runner of this name", "use one of: boards"],
     ),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolchain.tasks.task import Task
-from toolchain.tuning.events import Began, Event, Step, Trial, TurnBegan, TurnEnded
+from toolchain.tuning.events import Began, Event, StepBegan, Trial, TurnBegan, TurnEnded
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ def begun() -> list[Event]:
     """Return what is told until the search begins: 3 x 2 ms + 1 ms."""
     return [
         Began((CONV, DENSE), 20),
-        Step("measuring the defaults"),
+        StepBegan("measuring the defaults"),
         Trial(CONV, "default", 2.0, 2.0, board="b1"),
         Trial(DENSE, "default", 1.0, 1.0, board="b1"),
-        Step("searching"),
+        StepBegan("searching"),
     ]
 
 

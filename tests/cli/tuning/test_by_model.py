@@ -40,4 +40,4 @@ def test_a_build_takes_what_the_model_chose_and_says_so(
 def test_other_devices_have_no_such_runner(invoke: Toolchain, folder: Path, dry: tuple[str, ...]) -> None:
     network(folder / "small.onnx")
     ran = invoke("tune", "small.onnx", "--board", "rk3399", "--runner", "mali-model", *dry)
-    assert ran.code == 2 and ran.says("--runner mali-model: nothing of this name runs such code", "boards")
+    assert ran.code == 2 and ran.says("--runner mali-model: no runner of this name runs this code", "boards")

@@ -10,7 +10,7 @@ from rich.console import Console
 from tests.cli.tuning.runs import CONV, DENSE, batch, begun
 from toolchain.cli.tuning.live import draw
 from toolchain.cli.tuning.standing import Standing
-from toolchain.tuning.events import Began, Event, Step, TurnBegan
+from toolchain.tuning.events import Began, Event, StepBegan, TurnBegan
 
 
 def drawn(events: list[Event], width: int = 120, height: int = 40) -> list[str]:
@@ -35,7 +35,7 @@ def test_the_table_is_the_tutorials() -> None:
 
 
 def test_before_there_are_tasks_it_is_a_line() -> None:
-    assert drawn([Step("finding the tasks")]) == ["finding the tasks"]
+    assert drawn([StepBegan("finding the tasks")]) == ["finding the tasks"]
 
 
 def test_a_low_terminal_shows_the_tasks_whose_turn_it_is() -> None:

@@ -85,7 +85,9 @@ def test_an_interrupted_run_says_what_was_found_and_how_to_go_on(capsys: pytest.
     assert "the same command goes on from here" in said
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), ToolchainError("for 60 s there was no worker")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), ToolchainError("no worker could be reached for 60 s")]
+)
 def test_a_run_that_ends_while_defaults_are_measured_says_what_it_has(
     capsys: pytest.CaptureFixture[str], error: BaseException
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.tuning.runs import CONV, DENSE
 from toolchain.cli.tuning.tables import duration, show_plan
 from toolchain.tuning.boards.pace import Pace
-from toolchain.tuning.run.plan import Plan, PlannedTask
+from toolchain.tuning.run.plan import PlannedTask, RunPlan
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ TASKS = [PlannedTask(CONV, None, 12), PlannedTask(DENSE, 56, 1)]
 def test_a_plan_says_how_long_and_how_that_is_known(
     capsys: pytest.CaptureFixture[str], limit_s: float | None, pace: Pace, said: str
 ) -> None:
-    show_plan(Plan(TASKS, ("b1", "b2"), 64, limit_s, pace))
+    show_plan(RunPlan(TASKS, ("b1", "b2"), 64, limit_s, pace))
     shown = capsys.readouterr().out
     assert said in shown and "nothing was measured" in shown
     header, conv, dense, *_ = shown.splitlines()

@@ -107,7 +107,7 @@ def test_a_simulation_is_taken_by_its_name_alone(tmp_path: Path) -> None:
         for device in ("vta", "vta:pynq", "vta:none"):
             with pytest.raises(UsageError, match=rf"--device {device}: board far has none: .*Zynq") as raised:
                 check_driver(pool, device)
-            assert raised.value.hint == "what it has is taken by its name: --device vta:sim"
+            assert raised.value.hint == "name one that it has: --device vta:sim"
         with pytest.raises(UsageError, match=r"--device npu: board far has none: its edge-rt knows no such"):
             check_driver(pool, "npu")
 

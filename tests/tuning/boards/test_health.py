@@ -19,7 +19,9 @@ def said(own: list[Result], other: list[Result]) -> str | None:
 
 def test_one_that_always_fails_where_another_does_not() -> None:
     complaint = said([FAILED] * _WINDOW, [SOUND] * _WINDOW)
-    assert complaint is not None and complaint.endswith("0%; at last: runtime: CUDA error")
+    assert complaint is not None and complaint.endswith(
+        "0% of another board's; the last: runtime: CUDA error"
+    )
 
 
 def test_one_whose_times_vary_where_anothers_do_not() -> None:
@@ -55,7 +57,7 @@ def test_one_that_goes_away_again_and_again_where_another_does_not() -> None:
     health = Health(("a", "b"))
     health.complaint("a", [SOUND] * 5)
     health.complaint("b", [SOUND])
-    said = "it went away 3 times within 8 measurements, and another did not"
+    said = "it went away 3 times in 8 measurements, another board never did"
     assert away(health, "a", 3) == [None, None, said]
 
 

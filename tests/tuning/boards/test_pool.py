@@ -77,6 +77,6 @@ def test_one_that_is_hot_is_left_out_for_a_while(pool: Pool, monkeypatch: pytest
     monkeypatch.setattr(time, "monotonic", lambda: later)
     with pool.take() as first, pool.take() as second:
         assert {first.board.name, second.board.name} == {"a", "b"}
-    assert pool.notices == ["board a cools down for 30 s: it has 80 °C", "board a is there again"]
+    assert pool.notices == ["board a cools down for 30 s: it has 80 °C", "board a is back"]
     assert pool.let_cool(hot, "it has 80 °C")
     assert pool.notices[-1] == "board a cools down for 60 s: it has 80 °C"

@@ -133,7 +133,7 @@ def test_one_that_ends_the_worker_is_found(board: OneBoard) -> None:
 def test_one_that_no_board_survives_is_found(board: OneBoard) -> None:
     results = board.run(TASK, built(["a", "unplugs", "c"]))
     assert failures(results) == [None, "upload", None]
-    assert results[1].message == "3 times a board went away; at last local: gone"
+    assert results[1].message == "a board went away 3 times; the last was local: gone"
 
 
 def test_libraries_have_sessions_of_their_own_and_what_was_not_built_has_none(board: OneBoard) -> None:

@@ -61,7 +61,7 @@ def test_one_that_is_hot_is_complained_of_sooner_and_passes(speed: Speed) -> Non
     read(other, before, 60.0)
     for _ in range(IN_A_ROW - 1):
         assert not any(read(other, after, 82.0).values())
-    said = "it has 82 °C, and the reference kernel takes 1.3 times as long as at the beginning"
+    said = "it is at 82 °C, and the reference kernel takes 1.3 times as long as at the beginning"
     assert read(other, after, 82.0) == {"a": Complaint(said, hot=True), "b": None}
 
 

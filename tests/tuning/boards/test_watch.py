@@ -149,7 +149,7 @@ def test_a_hot_board_cools_down_and_is_read_when_it_comes_back() -> None:
     assert told.fit("a") and told.fit("b")
     told.readings["a"] = Result((1.3,), temperature_c=81.0)
     assert [told.fit("a"), told.fit("b"), told.fit("a"), told.fit("a")] == [True, True, True, False]
-    said = "it has 81 °C, and the reference kernel takes 1.3 times as long as at the beginning"
+    said = "it is at 81 °C, and the reference kernel takes 1.3 times as long as at the beginning"
     assert told.notices == [f"board a cools down for 30 s: {said}"]
     told.readings["a"] = Result((1.0,), temperature_c=60.0)
     assert told.watch.due(told.board("a"))
@@ -163,7 +163,7 @@ def test_a_board_alone_is_used_and_once_it_is_said_what_was_seen(celsius: float 
     told.readings["a"] = Result((2.1,), temperature_c=celsius)
     assert all(told.fit("a") for _ in range(9))
     (notice,) = told.notices
-    assert notice.startswith("board a may mislead, and there is no other: ")
+    assert notice.startswith("board a may mislead, but there is no other: ")
     assert "the reference kernel takes 2.1 times as long as at the beginning" in notice
 
 
@@ -212,7 +212,7 @@ def test_one_that_goes_away_while_it_is_read_has_gone_away() -> None:
         with pytest.raises(BoardLostError):
             told.fit("a")
     assert told.notices[0].endswith(
-        "it went away 3 times within 3 measurements, and another did not; at last: silent"
+        "it went away 3 times in 3 measurements, another board never did; the last time: silent"
     )
 
 

@@ -105,11 +105,11 @@ def test_a_worker_that_is_killed_in_the_middle_costs_time_alone(
         workers[1].kill()
         fleet_alone = pytest.MonkeyPatch()
         fleet_alone.setattr(fleet, "_ALONE_S", 2.0)
-        with fleet_alone.context(), pytest.raises(ToolchainError, match="for 2 s there was no worker"):
+        with fleet_alone.context(), pytest.raises(ToolchainError, match="no worker could be reached for 2 s"):
             compilers.compile([(Said("never"), "main")])
         fleet_alone.undo()
         address = f"--builders dask://{scheduler}"
-        assert told == [f"{address}: no worker is there; waiting for one, 2 s at most"]
+        assert told == [f"{address}: no worker can be reached; waiting 2 s at most"]
 
 
 def typed(words: str, **replaced: str) -> list[str]:
@@ -197,8 +197,8 @@ def test_a_worker_that_comes_in_time_is_told_of(scheduler: str) -> None:
             process.kill()
             process.wait()
     assert made.objects and told == [
-        f"--builders dask://{scheduler}: no worker is there; waiting for one, 60 s at most",
-        f"--builders dask://{scheduler}: a worker is there again",
+        f"--builders dask://{scheduler}: no worker can be reached; waiting 60 s at most",
+        f"--builders dask://{scheduler}: a worker is back",
     ]
 
 
@@ -208,7 +208,7 @@ def test_a_scheduler_that_goes_away_is_named(monkeypatch: pytest.MonkeyPatch) ->
         try:
             wait_for_workers(address, 1)
             with closing(FleetCompilers(f"dask://{address}", print)) as compilers:
-                gone = f"--builders dask://{address}: the scheduler has gone"
+                gone = f"--builders dask://{address}: the scheduler is gone"
                 kill = threading.Timer(1, process.kill)
                 kill.start()
                 with pytest.raises(ToolchainError, match=gone) as caught:

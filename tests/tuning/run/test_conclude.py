@@ -18,10 +18,10 @@ from toolchain.tuning import allowance
 from toolchain.tuning.allowance import Allowance, RunTime, TimeUpError
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.judging.gain import gain
-from toolchain.tuning.judging.judge import Judgement
+from toolchain.tuning.judging.judge import NetworkJudgement
 from toolchain.tuning.run import conclude as concluding
 from toolchain.tuning.run.alone import Alone
-from toolchain.tuning.run.conclude import Judged, NetworkJudge, conclude, obstacle_to_network
+from toolchain.tuning.run.conclude import BoardJudgement, NetworkJudge, conclude, obstacle_to_network
 from toolchain.tuning.run.finalists import finalists
 
 FASTER = POINTS[3]
@@ -68,8 +68,9 @@ def test_a_winner_keeps_its_time_of_one_call_in_the_network(store: RecordStore) 
         search(run, len(POINTS))
         own = finalists(run)
         times = ([4.0, 4.2], [6.0, 6.2])
-        said = Judgement({TASK.workload: 1}, {TASK.workload: times}, 10.0, 8.0, gain([10.0] * 3, [8.0] * 3))
-        tuned = run.settle(own, Judged(said, "b").of(TASK, own))
+        faster = gain([10.0] * 3, [8.0] * 3)
+        said = NetworkJudgement({TASK.workload: 1}, {TASK.workload: times}, 10.0, 8.0, faster)
+        tuned = run.settle(own, BoardJudgement(said, "b").of(TASK, own))
     assert TASK.weight == 2 and tuned.choice.run_ms == (2.0, 2.1)
     assert tuned.default_ms == pytest.approx(3.05) and tuned.won == run.space.rule(FASTER)
     best = store.best(KEY, ("toy",))
@@ -119,7 +120,7 @@ def test_where_one_board_goes_away_the_next_judges(
             raise ToolchainError("the connection was lost")
         return SimpleNamespace()
 
-    said = Judgement({TASK.workload: 0}, {}, 10.0, 10.0)
+    said = NetworkJudgement({TASK.workload: 0}, {}, 10.0, 10.0)
     monkeypatch.setattr(concluding, "prepare_network_bench", bench)
     monkeypatch.setattr(concluding, "judge", lambda *_arguments: said)
     events: list[Event] = []

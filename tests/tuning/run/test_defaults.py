@@ -49,7 +49,7 @@ def test_tasks_that_no_time_is_left_for_are_left_out_but_for_the_first(
     assert left == LeftOut((TASK, TASK)) and isinstance(said, Notice)
     assert said.text.startswith("2 of 3 tasks are left out of this run, the last ones: --time was too short")
     assert f"--tasks {TASK.id},{TASK.id}" in said.text
-    assert "What earlier runs measured of 2 of them stays, and builds take it." in said.text
+    assert "Builds still use what earlier runs measured for 2 of them." in said.text
 
 
 def test_a_task_whose_default_is_wrong_is_left_out_and_said(

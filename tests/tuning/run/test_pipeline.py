@@ -176,7 +176,7 @@ def test_an_interrupt_lets_what_has_begun_come_to_its_end() -> None:
         made.append(search)
         search.run([run], scheduler(400))
     (notice,) = run.told
-    assert isinstance(notice, Notice) and "Ctrl-C again ends at once" in notice.text
+    assert isinstance(notice, Notice) and "press Ctrl-C again to end at once" in notice.text
     assert run.measured and run.trials == len(run.measured), "nothing else is recorded"
     assert sorted(run.learned) == sorted(run.measured), "the tuner knows of it, too"
     assert len(run.proposed) <= 24

@@ -16,7 +16,7 @@ from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for
 from toolchain.tasks.key import record_key
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run.plan import Plan, plan
+from toolchain.tuning.run.plan import RunPlan, plan
 
 BACKEND: Any = SimpleNamespace(
     runner="boards",
@@ -33,7 +33,7 @@ def network(sizes: dict[str, int | None]) -> Any:
     )
 
 
-def planned(store: RecordStore, conv: int | None, dense: int | None, **options: Any) -> Plan:
+def planned(store: RecordStore, conv: int | None, dense: int | None, **options: Any) -> RunPlan:
     board = find_board("local")
     how = TuneOptions(timeout_s=10.0, **options)
     lowered = network({CONV.id: conv, DENSE.id: dense})

@@ -12,7 +12,7 @@ from toolchain.cli.output import emit, note, output_options, table, wants_json
 from toolchain.errors import CheckError
 
 if TYPE_CHECKING:
-    from toolchain.measuring.numerics import OutputError
+    from toolchain.measuring.numerics import OutputDeviation
     from toolchain.measuring.verify import VerifyResult
 
 
@@ -37,7 +37,7 @@ def command(bundle: Path, board: str | None, **execution: Unpack[Execution]) -> 
     result.check()
 
 
-def _error(output: OutputError) -> str:
+def _error(output: OutputDeviation) -> str:
     if output.max_rel_error is None:
         return output.problem or ""
     if output.error_steps is None:

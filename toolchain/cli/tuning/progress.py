@@ -12,7 +12,7 @@ from toolchain.cli.progress import thinned_out
 from toolchain.cli.tuning import text
 from toolchain.cli.tuning.standing import Standing
 from toolchain.errors import ToolchainError
-from toolchain.tuning.events import Event, Notice, Step, Trial, TurnEnded
+from toolchain.tuning.events import Event, Notice, StepBegan, Trial, TurnEnded
 
 if TYPE_CHECKING:
     from toolchain.tuning.events import Listener
@@ -52,7 +52,7 @@ def _listener(standing: Standing, *, lines: bool) -> Listener:
         match event:
             case Notice():
                 note(event.text)
-            case Step() if lines:
+            case StepBegan() if lines:
                 step(event.text)
             case Trial() if every or (lines and event.stage != "search"):
                 note(text.trial(standing, event))

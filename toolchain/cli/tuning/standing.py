@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from toolchain.tasks.task import Task
-from toolchain.tuning.events import Began, Event, LeftOut, Notice, Step, Trial, TurnBegan, TurnEnded
+from toolchain.tuning.events import Began, Event, LeftOut, Notice, StepBegan, Trial, TurnBegan, TurnEnded
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Standing:
                 self.row(event.task).out -= 1
             case LeftOut():
                 self.rows = [row for row in self.rows if row.task not in event.tasks]
-            case Step():
+            case StepBegan():
                 self.step = event.text
             case Notice():
                 pass

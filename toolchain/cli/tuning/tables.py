@@ -10,10 +10,10 @@ from toolchain.cli.output import table
 
 if TYPE_CHECKING:
     from toolchain.tuning.result import TuneResult
-    from toolchain.tuning.run.plan import Plan
+    from toolchain.tuning.run.plan import RunPlan
 
 
-def show_plan(plan: Plan) -> None:
+def show_plan(plan: RunPlan) -> None:
     """Print what a run would do."""
     table(
         ["ID", "WEIGHT", "MFLOP", "WAYS", "MEASURED", "NAME"],
@@ -37,7 +37,7 @@ def show_plan(plan: Plan) -> None:
     click.echo("nothing was measured")
 
 
-def _reason(plan: Plan) -> str:
+def _reason(plan: RunPlan) -> str:
     if plan.limit_s is not None and plan.seconds == plan.limit_s:
         return "the limit of --time"
     return plan.pace.reason if plan.pace.most else f"an estimate: {plan.pace.reason}"

@@ -36,7 +36,7 @@ def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MA
     """
     functions = lower(func, target, symbol)[0].device
     if functions is None:
-        raise UsageError("this code is a CPU's: it has no kernels", with_kernels())
+        raise UsageError("this code is for a CPU: it has no kernels", with_kernels())
     dialect = dialect_of(target)
     lowered_kernels = {str(each.attrs["global_symbol"]): each for each in functions.functions.values()}
     return [

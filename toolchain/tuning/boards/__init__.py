@@ -1,1 +1,1 @@
-"""The boards of a run: which of them take part, and how they measure candidates."""
+"""The boards of a run: measuring candidates on them, and dropping boards that mislead."""

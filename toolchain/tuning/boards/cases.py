@@ -1,4 +1,4 @@
-"""What candidates are run with, and whether what came of it is right.
+"""Inputs for candidates, their expected outputs, and the comparison of the two.
 
 The expected outputs are computed on this host while boards measure.
 """
@@ -23,19 +23,19 @@ from toolchain.tasks.reference import Case, Reference, write_case
 from toolchain.tasks.task import Task
 
 _DRAWS = 2
-# The largest convolution of VGG-16, 3.7 GFLOP, takes 2 s for each draw on a busy machine.
+# The largest convolution of VGG-16 (3.7 GFLOP) takes 2 s per draw on a busy machine.
 _REFERENCE_S = 120.0
-_ZEROS, _LARGE = 1 / 4, 1 / 64  # shares of such values in draws after the first
-_FACTOR = {"float16": 8.0}  # of large values; float16 ends at 65504, and a sum has thousands of them
+_ZEROS, _LARGE = 1 / 4, 1 / 64  # shares of zeros and of large values in all draws but the first
+_FACTOR = {"float16": 8.0}  # factor of large values: the largest float16 is 65504, and sums have thousands
 _ANY_FACTOR = 64.0
-_ROUNDED = ("float32", "float16", "int8", "uint8")  # and no indices
+_ROUNDED = ("float32", "float16", "int8", "uint8")  # types of rounded values; the others may be indices
 
 _HALVES = 1e-2
-"""Share of integers that may be a step off: sums of random numbers meet a half sometimes."""
+"""Share of rounded integers that may differ by one: some sums of random numbers end close to a half."""
 
 
 class Cases:
-    """The cases of a run's tasks, each computed once, in a process that may hang or crash."""
+    """The cases of a run's tasks. A worker process computes each once and may hang or crash."""
 
     def __init__(self, folder: Path, notice: Callable[[str], None]) -> None:
         self._folder, self._notice = folder, notice
@@ -44,16 +44,16 @@ class Cases:
         self._cases: dict[str, Future[tuple[Case, ...]]] = {}
 
     def begin(self, task: Task, reference: Reference) -> None:
-        """Have a task's cases computed, after those that were begun before."""
+        """Start to compute the cases of a task in the background, after those begun before."""
         self._cases[task.workload] = self._thread.submit(self._compute, task, reference)
 
     def of(self, task: Task) -> tuple[Case, ...]:
-        """Return the cases of a task that was begun; the first is of ordinary numbers."""
+        """Wait for the cases of a task and return them; the first has normally distributed inputs."""
         let_signals_end_waits()
         return self._cases[task.workload].result()
 
     def close(self) -> None:
-        """End the process."""
+        """End the worker process."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._worker.end()
         self._thread.shutdown(wait=True)
@@ -67,15 +67,15 @@ class Cases:
             self._worker.call(_REFERENCE_S, compute, reference, cases)
         except (TimeoutError, WorkerDiedError, ToolchainError) as error:
             self._notice(
-                f"task {task.id} ({task.name}) is compared with its own default alone: its definition could "
-                f"not be computed on this host: {error}"
+                f"candidates of task {task.id} ({task.name}) are compared with its default only: its "
+                f"definition could not be computed on this host: {error}"
             )
         return cases
 
 
 @contextmanager
 def run_cases(notice: Callable[[str], None]) -> Iterator[Cases]:
-    """Yield the cases of a run; neither their files nor their process are there afterwards."""
+    """Yield the cases of a run; afterwards remove their files and end their process."""
     with scratch_folder() as folder:
         cases = Cases(folder, notice)
         try:
@@ -85,7 +85,7 @@ def run_cases(notice: Callable[[str], None]) -> Iterator[Cases]:
 
 
 def compute(reference: Reference, cases: Sequence[Case]) -> None:
-    """Write down what must come of each case; runs in a worker process."""
+    """Write the expected outputs of each case; runs in a worker process."""
     draws = []
     for case in cases:
         arguments = case.arguments()
@@ -100,11 +100,11 @@ def compute(reference: Reference, cases: Sequence[Case]) -> None:
 
 
 def drawn(parameters: Sequence[Parameter], draw: int) -> dict[int, Array]:
-    """Return numbers for what is no constant, by the places of the parameters; the same in every process.
+    """Draw values for all parameters but constants, by index; equal in every process.
 
-    The first draw is normally distributed. In the others a quarter of the values are zeros, as behind a ReLU
-    or in a padded image, and one of 64 is as much larger: what is lost in a sum, and what overflows.
-    Integers stay 0, since they may be indices.
+    The first draw is normally distributed. In the others a quarter of the values are zeros, as after a ReLU
+    or in a padded image, and one in 64 is 64 times as large (8 times in float16), to show lost precision and
+    overflow. int8 values are uniform; other integers are 0, since they may be indices.
     """
     return {
         place: _values(parameter, np.random.default_rng((draw, place)), draw > 0)
@@ -131,9 +131,9 @@ def _values(parameter: Parameter, random: np.random.Generator, edges: bool) -> A
 
 
 def wrong(outputs: Sequence[Array], expected: Sequence[Array]) -> str:
-    """Return what is wrong with the outputs; empty: nothing.
+    """Return a description of the first wrong output; empty if all are right.
 
-    Where the expected value is not finite nothing is asked of an output: random numbers may leave a domain.
+    Values whose expected value is not finite are ignored: random inputs may be outside a function's domain.
     """
     half = any(each.dtype == np.float16 for each in expected)
     tolerance = TOLERANCE["float16" if half else "float32"]
@@ -156,5 +156,5 @@ def wrong(outputs: Sequence[Array], expected: Sequence[Array]) -> str:
 
 
 def _steps(values: np.ndarray) -> bool:
-    """Whether values are integers, of a function that rounds to them, and not all the same."""
+    """Whether all values are integers and span more than one, as outputs of a function that rounds do."""
     return bool(values.size and np.ptp(values) > 1 and np.array_equal(values, np.rint(values)))

@@ -1,7 +1,7 @@
-"""Which device measures: every board is asked before anything is tuned on it.
+"""Asks every board's driver for its devices before anything is tuned.
 
-Records hold for the device that its driver names, whatever the board's class says: what a test bed such as
-PoCL measures is then never taken for what the class's own device would do.
+Records are valid for the device that the driver names, whatever the board's class says: so times from a test
+bed such as PoCL are never used for the class's own device.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect, wait_for_server
 from toolchain.tuning.boards.pool import BoardPool, PooledBoard
 
-_START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
-_ANSWER_S = 40.0  # for a driver: PoCL takes 0.2 s on a PC, and 10 s under qemu
+_START_S = 120.0  # for a worker to import TVM: takes 2 s, longer on a busy machine
+_ANSWER_S = 40.0  # for a driver's answer: PoCL takes 0.2 s on a PC, and 10 s in QEMU
 _GRACE_S = 20.0
-_WAIT_S = 30.0  # for a board that somebody else measures on, and for one whose server is started anew
+_WAIT_S = 30.0  # for a board that another client uses, or whose server is restarting
 _PAUSE_S = 0.5
 Result = TypeVar("Result")
 _WHAT = "the answer of edge.devices"
@@ -39,13 +39,13 @@ class _Drivers(Answer):
 
 
 @dataclass(frozen=True)
-class Question:
-    """A board's server, and the kind of device that is asked for.
+class DeviceQuestion:
+    """The arguments of `ask`: a board's server and a kind of device.
 
     Attributes
     ----------
     seconds
-        The session's deadline, which a driver that hangs meets.
+        Deadline of the session; it ends the session of a driver that hangs.
     """
 
     grant: Grant
@@ -55,15 +55,15 @@ class Question:
     seconds: float
 
 
-def ask(question: Question) -> DevicesThere:
-    """Return what a board has of a kind; runs in a worker process, where a driver may hang or crash.
+def ask(question: DeviceQuestion) -> DevicesThere:
+    """Ask a board for its devices of a kind; runs in a worker process, since a driver may hang or crash.
 
     Raises
     ------
     ToolchainError
         The session cannot be opened, or ends before the driver answers.
     CheckError
-        The answer is none.
+        The answer has the wrong form.
     """
     session = connect(question.grant, question.key, question.seconds)
     try:
@@ -73,19 +73,19 @@ def ask(question: Question) -> DevicesThere:
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
         return _none(question.kind, f"its driver ended the process that asked it ({first_line(error)})")
     if not isinstance(said, str):
-        raise lie(question.board, _WHAT, f"it is {shown(said)}, no text")
+        raise lie(question.board, _WHAT, f"it is {shown(said)}, not text")
     found = understood(_Drivers, f'{{"devices": {said}}}', question.board, _WHAT).devices
     there = next((each for each in found if each.kind == question.kind), None)
     return there or _none(question.kind, "its edge-rt knows no such kind")
 
 
 def device_there(pool: BoardPool, kind: str) -> str:
-    """Return what the boards' drivers call the device that measures, as records' keys have it.
+    """Return the key of the boards' device of a kind, with the name that its driver gives it.
 
     Raises
     ------
     UsageError
-        A board has none, or a driver that does not answer; or boards have different ones.
+        A board has no such device, or its driver does not answer, or boards have different devices.
     ToolchainError
         A board cannot be reached.
     """
@@ -96,45 +96,45 @@ def device_there(pool: BoardPool, kind: str) -> str:
         if not devices.names:
             raise UsageError(
                 f"--device {kind}: board {board} has none: {devices.problem or 'its driver names no device'}",
-                f"`toolchain board show {board} --devices` asks its driver; a driver that hangs is back when "
-                "the board was started anew. --device cpu is for its cores",
+                f"`toolchain board show {board} --devices` asks its driver; if the driver hangs, restart the "
+                "board. --device cpu uses its cores",
             )
         names[board] = device_key(kind, devices.names[0])
     return _one(names)
 
 
 def check_driver(pool: BoardPool, device: str) -> None:
-    """Refuse boards without a device of a kind whose devices are told apart by their drivers' names.
+    """Check that every board has a device, for kinds where the code names the driver.
 
     Parameters
     ----------
     device
-        A kind, or a kind and a name. A simulation is taken where its name is given, and nowhere else.
+        `KIND` or `KIND:NAME`. A simulation is used only if its name is given.
 
     Raises
     ------
     UsageError
-        A board has none.
+        A board has no such device.
     ToolchainError
         A board cannot be reached.
     """
     kind, _colon, name = device.partition(":")
     for pooled, there in zip(pool.all, _all_asked(pool, kind), strict=True):
-        # Where nothing but simulations is there, that is the problem.
+        # `problem` is set if the board has only simulations of the kind.
         if name in there.names or (not name and there.problem is None):
             continue
         board, others = pooled.board.name, ", ".join(f"--device {kind}:{each}" for each in there.names)
         raise UsageError(
             f"--device {device}: board {board} has none: {there.problem or 'no driver of this name'}",
-            f"what it has is taken by its name: {others}" if others else f"`toolchain board show {board}`",
+            f"name one that it has: {others}" if others else f"`toolchain board show {board}`",
         )
 
 
 def told(key: str, made_for: str) -> str:
-    """Return what to tell where a driver names another device than the code is made for; else nothing."""
+    """Return a notice if the driver's device is not the one the code is made for; else an empty string."""
     if key == made_for:
         return ""
-    return f"records are kept for {key}: builds take them with --device {quote(key)}"
+    return f"records are stored for {key}: builds use them with --device {quote(key)}"
 
 
 def _one(names: Mapping[str, str]) -> str:
@@ -155,18 +155,18 @@ def _all_asked(pool: BoardPool, kind: str) -> list[DevicesThere]:
 
 
 def _asked(pool: BoardPool, pooled: PooledBoard, kind: str) -> DevicesThere:
-    # Before the grant: a server takes its offer back where nobody comes within six seconds.
+    # Starts the worker before the grant: a server withdraws its offer if no client connects in 6 s.
     _call(pooled, _START_S, _ready)
     until = time.monotonic() + _WAIT_S
     while True:
         with pool.tracker() as tracker:
             grant = wait_for_server(tracker, pooled.key, _WAIT_S, _ANSWER_S)
-        question = Question(grant, pooled.key, pooled.board.name, kind, _ANSWER_S)
+        question = DeviceQuestion(grant, pooled.key, pooled.board.name, kind, _ANSWER_S)
         try:
             return _call(pooled, _ANSWER_S + _GRACE_S, ask, question)
         except (CheckError, _SilentError):
             raise
-        except ToolchainError:  # its server went away between its offer and now, and is back soon
+        except ToolchainError:  # its server went away after its offer and will be back soon
             if time.monotonic() >= until:
                 raise
             time.sleep(_PAUSE_S)
@@ -187,7 +187,7 @@ def _ready() -> None:
 
 
 class _SilentError(ToolchainError):
-    """The worker that asks a board has hung or died."""
+    """The worker process that asks a board hung or died."""
 
 
 def _none(kind: str, problem: str) -> DevicesThere:

@@ -1,4 +1,4 @@
-"""Which kind of failure an error of a session is, by the cause that edge-rt sends with it."""
+"""Finds the kind of failure of a session's error, from the cause that edge-rt sends with it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from toolchain.devices.failure import Failure
 from toolchain.devices.kind import DeviceKind
 from toolchain.foreign import first_line, shortened
 
-# As native/src/cause.h writes it: RPC carries nothing of an error but its message. TVM's client adds a line.
+# The format of native/src/cause.h. RPC transmits only the message of an error; TVM's client adds a line.
 _CAUSE = re.compile(r"\A(?:RPCError: Error caught from RPC call:\n)?\[cause ([a-z-]{1,40})\] ")
 _PLACE = re.compile(r"\S*/(?=[^/\s]+:\d+)")  # folders before FILE:LINE
 _WHICH = re.compile(r"kernel \w+ does not compile")
-_LINES = 3  # of a compiler's log: the first error, with its place and the code
+_LINES = 3  # lines quoted from a compiler's log: the first error, its location and the code
 
 
 def failure_of(error: BaseException, stage: Failure, kind: DeviceKind) -> tuple[Failure, str]:
@@ -21,10 +21,10 @@ def failure_of(error: BaseException, stage: Failure, kind: DeviceKind) -> tuple[
     Parameters
     ----------
     stage
-        The kind of failure where edge-rt sends no cause, or one that the device's row does not have.
+        The kind of failure if edge-rt sends no cause, or one that the device's row does not list.
     kind
-        Of the device that computes. Each session checks that its edge-rt was made from the sources of this
-        toolchain, so the causes are those of its row.
+        Kind of the device that computes. Each session checks that its edge-rt was made from the sources of
+        this toolchain, so the causes match those in its row.
     """
     found = _CAUSE.match(str(error))
     if found is None:
@@ -35,12 +35,12 @@ def failure_of(error: BaseException, stage: Failure, kind: DeviceKind) -> tuple[
 
 
 def _with_log(said: str, text: str) -> str:
-    """Return what is said of a kernel, and the first error of the compiler's log, which follows in `text`."""
+    """Return the message followed by the first error of the compiler's log in `text`."""
     lines = [line.strip() for line in text.splitlines()[1:] if line.strip()]
     if not lines:
         return said
     wrong = next((place for place, line in enumerate(lines) if "error" in line.lower()), 0)
-    # The place in the driver's own file is long, and nothing that the user could look at.
+    # Paths of the driver's own files are long, and the user cannot open them.
     quoted = [_PLACE.sub("", shortened(line)) for line in lines[wrong : wrong + _LINES]]
     which = _WHICH.search(said)
     return f"{which[0] if which else said}: {' | '.join(quoted)}"

@@ -1,7 +1,7 @@
-"""Which boards of a run are worse than the others: what they measure would only mislead.
+"""Finds boards whose measurements mislead: they fail, vary or go away far more than the others.
 
-A board is compared with the others of its class in the same run, never with a number: on a hard space
-everybody fails, and on a busy host everybody's times vary.
+A board is compared with the others of the same run, never with a constant: in a hard space candidates fail on
+every board, and on a busy host the times of every board vary.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from statistics import fmean, median, pstdev
 
 from toolchain.tasks.tuner import Result
 
-# Of a board's results, the last. By chance a board fails so often in a row, where half of all candidates
-# do, once in 65 000 times.
+# Number of a board's last results that count. If half of all candidates fail, 16 failures in a row happen by
+# chance once in 65 000 times.
 _WINDOW = 16
-_FEW_FAIL = 0.25  # share of the others' candidates that fail, where a board is to blame that fails always
+_FEW_FAIL = 0.25  # a board that always fails is to blame if at most this share fails on another board
 _SPREAD = 0.5  # standard deviation of repeats over their mean; a board with a steady clock has 0.01 to 0.1
 _TIMES_OTHERS = 5.0
-_LOSSES = 3  # among as many measurements, where another board had none: so often is no cable that was touched
+_LOSSES = 3  # in `_WINDOW` measurements, while another board had none; a touched cable causes fewer
 
 
 class Health:
-    """What the boards of a run have shown.
+    """The last results of each board of a run.
 
     Parameters
     ----------
     names
-        Of the boards.
+        Names of the boards.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ class Health:
         self._lock = threading.Lock()
 
     def complaint(self, name: str, results: Sequence[Result]) -> str | None:
-        """Take note of results of a board; return what is wrong with it, None for nothing."""
+        """Add results of a board; return what is wrong with the board, None if nothing is."""
         with self._lock:
             own = self._results[name]
             own.extend(results)
@@ -48,15 +48,15 @@ class Health:
             return _failing(own, others) or _unsteady(own, others)
 
     def loss(self, name: str) -> str | None:
-        """Take note that a board went away under a measurement; return what is wrong with it."""
+        """Note that a board went away during a measurement; return what is wrong with it, or None."""
         with self._lock:
             own = self._losses[name]
             own.append(True)
-            # What boards do not survive is a candidate's fault: then they all go away.
+            # If every board goes away now and then, candidates are to blame.
             steady = any(seen and not any(seen) for other, seen in self._losses.items() if other != name)
             if own.count(True) < _LOSSES or not steady:
                 return None
-            return f"it went away {own.count(True)} times within {len(own)} measurements, and another did not"
+            return f"it went away {own.count(True)} times in {len(own)} measurements, another board never did"
 
 
 def _failing(own: Sequence[Result], others: Sequence[Sequence[Result]]) -> str | None:
@@ -67,8 +67,8 @@ def _failing(own: Sequence[Result], others: Sequence[Sequence[Result]]) -> str |
         return None
     last = own[-1]
     return (
-        f"all of its last {_WINDOW} candidates failed, of another board's {share:.0%}; "
-        f"at last: {last.failure}: {last.message}"
+        f"all of its last {_WINDOW} candidates failed, but only {share:.0%} of another board's; "
+        f"the last: {last.failure}: {last.message}"
     )
 
 
@@ -81,7 +81,7 @@ def _unsteady(own: Sequence[Result], others: Sequence[Sequence[Result]]) -> str 
 
 
 def _spread(results: Sequence[Result]) -> float | None:
-    """Return the median over results of how their repeats vary; None where most have none."""
+    """Return the median over results of the repeats' relative spread; None if most have no repeats."""
     spreads = [
         pstdev(result.run_ms) / result.mean_ms
         for result in results

@@ -1,4 +1,4 @@
-"""Candidates of one file on a board, through the lab; runs in a worker process."""
+"""Measures the candidates in one file on a board, through the lab; runs in a worker process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from toolchain.tuning.boards.operands import Operands
 
 @dataclass(frozen=True)
 class Subject:
-    """One of a file's functions, and what it is called with; see `tasks.candidate.Candidate`."""
+    """One function of a file and its parameters; see `tasks.candidate.Candidate`."""
 
     function: str
     parameters: tuple[Parameter, ...]
@@ -39,22 +39,22 @@ class Subject:
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, where and how.
+    """The arguments of `measure`: what to measure, where and how.
 
     Attributes
     ----------
     library
-        The file that is sent.
+        The file to upload.
     code
-        Says how the file is opened there; None: as a library.
+        Opens the file in the session; None: it is opened as a library.
     cases
-        What it is run with, and what must come of it; with the first it is timed.
+        Inputs and expected outputs; the first case is also timed.
     limit_s
-        For one subject.
+        Time limit for one subject, in seconds.
     least_ms
-        No call can have taken less.
+        Shorter times are impossible, in ms.
     timeout_s
-        The server's deadline for the whole session.
+        The server's deadline for the whole session, in seconds.
     """
 
     grant: Grant
@@ -78,22 +78,22 @@ def ready() -> None:
 
 
 def measure(request: Request) -> list[Result]:
-    """Upload a file; of its functions, one after the other, compare what it computes, then time it.
+    """Upload a file; then, for each of its functions, compare its outputs and time it.
 
-    The session ends after the first failure: what a function did to its process must not show in the results
-    of others. It ends, too, when what is left of its time is no longer enough for a subject.
+    The session ends after the first failure, so that damage to the process does not affect other functions.
+    It also ends when too little of its time is left for another subject.
 
     Returns
     -------
     list
-        Of the first subjects, one at least.
+        The results of the first subjects, at least one.
 
     Raises
     ------
     ToolchainError
         The lab, not a candidate, is at fault.
     CheckError
-        The board says of itself, or of the time it took, what cannot be right.
+        The board's facts or times cannot be true.
     """
     until = time.monotonic() + request.timeout_s
     session = connect(
@@ -123,7 +123,7 @@ def measure(request: Request) -> list[Result]:
 
 @dataclass(frozen=True)
 class _Opened:
-    """A session that has loaded the file."""
+    """A session with the file loaded."""
 
     request: Request
     board: str
@@ -143,14 +143,14 @@ class _Opened:
                 written = list(zip(subject.parameters, tensors, strict=True))[-subject.outputs :]
                 outputs = [parameter.logical(tensor.numpy()) for parameter, tensor in written]
                 expected = case.expected()
-                if expected is None:  # nothing is known of them: what the first candidate computes is right
+                if expected is None:  # unknown: the outputs of the first candidate become the expected ones
                     case.expect(outputs)
                 elif problem := wrong(outputs, expected):
                     return Result(failure="wrong result", message=problem)
             return self._timed(subject, tensors)
         except (tvm.error.RPCSessionTimeoutError, ToolchainError):
             raise
-        except Exception as error:  # see above
+        except Exception as error:  # TVM raises anything from TypeError to its own kinds
             kind, message = failure_of(error, stage, kind_of(subject.memory))
             return Result(failure=kind, message=message)
 
@@ -199,24 +199,24 @@ class _Library:
 def _facts(board: str, said: object) -> EdgeRtInfo:
     what = "the answer of edge.info"
     if not isinstance(said, str):
-        raise lie(board, what, f"it is {shown(said)}, no text")
+        raise lie(board, what, f"it is {shown(said)}, not text")
     return understood(EdgeRtInfo, said, board, what)
 
 
 def _believed(board: str, times: Times, request: Request) -> tuple[float, ...]:
-    """Return the milliseconds; what no clock or model can have shown must not become a record."""
+    """Return the times in ms after checking that they are possible, so that no impossible time is stored."""
     for ms in times.ms:
         problem = ""
         if not ms >= request.least_ms:
-            problem = f"{shown(ms)} ms, and nothing of its kind is done in less than {request.least_ms:.3g}"
+            problem = f"{shown(ms)} ms, but hardware of its kind needs at least {request.least_ms:.3g} ms"
         elif not (times.modelled or ms <= request.timeout_s * 1e3):
-            problem = f"{shown(ms / 1e3)} s of a session that ends after {request.timeout_s:g} s"
+            problem = f"{shown(ms / 1e3)} s in a session that ends after {request.timeout_s:g} s"
         if problem:
             raise lie(board, "the time of a measurement", problem)
     return times.ms
 
 
 def _arrays(parameters: tuple[Parameter, ...], case: Case) -> list[Array]:
-    """Return what a candidate is called with, as it lies in memory."""
+    """Return a candidate's arguments in their layouts in memory."""
     arguments = case.arguments()
     return [parameter.filled(arguments.get(place)) for place, parameter in enumerate(parameters)]

@@ -1,4 +1,4 @@
-"""What functions are called with, in a board's memory: most of it is the same for a task's candidates."""
+"""Caches operands in a board's memory, since most are the same for all candidates of a task."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import tvm
 
 from toolchain.arrays import Array
 
-# What a board keeps of earlier candidates' operands. Weights of one layer are up to 10 MB here, each way to
-# lay them out another; the smallest boards have 512 MB.
+# Limit of the operands cached on a board. One layer has up to 10 MB of weights, in several layouts; the
+# smallest boards have 512 MB of memory.
 _KEPT_BYTES = 64 << 20
 _Key: TypeAlias = tuple[str, str, tuple[int, ...], bytes]
 
 
 class Operands:
-    """The operands of one session. What a board was sent once is not sent again."""
+    """The operands of one session. Equal inputs are sent only once."""
 
     def __init__(self, session: tvm.rpc.RPCSession) -> None:
         self._session = session
@@ -26,9 +26,10 @@ class Operands:
         self._bytes = 0
 
     def of(self, arrays: Sequence[Array], outputs: int, memory: str) -> list[tvm.runtime.Tensor]:
-        """Return what a function is called with: its operands, and as the last `outputs` what it writes.
+        """Return tensors on the board for a function's arguments; the last `outputs` of them are its outputs.
 
-        Those are always sent: in a buffer that another candidate wrote, its values would pass for this one's.
+        Outputs are always sent anew: in a reused buffer the values of another candidate would pass for the
+        outputs of this one.
         """
         inputs = len(arrays) - outputs
         device = self._session.device(memory)

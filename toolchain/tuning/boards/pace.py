@@ -1,4 +1,4 @@
-"""How long trials take: as an earlier run had it, else at most as long as they are given."""
+"""Estimates how long a trial takes, from earlier runs or from deadlines."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from toolchain.records.store import RecordStore
 from toolchain.tasks.task import Task
 from toolchain.tuning.options import TuneOptions
 
-_ENOUGH = 8  # trials of a run that a pace is taken from: a batch
+_ENOUGH = 8  # least number of trials in a run that a pace is computed from: one batch
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds that one trial takes, and how that is known.
+    """Seconds for one trial, and where the number comes from.
 
     Attributes
     ----------
+    reason
+        Explanation for the user.
     most
-        It is no estimate, but the longest that a trial may take.
+        Whether the number is an upper limit, not an estimate.
     """
 
     seconds: float
@@ -34,17 +36,17 @@ class Pace:
 
 
 def earlier_pace(store: RecordStore, key: RecordKey, runner: str, others: Container[str]) -> Pace | None:
-    """Return the pace of the last run of a runner for the same target and class; None: there is none.
+    """Return the pace of the last run with the same runner, target and class; None if there was no such run.
 
-    That is the time from the first default to the last trial, over the trials: searching, building and
-    whatever the run waited for included.
+    It is the time from the first default to the last trial, divided by the number of trials: so it includes
+    searching, building and waiting.
 
     Parameters
     ----------
     key
-        Of any task: what code is made for, and where it is measured.
+        Key of any task of the run; its target and board class are compared.
     others
-        The runners that leave their names in records where a board would leave its own.
+        Runners without boards, whose records name the runner instead of a board.
     """
 
     def alike(record: Record) -> bool:
@@ -66,12 +68,12 @@ def earlier_pace(store: RecordStore, key: RecordKey, runner: str, others: Contai
 
 
 def usual_pace(runner: str, seconds: float) -> Pace:
-    """Return what a runner that asks no board usually takes."""
+    """Return the usual pace of a runner that needs no board."""
     return Pace(seconds, f"--runner {runner} takes some {seconds:g} s a trial; no run of it was timed yet")
 
 
 def longest_pace(tasks: Sequence[Task], board: Board, options: TuneOptions) -> Pace:
-    """Return the mean of the tasks' deadlines."""
+    """Return the mean deadline of the tasks' trials as an upper limit."""
     limits = [trial_limit_s(task, board, options) for task in tasks]
     seconds = sum(limits) / max(1, len(limits))
     return Pace(seconds, f"a trial is given {seconds:.0f} s; no run on this class was timed yet", most=True)
@@ -86,14 +88,14 @@ def _times(records: Sequence[Record]) -> list[float]:
 
 
 def trial_limit_s(task: Task, board: Board, options: TuneOptions, cases: int = 1, device: str = CPU) -> float:
-    """Return the seconds that one candidate of a task is given.
+    """Return the deadline for one candidate of a task, in seconds.
 
     Parameters
     ----------
     cases
-        How many draws of inputs it computes before it is timed.
+        Number of cases that it computes before it is timed.
     device
-        Kind of what computes: a driver compiles when a kernel runs for the first time.
+        Kind of the device; some drivers compile a kernel when it first runs, which takes longer.
     """
     return deadline(
         task.flops,

@@ -1,4 +1,4 @@
-"""The boards of a run, each with a worker of its own; those that are away are left out."""
+"""Lends the boards of a run to threads, one worker process each; boards that are away are left out."""
 
 from __future__ import annotations
 
@@ -16,30 +16,34 @@ from toolchain.rpc.lab import Lab
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
-# A board that cools down is tried again after half a minute, then less often, and sooner than a run gives up.
+# A board that cools down is tried again after 30 s, then less often, but before a run gives up.
 _FIRST_COOLING_S = 30.0
 _LONGEST_COOLING_S = 120.0
-_SETTLE_S = 0.3  # until the tracker knows that a server has gone; one that was killed is back no sooner
-# So long a run waits while no board is there: one that reboots takes up to a minute and a half.
+_SETTLE_S = 0.3  # until the tracker knows that a server is gone; a restarted one needs at least as long
+# A run gives up after all boards were away for this long; a reboot takes up to 90 s.
 ALL_AWAY_S = 180.0
 
 
 class BoardLostError(Exception):
-    """The board went away or hangs: that says nothing about what it was to measure."""
+    """The board went away or hangs, which says nothing about the candidate that it measured."""
 
 
 @dataclass
 class PooledBoard:
-    """A board, and the process of this host that talks to it.
+    """A board, and the worker process on this host that talks to it.
 
     Attributes
     ----------
     port
-        Where its server was found last; a server that is started anew has another.
+        Last known port of its server; a restarted server has another one.
     away
-        Why it is left out; None while it is not.
+        Reason why it is left out for now; None if it takes part.
     aside
-        It is not taken again in this run.
+        Whether it is excluded for the rest of the run.
+    pause_s, cooling_s
+        Length of the next pause while it is away, and while it cools down.
+    not_before
+        When it may be tried again, on the clock of `time.monotonic`.
     """
 
     board: Board
@@ -53,17 +57,17 @@ class PooledBoard:
 
     @property
     def key(self) -> str:
-        """What the tracker calls this very board."""
+        """The tracker's key for exactly this board."""
         return f"{self.board.tracker_key}@{self.board.name}"
 
 
 class BoardPool:
-    """Hands each board to one thread at a time.
+    """Lends each board to one thread at a time.
 
     Parameters
     ----------
     notice
-        Told when a board is left out and when it is taken in again.
+        Called with a sentence when a board is left out and when it is back.
     """
 
     def __init__(self, boards: Sequence[Board], lab: Lab, notice: Callable[[str], None]) -> None:
@@ -78,12 +82,12 @@ class BoardPool:
 
     @contextmanager
     def take(self) -> Iterator[PooledBoard]:
-        """Yield a board that is there; a `BoardLostError` inside leaves it out for a while.
+        """Yield a board that can be reached; a `BoardLostError` in the block leaves it out for a while.
 
         Raises
         ------
         ToolchainError
-            No board has been there for `ALL_AWAY_S`.
+            No board could be reached for `ALL_AWAY_S`.
         """
         pooled = self._take()
         try:
@@ -95,13 +99,13 @@ class BoardPool:
             self._put_back(pooled)
 
     def lost(self, pooled: PooledBoard) -> bool:
-        """Whether the server has gone that the board was taken with."""
+        """Whether the server that the board had when it was taken is gone. May sleep for `_SETTLE_S`."""
         if self._server_port(pooled) == pooled.port:
             time.sleep(_SETTLE_S)
         return self._server_port(pooled) != pooled.port
 
     def leave_out(self, pooled: PooledBoard, reason: str) -> None:
-        """Take note that a board is not there; it is tried again, less and less often."""
+        """Leave out a board that cannot be reached; it is retried with exponential back-off."""
         if pooled.aside:
             return
         if pooled.away is None and not self._closed:
@@ -112,7 +116,7 @@ class BoardPool:
         pooled.pause_s = min(2 * pooled.pause_s, _LONGEST_PAUSE_S)
 
     def let_cool(self, pooled: PooledBoard, reason: str) -> bool:
-        """Leave a board out for a while, if another is there; return whether it is."""
+        """Leave a board out until it has cooled down, if there is another; return whether it is left out."""
         with self._changed:
             if pooled.aside or not self._another(pooled):
                 return False
@@ -123,9 +127,9 @@ class BoardPool:
         return True
 
     def put_aside(self, pooled: PooledBoard, reason: str) -> bool:
-        """Do without a board for the rest of the run, if another is there; return whether it is done without.
+        """Drop a board for the rest of the run, if there is another; return whether it is dropped.
 
-        It is free for others as soon as this returns: what had a session with it has ended.
+        Its worker process and session have ended when this returns, so other clients can use the board.
         """
         with self._changed:
             if pooled.aside:
@@ -141,12 +145,12 @@ class BoardPool:
 
     @contextmanager
     def tracker(self) -> Iterator[TrackerClient]:
-        """Yield a connection to the tracker, which `close` cuts.
+        """Yield a connection to the tracker; `close` cuts it.
 
         Raises
         ------
         ToolchainError
-            The tracker does not answer, or the run ends.
+            The tracker does not answer, or the run is ending.
         """
         with TrackerClient(self._lab.host, self._lab.port) as client:
             with self._changed:
@@ -159,7 +163,7 @@ class BoardPool:
                     self._asking.discard(client)
 
     def close(self) -> None:
-        """End the workers, and whatever threads wait for here."""
+        """End the worker processes, and wake the threads that wait for a board or the tracker."""
         with self._changed:
             self._closed = True
             for client in self._asking:
@@ -180,11 +184,11 @@ class BoardPool:
                 pooled.port = port
                 self._take_in(pooled)
                 return pooled
-            self.leave_out(pooled, "the lab has no server of it")
+            self.leave_out(pooled, "the lab has no server for it")
             self._put_back(pooled)
 
     def _another(self, pooled: PooledBoard) -> bool:
-        """Whether another board is there."""
+        """Whether another board can be used."""
         return any(other.away is None and not other.aside for other in self.all if other is not pooled)
 
     def _put_back(self, pooled: PooledBoard) -> None:
@@ -195,16 +199,16 @@ class BoardPool:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ToolchainError("the run ends", "what was measured is kept: run it again")
+            raise ToolchainError("the run is ending", "what was measured is kept: run it again")
 
     def _next(self) -> PooledBoard:
-        """Wait for a board that is free and may be tried."""
+        """Wait for a board that is free and whose pause is over."""
         with self._changed:
             while True:
                 self._check_open()
                 self._check_some_there()
                 now = time.monotonic()
-                # Those that were there a moment ago first.
+                # Boards that were reachable last time come first.
                 ready = sorted((s for s in self._free if s.not_before <= now), key=lambda s: bool(s.away))
                 if ready:
                     self._free.remove(ready[0])
@@ -217,7 +221,7 @@ class BoardPool:
         elif time.monotonic() - self._some_there > ALL_AWAY_S:
             reasons = "; ".join(f"{pooled.board.name}: {pooled.away}" for pooled in self.all)
             raise ToolchainError(
-                f"no board was there for {ALL_AWAY_S:g} s: {reasons}",
+                f"no board could be reached for {ALL_AWAY_S:g} s: {reasons}",
                 "`toolchain lab status` and `toolchain board status` show why; what was measured is kept",
             )
 
@@ -227,5 +231,5 @@ class BoardPool:
 
     def _take_in(self, pooled: PooledBoard) -> None:
         if pooled.away is not None:
-            self._notice(f"board {pooled.board.name} is there again")
+            self._notice(f"board {pooled.board.name} is back")
         pooled.away = None

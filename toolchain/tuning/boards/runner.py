@@ -1,4 +1,4 @@
-"""Boards measure candidates, through the lab."""
+"""Measures candidates on boards, through the lab."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from toolchain.tuning.boards.speed import IN_A_ROW, MIN_REPEAT_MS, REPEATS
 from toolchain.tuning.boards.watch import Watch
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
-from toolchain.tuning.events import Listener, Notice, Step
+from toolchain.tuning.events import Listener, Notice, StepBegan
 from toolchain.tuning.options import TuneOptions
 
-_START_S = 120.0  # for a worker to import TVM on a busy machine; it takes 2 s
-# The server answers its own deadline; a worker that hears nothing for this much longer is stuck.
+_START_S = 120.0  # for a worker to import TVM: takes 2 s, longer on a busy machine
+# The server ends a session at its deadline; a worker that gets no answer for this much longer hangs.
 _GRACE_S = 20.0
-_WAIT_S = 30.0  # for a board that somebody else measures on, beyond the deadline of one measurement
-# Candidates for one board, if there are as many: a session costs 25 ms with a board of this host, more over
-# SSH. Boards that go without have the other batches that are under way.
+_WAIT_S = 30.0  # for a board that another client uses, beyond the deadline of one measurement
+# Least number of candidates for one board. A session costs 25 ms on this host, more over SSH. Boards that get
+# none measure other batches, of which several are under way.
 _SHARE = 2
-_SHARED = 1.5  # the time of a session of several candidates, in deadlines of one
-_ATTEMPTS = 3  # so many boards may go away under a candidate in one run
+_SHARED = 1.5  # deadline of a session with several candidates, in deadlines of one candidate
+_ATTEMPTS = 3  # a candidate fails after boards went away under it this many times
 
 
 class BoardRunner:
     """Measures on boards, one worker process for each; see `tasks.evaluator.Runner`.
 
-    A board that hangs delays nobody else, and one that is worse than the others is done without. The library
-    of `probe` is the reference kernel that boards are watched with.
+    A board that hangs does not delay the others; a board whose measurements mislead is dropped. The candidate
+    of `probe` becomes the reference kernel that shows changes of a board's speed.
     """
 
     def __init__(
@@ -76,23 +76,23 @@ class BoardRunner:
         self._cases: dict[str, tuple[Case, ...]] = {}
 
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
-        """Compare from now on what candidates of a task compute."""
+        """Set the cases with which the candidates of a task are compared."""
         self._cases[task.workload] = tuple(cases)
 
     @property
     def lanes(self) -> int:
-        """How many boards there are, but for those that are put aside."""
+        """Number of boards that are not put aside."""
         return sum(not pooled.aside for pooled in self.pool.all)
 
     @property
     def in_use_s(self) -> Mapping[str, float]:
-        """For how many seconds each board had a session until now."""
+        """Seconds for which each board had a session so far, by its name."""
         return dict(self._used_s)
 
     def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
-        """Measure candidates of one task, in their order; each board takes a share.
+        """Measure candidates of one task on all boards; return their results in the same order.
 
-        A candidate whose board goes away is measured again, on another one if there is one.
+        A candidate whose board goes away is measured again, on another board if there is one.
         """
         let_signals_end_waits()
         shares = self._threads.map(
@@ -101,21 +101,21 @@ class BoardRunner:
         return [result for results in shares for result in results]
 
     def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
-        """Measure libraries of one task, in their order, once they have computed every case."""
+        """Compute every case with each candidate, then measure it; return the results in the same order."""
         let_signals_end_waits()
         shares = [[item] for item in built]
         measured = self._threads.map(lambda share: self._measure_anywhere(task, share, every=True), shares)
         return [result for (result,) in measured]
 
     def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:
-        """Measure a library on every board; one that is not there is left out for a while."""
+        """Measure a known-good candidate on every board; boards that are away are left out for a while."""
         let_signals_end_waits()
         if built.library is None:
             return [Result(failure=built.failure, message=built.message)] * len(self.names)
         self._reference = task, built
         results = list(self._threads.map(self._first_reading, self.pool.all))
         if any(result.failure and result.failure != "upload" for result in results):
-            return results  # it is no reference
+            return results  # a candidate that fails cannot be the reference
         for _ in range(IN_A_ROW):
             there = [pooled for pooled in self.pool.all if pooled.away is None and not pooled.aside]
             for pooled in there:
@@ -141,15 +141,15 @@ class BoardRunner:
         return result
 
     def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
-        """Measure candidates in turn, all on one board; return what each round gave.
+        """Time the candidates alternately, all on one board; return the results of each round.
 
-        Each has sessions of its own: what is decided here must owe nothing to the others.
+        Each measurement has its own session, so that candidates cannot affect each other.
         """
         lost = ""
         for _ in range(_ATTEMPTS):
             with suppress(BoardLostError), self.pool.take() as pooled:
                 if not self._fit(pooled):
-                    lost = f"board {pooled.board.name} is done without"
+                    lost = f"board {pooled.board.name} is left out"
                     continue
                 try:
                     return [[self._alone(pooled, task, item) for item in built] for _ in range(rounds)]
@@ -162,8 +162,8 @@ class BoardRunner:
         )
 
     def close(self) -> None:
-        """End the processes that talk to boards."""
-        self._threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
+        """End the worker processes that talk to boards."""
+        self._threads.shutdown(wait=False, cancel_futures=True)  # cancels what has not begun
         self.pool.close()
         self._threads.shutdown(wait=True)
 
@@ -171,8 +171,8 @@ class BoardRunner:
         self, task: Task, built: Sequence[BuiltCandidate], *, every: bool = False
     ) -> list[Result]:
         results: list[Result] = []
-        together = len(built)  # how many share a session
-        losses = 0  # of boards, under the next candidate
+        together = len(built)  # number of candidates in the next session
+        losses = 0  # how many boards went away under the next candidate
         while len(results) < len(built):
             left = built[len(results) :]
             if left[0].library is None:
@@ -184,11 +184,11 @@ class BoardRunner:
                 try:
                     measured = self._measure(pooled, task, _of_one_library(left[:together]), every=every)
                 except BoardLostError as error:
-                    together = 1  # one may be what boards do not survive
+                    together = 1  # one of them may have crashed the board
                     losses = 0 if self._watch.lost(pooled, str(error)) else losses + 1
                     if losses == _ATTEMPTS:
                         name = pooled.board.name
-                        message = f"{_ATTEMPTS} times a board went away; at last {name}: {error}"
+                        message = f"a board went away {_ATTEMPTS} times; the last was {name}: {error}"
                         results.append(Result(failure="upload", message=message, board=name))
                         losses = 0
                     raise
@@ -198,7 +198,7 @@ class BoardRunner:
         return results
 
     def _fit(self, pooled: PooledBoard) -> bool:
-        """Whether a board may be used that was taken."""
+        """Whether a board that was taken may be used now."""
         return self._reference is None or self._watch.fit(pooled)
 
     def _alone(self, pooled: PooledBoard, task: Task, built: BuiltCandidate) -> Result:
@@ -212,12 +212,12 @@ class BoardRunner:
     ) -> list[Result]:
         """Measure candidates of one library in one session.
 
-        A failure counts for the first candidate alone: any other's may be an earlier one's doing.
+        A failure is recorded only for the first candidate: a later one's may be caused by an earlier one.
 
         Returns
         -------
         list
-            Of the first candidates; none where it cannot be told which of several ended the worker.
+            Results of the first candidates; empty if one of several ended the worker and it is unknown which.
         """
         cases = self._cases[task.workload][: None if every else 1]
         results = self._session(pooled, task, built, cases, self._options)
@@ -232,7 +232,7 @@ class BoardRunner:
         cases: tuple[Case, ...],
         how: TuneOptions,
     ) -> list[Result]:
-        """Measure as `_measure` does; what it says of the board is for others to judge."""
+        """Measure like `_measure`, but do not judge the board by the results."""
         limit_s = trial_limit_s(task, pooled.board, how, len(cases), self._target.kind)
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         try:
@@ -250,7 +250,7 @@ class BoardRunner:
             silent = who_is_silent(self._lab.host, self._lab.port, pooled.board.name)
             raise BoardLostError(f"{error}: {silent}") from error
         except ToolchainError as error:
-            raise BoardLostError(error.message) from error  # its hint is for those who see it end a command
+            raise BoardLostError(error.message) from error  # the hint fits only an error that ends a command
         except WorkerDiedError as error:
             results = [Result(failure="runtime", message=str(error))] if len(built) == 1 else []
         if results and results[-1].failure:
@@ -297,13 +297,13 @@ def _subject(built: BuiltCandidate) -> Subject:
 
 
 def _shares(built: Sequence[BuiltCandidate], lanes: int) -> list[Sequence[BuiltCandidate]]:
-    """Deal candidates out to so many boards; those that follow one another stay together."""
+    """Divide candidates into a share for each board; each share is a contiguous slice."""
     size = max(_SHARE, -(-len(built) // lanes))
     return [built[begin : begin + size] for begin in range(0, len(built), size)]
 
 
 def _of_one_library(built: Sequence[BuiltCandidate]) -> Sequence[BuiltCandidate]:
-    """Return the first candidates, as far as they share a library."""
+    """Return the first candidates that are all in the same library."""
     return list(takewhile(lambda item: item.library == built[0].library, built))
 
 
@@ -311,19 +311,19 @@ def _of_one_library(built: Sequence[BuiltCandidate]) -> Sequence[BuiltCandidate]
 def board_evaluator(
     boards: Sequence[Board], target: BoardTarget, options: TuneOptions, listener: Listener
 ) -> Iterator[Evaluator]:
-    """Yield processes that build here and boards that measure; nothing of them is left afterwards.
+    """Yield worker processes that build here and boards that measure; end them afterwards.
 
     Raises
     ------
     UsageError
-        The code is for a device that a board has not, or whose driver does not answer.
+        A board lacks the device that the code is for, or its driver does not answer.
     ToolchainError
-        The lab does not come up.
+        The lab does not start.
     """
     compilers = compilers_for(
         options.builders, lambda text: listener(Notice(text))
-    )  # before the lab: a fleet may not be there
-    listener(Step("starting the lab"))
+    )  # before the lab, since a fleet may be unreachable
+    listener(StepBegan("starting the lab"))
     with (
         closing(compilers),
         join(boards, threads=target.threads, cluster=target.cpu) as lab,
@@ -340,4 +340,4 @@ def board_evaluator(
             yield Evaluator(builder, runner, device)
         finally:
             runner.close()
-            compilers.close()  # while the folder is there that they write to
+            compilers.close()  # before the folder that they write to is removed

@@ -1,8 +1,8 @@
-"""How fast the boards of a run are, told by a reference kernel that is timed now and then.
+"""Compares the speed of a run's boards by timing a reference kernel now and then.
 
-A reading is the least of several repeats: other work on a core makes a repeat longer, never shorter. A host
-that plays several boards slows all of them, so boards are compared with each other: of a board in doubt the
-best of three readings is held against the worst of the others', which are read anew for it.
+A reading is the minimum over several repeats: other work on a core makes a repeat longer, never shorter. A
+host that emulates several boards slows all of them, so boards are compared with each other: for a suspected
+board, the best of three readings is compared with the worst of the others', which are read again for that.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from statistics import median
 
 from toolchain.tasks.tuner import Result
 
-REPEATS, MIN_REPEAT_MS = 5, 20  # of a reading: a tenth of a second, in repeats as long as those of candidates
+REPEATS, MIN_REPEAT_MS = 5, 20  # of a reading, which takes 0.1 s; repeats are as long as those of candidates
 
 IN_A_ROW = 3
-"""Readings until a doubt is a complaint."""
+"""Number of bad readings in a row after which a board is complained about."""
 
-# A reading for so many times its own duration of use. With two more that a doubt takes, and the three that
-# a doubt about another takes, readings are 2 % of a board's time at most.
+# The next reading is due after the board was used for this many times the duration of the last. With two more
+# readings for a suspicion, and three for a suspicion of another board, readings take at most 2 % of the time.
 _USE_PER_READING = 200
-# Boards of a class have the same cores: where one takes half as long again, its governor, its supply or other
-# work slows it, and by more than what the choices of a task differ by.
+# Boards of a class have the same cores: one that takes 1.5 times as long is slowed by its governor, its power
+# supply or other work, and by more than the difference between candidates.
 _FAR = 1.5
-# The steps by which clocks fall when a board throttles are of that size: 1.8 to 1.2 GHz, 1.5 to 1 GHz.
+# Clocks fall by about this factor when a board throttles: 1.8 to 1.2 GHz, 1.5 to 1 GHz.
 _SLOWED = 1.5
-# Where boards begin to throttle: an RK3399 at 70 degrees Celsius (the first passive trip of Linux's device
-# tree), a Raspberry Pi at 80 (its documentation on frequency management).
+# Temperature at which boards begin to throttle: an RK3399 at 70 degrees Celsius (the first passive trip of
+# Linux's device tree), a Raspberry Pi at 80 (its documentation on frequency management).
 _HOT_C = 70.0
-# Of one that is that hot, less is enough: the temperature says why, and it is left out for a while only.
+# Limit for a hot board; it is lower, since the temperature explains it and the board is only paused.
 _HOT_SLOWED = 1.2
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """What is wrong with a board's speed.
+    """A reason to distrust a board's speed.
 
     Attributes
     ----------
     hot
-        It is slow because it is hot, which passes.
+        Whether the board is slow because it is hot, which passes.
     """
 
     reason: str
@@ -51,17 +51,19 @@ class Complaint:
 
 @dataclass
 class _Board:
-    """Readings in milliseconds.
+    """The readings of one board, in ms.
 
     Attributes
     ----------
     number
-        Of the last one, counted over all boards.
-    doubts, since
-        How many of the last ones in a row were bad; and how many readings there were when that was seen: what
-        the others show later is of the same time as the next of this board.
+        Number of the last reading, counted over all boards.
+    doubts
+        How many of the last readings in a row were bad.
+    since
+        How many readings all boards had when the last bad one was noticed: later readings of the others can
+        be compared with the next one of this board.
     due_s
-        Of its use, when it is read next.
+        The board is read again after this many seconds of use.
     """
 
     first: float = 0.0
@@ -79,7 +81,7 @@ class Speed:
     Parameters
     ----------
     names
-        Of the boards.
+        Names of the boards.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -88,7 +90,7 @@ class Speed:
         self._lock = threading.Lock()
 
     def due(self, name: str, used_s: float) -> bool:
-        """Whether a board is to be read now, that was in use for so many seconds in all."""
+        """Whether a board should be read now, after `used_s` seconds of use in total."""
         with self._lock:
             own = self._boards.get(name)
             if own is None:
@@ -97,14 +99,14 @@ class Speed:
             return used_s >= own.due_s or any(board is own or own.number <= board.since for board in doubtful)
 
     def note(self, name: str, reading: Result, took_s: float, used_s: float) -> None:
-        """Take note of a reading.
+        """Store a reading.
 
         Parameters
         ----------
         took_s
-            For how long it had the board.
+            Seconds that the reading took on the board.
         used_s
-            For how long the board was in use in all.
+            Seconds that the board was in use in total.
         """
         with self._lock:
             own = self._boards[name]
@@ -116,7 +118,7 @@ class Speed:
             own.due_s = used_s + _USE_PER_READING * took_s
 
     def complaint(self, name: str) -> Complaint | None:
-        """Return what is wrong with a board that was read just now; None: nothing, or nothing yet."""
+        """Return what is wrong with a board that was just read; None if nothing is, or it is unsure."""
         with self._lock:
             own = self._boards[name]
             others = [board for board in self._boards.values() if board is not own and board.last]
@@ -131,21 +133,21 @@ class Speed:
             return _wrong(own, min(own.last), others, [max(board.last) for board in others])
 
     def forget(self, name: str) -> None:
-        """Leave a board out of all comparisons: it is done without."""
+        """Remove a dropped board from all comparisons."""
         with self._lock:
             self._boards.pop(name, None)
 
     def ask_again(self, name: str) -> None:
-        """Have a board read before it is used again: it was left to cool down, or went away."""
+        """Make a reading of a board due at once, because it cooled down or went away."""
         with self._lock:
             if name in self._boards:
                 self._boards[name].due_s = 0.0
 
 
 def _wrong(own: _Board, ms: float, others: Sequence[_Board], theirs_ms: Sequence[float]) -> Complaint | None:
-    """Return what is wrong with a board of which a reading is held against one of each other board."""
+    """Compare a board's reading with one reading of each other board; return a complaint, or None."""
     far = ms / median(theirs_ms) if others else 1.0
-    # What slowed the others down, too, is no fault of this one; that they got faster, neither.
+    # If the others became slower, too, this board is not to blame; nor if they became faster.
     theirs = [their_ms / board.first for board, their_ms in zip(others, theirs_ms, strict=True)]
     slowed = ms / own.first / max([1.0, median(theirs)] if others else [1.0])
     degrees = own.temperature_c
@@ -153,8 +155,9 @@ def _wrong(own: _Board, ms: float, others: Sequence[_Board], theirs_ms: Sequence
     beside = f"the reference kernel takes {far:.1f} times as long as on the other boards"
     if degrees is not None and degrees >= _HOT_C and max(far, slowed) >= _HOT_SLOWED:
         said = since if slowed >= _HOT_SLOWED else beside
-        return Complaint(f"it has {degrees:.0f} °C, and {said}", hot=True)
-    # With others, they decide: a beginning is one reading, and the boards of one host disturb each other.
+        return Complaint(f"it is at {degrees:.0f} °C, and {said}", hot=True)
+    # The other boards decide, if there are any: the first reading of this board is only one reading, and
+    # boards that share a host disturb each other.
     if (far < _FAR) if others else (slowed < _SLOWED):
         return None
     if slowed < _SLOWED:

@@ -1,4 +1,4 @@
-"""Watches the boards of a run: one that is worse than the others is done without, or cools down."""
+"""Drops boards that mislead the search and pauses those that overheat."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Watch:
     read
         Times the reference kernel on a board; raises `BoardLostError`.
     used_s
-        For how long each board had a session until now, by its name.
+        Seconds for which each board had a session so far, by its name.
     notice
-        Told what is wrong with a board that cannot be done without.
+        Called with what is wrong with a board that is kept because it is the only one.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Watch:
         self._ports: dict[str, int] = {}
 
     def read(self, pooled: PooledBoard) -> Result:
-        """Time the reference kernel, for `judge`; where it fails, that alone is the answer."""
+        """Time the reference kernel and store the reading for `judge`; a failure is only returned."""
         name = pooled.board.name
         before = self._used_s[name]
         reading = self._read(pooled)
@@ -46,16 +46,16 @@ class Watch:
         return reading
 
     def due(self, pooled: PooledBoard) -> bool:
-        """Whether the reference kernel is to be timed on a board now."""
+        """Whether the reference kernel should be timed on a board now."""
         return not pooled.aside and self._speed.due(pooled.board.name, self._used_s[pooled.board.name])
 
     def judge(self, pooled: PooledBoard) -> bool:
-        """Judge a board that was read; return whether it may be used now."""
+        """Judge a board by its last readings; return whether it may be used now."""
         complaint = self._speed.complaint(pooled.board.name)
         if complaint is None:
             return True
         if not complaint.hot:
-            # The times of an emulated board are its host's: alone it is not worth a word.
+            # An emulated board is as fast as its host, so a single one gets no notice.
             return not self._put_aside(pooled, complaint.reason, tell=not pooled.board.emulated)
         if self._pool.let_cool(pooled, complaint.reason):
             self._speed.ask_again(pooled.board.name)
@@ -64,22 +64,22 @@ class Watch:
         return True
 
     def fit(self, pooled: PooledBoard) -> bool:
-        """Look at a board that was taken, if it is time to; return whether it may be used now.
+        """Read and judge a board that was taken, if a reading is due; return whether it may be used now.
 
         Raises
         ------
         BoardLostError
-            It went away.
+            The board went away.
         """
         if self._ports.setdefault(pooled.board.name, pooled.port) != pooled.port:
-            # Its server was started anew: the board, too, maybe, and with another clock.
+            # Its server was restarted; perhaps the board rebooted, and runs at another clock rate.
             self._ports[pooled.board.name] = pooled.port
             self._speed.ask_again(pooled.board.name)
         if not self.due(pooled):
             return True
         try:
             reading = self.read(pooled)
-            if reading.failure:  # once may be the end of a session that was killed, for want of memory say
+            if reading.failure:  # one failure may be chance: a session killed for lack of memory, for example
                 reading = self.read(pooled)
         except BoardLostError as error:
             self.lost(pooled, str(error))
@@ -95,10 +95,10 @@ class Watch:
             self._put_aside(pooled, complaint)
 
     def lost(self, pooled: PooledBoard, reason: str) -> bool:
-        """Judge a board that went away under a measurement; return whether it is done without."""
+        """Judge a board that went away during a measurement; return whether it is dropped."""
         self._speed.ask_again(pooled.board.name)
         complaint = self._health.loss(pooled.board.name)
-        return complaint is not None and self._put_aside(pooled, f"{complaint}; at last: {reason}")
+        return complaint is not None and self._put_aside(pooled, f"{complaint}; the last time: {reason}")
 
     def _put_aside(self, pooled: PooledBoard, reason: str, *, tell: bool = True) -> bool:
         if not self._pool.put_aside(pooled, reason):
@@ -109,7 +109,7 @@ class Watch:
         return True
 
     def _tell(self, pooled: PooledBoard, reason: str) -> None:
-        """Say once what is wrong with a board."""
+        """Notify the user of a misleading board, once."""
         if pooled.board.name not in self._told:
             self._told.add(pooled.board.name)
-            self._notice(f"board {pooled.board.name} may mislead, and there is no other: {reason}")
+            self._notice(f"board {pooled.board.name} may mislead, but there is no other: {reason}")

@@ -1,1 +1,1 @@
-"""Where candidates are compiled: in processes of this host, or by a fleet."""
+"""Compiles candidates in processes of this host or on a Dask fleet, and links them."""

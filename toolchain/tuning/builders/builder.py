@@ -1,4 +1,4 @@
-"""From candidates to files for the board: the functions of a batch share a library."""
+"""Builds candidates into files for a board; the functions of a batch share a library."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from toolchain.profiles import Profile
 from toolchain.tasks.candidate import Candidate, DeviceCode
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.upload import FileCode
-from toolchain.tuning.builders.compiled import Compiled, Compilers
+from toolchain.tuning.builders.compiled import CompiledCandidate, Compilers
 
 
 class LibraryBuilder:
     """Builds libraries for boards of a class; see `tasks.evaluator.Builder`.
 
-    Wherever candidates are compiled, they are linked and checked here: what boards are given is what the gate
-    has seen. Code that no linker knows becomes a file as it is, which the board checks.
+    Candidates are linked and checked on this host, wherever they are compiled: so the gate has checked every
+    library that a board gets. Code that is not linked is written to a file, which the board checks.
     """
 
     def __init__(self, compilers: Compilers, profile: Profile, folder: Path) -> None:
@@ -29,7 +29,7 @@ class LibraryBuilder:
         self._numbers = count()
 
     def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
-        """Build candidates, in their order."""
+        """Build candidates and return them in the same order."""
         named = [(candidate.code, f"main_{place}") for place, candidate in enumerate(candidates)]
         compiled = self._compilers.compile(named)
         built = [
@@ -43,8 +43,8 @@ class LibraryBuilder:
             built[place] = linked
         return built
 
-    def _linked(self, sound: Sequence[tuple[BuiltCandidate, Compiled]]) -> list[BuiltCandidate]:
-        """Link all to one library; where that does not work, each to one of its own."""
+    def _linked(self, sound: Sequence[tuple[BuiltCandidate, CompiledCandidate]]) -> list[BuiltCandidate]:
+        """Link all candidates into one library; if that fails, each into its own."""
         if not sound:
             return []
         if isinstance(sound[0][0].candidate.code, FileCode):  # a batch is of one task and one target
@@ -58,13 +58,13 @@ class LibraryBuilder:
             return [replace(sound[0][0], failure="link", message=str(error))]
         return [replace(built, library=library) for built, _compiled in sound]
 
-    def _written(self, built: BuiltCandidate, compiled: Compiled) -> BuiltCandidate:
+    def _written(self, built: BuiltCandidate, compiled: CompiledCandidate) -> BuiltCandidate:
         (data,) = compiled.objects
         file = self._folder / f"{next(self._numbers)}.bin"
         file.write_bytes(data)
         return replace(built, library=file)
 
-    def _link(self, sound: Sequence[tuple[BuiltCandidate, Compiled]], library: Path) -> None:
+    def _link(self, sound: Sequence[tuple[BuiltCandidate, CompiledCandidate]], library: Path) -> None:
         folder = library.with_suffix("")
         folder.mkdir()
         try:
@@ -77,8 +77,8 @@ class LibraryBuilder:
             shutil.rmtree(folder)
 
 
-def _linkable(sound: Sequence[tuple[BuiltCandidate, Compiled]]) -> Sequence[bytes]:
-    """Return the objects of a library."""
+def _linkable(sound: Sequence[tuple[BuiltCandidate, CompiledCandidate]]) -> Sequence[bytes]:
+    """Return the contents of the object files of a library."""
     objects = [data for _built, compiled in sound for data in compiled.objects]
     code = sound[0][0].candidate.code  # a batch is of one task and one target
     return code.linkable(objects) if isinstance(code, DeviceCode) else objects

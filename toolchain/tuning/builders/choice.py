@@ -1,4 +1,4 @@
-"""Who compiles: what `--builders` means."""
+"""Interprets the option `--builders`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from toolchain.tuning.builders.compiled import Compilers
 from toolchain.tuning.builders.fleet import SCHEME, FleetCompilers
 from toolchain.tuning.builders.host import HostCompilers
 
-_MOST = 4096  # as of the setting `jobs`
+_MOST = 4096  # the same limit as for the setting `jobs`
 
 
 def compilers_for(builders: str | None, notice: Callable[[str], None]) -> Compilers:
-    """Return what compiles candidates.
+    """Start the processes, or connect to the fleet, that compile candidates.
 
     Parameters
     ----------
     builders
         A number of processes of this host, or `dask://HOST:PORT`; None: as many as the setting `jobs`.
     notice
-        Called with what a user should know of them.
+        Called with warnings and news about them for the user.
 
     Raises
     ------
     UsageError
-        It is neither.
+        `builders` is neither a number nor an address.
     MissingError
-        What speaks to a fleet is not installed.
+        Dask, which a fleet needs, is not installed.
     ToolchainError
-        The fleet does not answer, or is of another version.
+        The fleet does not answer, or has another version.
     """
     if builders is None:
         return HostCompilers(settings().jobs)

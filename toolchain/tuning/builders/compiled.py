@@ -1,4 +1,4 @@
-"""One candidate's code, compiled; runs in other processes, on other hosts too."""
+"""Compiles the code of one candidate; runs in other processes, also on other hosts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from toolchain.devices.failure import Failure
 from toolchain.errors import ToolchainError
 from toolchain.tasks.candidate import CandidateCode
 
-# A function compiles in 0.1 to 3 s, unrolled ones take LLVM longer on a busy machine; the first of a process
-# waits for TVM, 2 s.
+# A function compiles in 0.1 to 3 s; unrolled ones take longer on a busy machine. Importing TVM takes 2 s in
+# each new process.
 COMPILE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """The contents of object files, in the order to link them, or why there are none."""
+class CompiledCandidate:
+    """A compiled candidate: contents of its object files in link order, or the failure."""
 
     objects: tuple[bytes, ...] = ()
     failure: Failure | None = None
@@ -25,34 +25,34 @@ class Compiled:
 
 
 class Compilers(Protocol):
-    """Processes that compile, here or elsewhere.
+    """Processes that compile, on this host or on a fleet.
 
     Attributes
     ----------
     lanes
-        How many there are: so many functions are compiled at a time.
+        Number of functions that they compile at the same time.
     """
 
     lanes: int
 
-    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[Compiled]:
-        """Compile functions, each with its symbol; return them in their order.
+    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[CompiledCandidate]:
+        """Compile functions, each given with its symbol; return them in the same order.
 
-        One that fails, hangs or ends its process costs the others nothing.
+        One that fails, hangs or ends its process does not affect the others.
 
         Raises
         ------
         ToolchainError
-            Nothing is there any longer that compiles.
+            The fleet is gone.
         """
 
     def close(self) -> None:
-        """End what was started; whoever waits in `compile` is sent away."""
+        """End the processes; threads that wait in `compile` return or raise."""
 
 
-def compile_code(code: CandidateCode, symbol: str) -> Compiled:
-    """Compile one function."""
+def compile_code(code: CandidateCode, symbol: str) -> CompiledCandidate:
+    """Compile one function; an error of the compiler becomes the result's failure."""
     try:
-        return Compiled(code.objects(symbol))
+        return CompiledCandidate(code.objects(symbol))
     except ToolchainError as error:
-        return Compiled(failure="build", message=error.message)
+        return CompiledCandidate(failure="build", message=error.message)

@@ -1,7 +1,7 @@
-"""Hosts of a Dask cluster compile candidates, where one host is not enough.
+"""Compiles candidates on a fleet: the hosts of a Dask cluster.
 
-Whoever reaches the scheduler can have code run on its workers, and what workers answer is unpickled here: a
-fleet is trusted like this host. Dask encrypts and checks certificates where its configuration says so.
+A fleet must be trusted like this host: whoever can reach the scheduler can run code on its workers, and their
+answers are unpickled here. Dask encrypts and checks certificates if its configuration says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.foreign import first_line
 from toolchain.tasks.candidate import CandidateCode
-from toolchain.tuning.builders.compiled import Compiled
+from toolchain.tuning.builders.compiled import CompiledCandidate
 from toolchain.tuning.builders.member import compile_as_member, versions_here
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 SCHEME = "dask://"
 _CONNECT_S = 10.0
-_ANSWER_S = 60.0  # for workers to import what says their versions, on busy hosts
+_ANSWER_S = 60.0  # for workers to report their versions, which imports modules on perhaps busy hosts
 _POLL_S = 0.05
 _LOOK_S = 1.0
-_ALONE_S = 60.0  # so long a run waits for a worker when all have gone; one that restarts takes seconds
-_LOOKING_S = 5.0  # for the scheduler to say what workers it has
+_ALONE_S = 60.0  # how long a run waits for a worker when all are gone; a restart takes seconds
+_LOOKING_S = 5.0  # for the scheduler to list its workers
 _CLOSE_S = 5.0
 _LOOPBACK = "--host 127.0.0.1 --dashboard-address 127.0.0.1:0"
 _WORKER = f"dask worker HOST:PORT {_LOOPBACK}"
@@ -37,21 +37,23 @@ _INSTALL = "install edge-toolchain {tool} there, or use an image of this version
 
 
 class FleetCompilers:
-    """See `Compilers`. A worker that goes away costs time: Dask gives what it was at to others.
+    """Compiles on the workers of a Dask cluster; see `Compilers`.
+
+    If a worker goes away, Dask repeats its work on another.
 
     Parameters
     ----------
     address
         `dask://HOST:PORT` of the scheduler.
     notice
-        Called with what a user should know: no worker is there, or one is there again.
+        Called with news for the user: all workers are gone, or one is back.
 
     Raises
     ------
     MissingError
         `distributed` is not installed.
     ToolchainError
-        No scheduler answers there, it has no workers, or one is of another version.
+        No scheduler answers at the address, it has no workers, or one has another version.
     """
 
     def __init__(self, address: str, notice: Callable[[str], None]) -> None:
@@ -65,17 +67,17 @@ class FleetCompilers:
         self.lanes = sum(self._client.ncores().values())
         if open_to := [each for each in sorted(self._client.ncores()) if _is_open(each)]:
             notice(
-                f"warning: --builders {address}: {', '.join(open_to)}: without TLS whoever reaches such a "
-                "worker runs programs, there and here; see docs/howto/fleet-of-builders.md"
+                f"warning: --builders {address}: {', '.join(open_to)}: without TLS, whoever reaches such a "
+                "worker can run programs there and here; see docs/howto/fleet-of-builders.md"
             )
 
-    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[Compiled]:
-        """Compile functions, each with its symbol; return them in their order.
+    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[CompiledCandidate]:
+        """Compile functions, each given with its symbol; return them in the same order.
 
         Raises
         ------
         ToolchainError
-            The scheduler has gone, or all its workers.
+            The scheduler or all its workers are gone.
         """
         from distributed.client import ClosedClientError
 
@@ -85,13 +87,13 @@ class FleetCompilers:
                 self._client.submit(compile_as_member, asked, pickle.dumps(item), pure=False)
                 for item in codes
             ]
-        except ClosedClientError as error:  # it was lost while nothing was asked of it
+        except ClosedClientError as error:  # the connection was lost between two calls
             raise self._gone() from error
         self._wait(futures)
         return [self._compiled(future) for future in futures]
 
     def close(self) -> None:
-        """Leave the fleet; what it still does for this run is dropped."""
+        """Disconnect from the fleet, which drops the remaining work of this run."""
         self._client.close(timeout=_CLOSE_S)
 
     def _check_versions(self) -> None:
@@ -108,10 +110,10 @@ class FleetCompilers:
         for worker, answer in sorted(asked.items()):
             try:
                 versions = answer.result(timeout=_ANSWER_S)
-            except Exception as error:  # whatever it raised: most often it lacks the module
+            except Exception as error:  # anything the worker raises; usually it lacks the module
                 raise ToolchainError(
-                    f"--builders {self._address}: worker {worker} does not say that it is {own}: "
-                    f"{first_line(error)}",
+                    f"--builders {self._address}: worker {worker} does not report its version, which must be "
+                    f"{own}: {first_line(error)}",
                     _INSTALL.format(tool=own.tool),
                 ) from error
             if versions != own:
@@ -121,9 +123,9 @@ class FleetCompilers:
                 )
 
     def _wait(self, futures: Sequence[Future]) -> None:
-        there = time.monotonic()  # when a worker was seen last
+        there = time.monotonic()  # when a worker was last seen
         looked = there
-        told = False  # that none is there
+        told = False  # whether the user was told that there is no worker
         while not all(future.done() for future in futures):
             time.sleep(_POLL_S)
             now = time.monotonic()
@@ -137,21 +139,21 @@ class FleetCompilers:
             elif not told:
                 told = True
                 self._notice(
-                    f"--builders {self._address}: no worker is there; waiting for one, {_ALONE_S:g} s at most"
+                    f"--builders {self._address}: no worker can be reached; waiting {_ALONE_S:g} s at most"
                 )
             elif now - there > _ALONE_S:
                 raise ToolchainError(
-                    f"--builders {self._address}: for {_ALONE_S:g} s there was no worker",
+                    f"--builders {self._address}: no worker could be reached for {_ALONE_S:g} s",
                     _AGAIN,
                 )
-        if told and any(future.status == "finished" for future in futures):  # it was quicker than a look
+        if told and any(future.status == "finished" for future in futures):  # done between two looks
             self._notice_return()
 
     def _notice_return(self) -> None:
-        self._notice(f"--builders {self._address}: a worker is there again")
+        self._notice(f"--builders {self._address}: a worker is back")
 
     def _workers(self) -> int:
-        """Return how many workers there are; none where the scheduler does not answer."""
+        """Return the number of workers; 0 if the scheduler does not answer."""
         if self._client.status != "running":
             return 0
         client = self._client
@@ -160,17 +162,17 @@ class FleetCompilers:
         except (OSError, TimeoutError):
             return 0
 
-    def _compiled(self, future: Future) -> Compiled:
+    def _compiled(self, future: Future) -> CompiledCandidate:
         from distributed import KilledWorker
 
         if future.status == "finished":
-            compiled: Compiled = future.result()
+            compiled: CompiledCandidate = future.result()
             return compiled
         if future.status == "error":
             error = future.exception()
             if isinstance(error, KilledWorker):
-                return Compiled(
-                    failure="build", message="compiling: several workers ended while they were at it"
+                return CompiledCandidate(
+                    failure="build", message="compiling: several workers died while compiling it"
                 )
             if isinstance(error, ToolchainError):
                 raise error
@@ -181,13 +183,13 @@ class FleetCompilers:
 
     def _gone(self) -> ToolchainError:
         return ToolchainError(
-            f"--builders {self._address}: the scheduler has gone, or dropped what it was to compile",
+            f"--builders {self._address}: the scheduler is gone, or dropped the work of this run",
             _AGAIN,
         )
 
 
 def _is_open(worker: str) -> bool:
-    """Whether a worker is reached over a network, by whoever is on it."""
+    """Whether anybody on the network can reach a worker: it listens without TLS beyond loopback."""
     scheme, _, place = worker.rpartition("://")
     host = place.rpartition(":")[0].strip("[]")
     try:
@@ -204,9 +206,9 @@ def _connected(address: str) -> Any:
             f"--builders {address}: Dask's `distributed` is not installed here",
             'pip install "edge-toolchain[fleet]"',
         ) from error
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters becomes an error of ours
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we turn what matters into our own errors
     try:
-        # Without a scheme Dask takes its configuration's: tcp, or tls with its certificates.
+        # Without a scheme Dask uses the one of its configuration: tcp, or tls with certificates.
         return Client(
             address.removeprefix(SCHEME), timeout=_CONNECT_S, set_as_default=False, name="edge-toolchain"
         )

@@ -1,4 +1,4 @@
-"""Processes of this host compile candidates; they may hang or crash."""
+"""Compiles candidates in worker processes of this host, which may hang or crash."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from queue import SimpleQueue
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
 from toolchain.tasks.candidate import CandidateCode
-from toolchain.tuning.builders.compiled import COMPILE_S, Compiled, compile_code
+from toolchain.tuning.builders.compiled import COMPILE_S, CompiledCandidate, compile_code
 
-_ATTEMPTS = 2  # a process that was killed from outside says nothing about the function
+_ATTEMPTS = 2  # a process killed from outside is no failure of the function
 
 
 class HostCompilers:
-    """See `Compilers`. The processes live as long as the run: TVM is imported once in each."""
+    """Compiles in processes of this host that live as long as the run, so that each imports TVM once.
+
+    See `Compilers`.
+    """
 
     def __init__(self, jobs: int) -> None:
         self.lanes = jobs
@@ -25,19 +28,19 @@ class HostCompilers:
             self._free.put(worker)
         self._threads = ThreadPoolExecutor(max_workers=jobs)
 
-    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[Compiled]:
-        """Compile functions, each with its symbol; return them in their order."""
+    def compile(self, codes: Sequence[tuple[CandidateCode, str]]) -> list[CompiledCandidate]:
+        """Compile functions, each given with its symbol; return them in the same order."""
         let_signals_end_waits()
         return list(self._threads.map(self._compile, codes))
 
     def close(self) -> None:
         """End the processes."""
-        self._threads.shutdown(wait=False, cancel_futures=True)  # nothing new is begun
+        self._threads.shutdown(wait=False, cancel_futures=True)  # cancels what has not begun
         for worker in self._workers:
             worker.end()
         self._threads.shutdown(wait=True)
 
-    def _compile(self, item: tuple[CandidateCode, str]) -> Compiled:
+    def _compile(self, item: tuple[CandidateCode, str]) -> CompiledCandidate:
         worker = self._free.get()
         died = ""
         try:
@@ -46,8 +49,8 @@ class HostCompilers:
                     return worker.call(COMPILE_S, compile_code, *item)
                 except WorkerDiedError as error:
                     died = str(error)
-            return Compiled(failure="build", message=f"compiling: {died}")
+            return CompiledCandidate(failure="build", message=f"compiling: {died}")
         except TimeoutError as error:
-            return Compiled(failure="timeout", message=f"compiling: {error}")
+            return CompiledCandidate(failure="timeout", message=f"compiling: {error}")
         finally:
             self._free.put(worker)

@@ -1,4 +1,4 @@
-"""What the workers of a fleet run. Each compiles in a process of its own, which may hang or crash."""
+"""Compiles on a worker of a fleet, in a process of its own that may hang or crash."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from importlib.metadata import version
 from toolchain import __version__
 from toolchain.errors import ToolchainError
 from toolchain.processes.worker import Worker, WorkerDiedError
-from toolchain.tuning.builders.compiled import COMPILE_S, Compiled, compile_code
+from toolchain.tuning.builders.compiled import COMPILE_S, CompiledCandidate, compile_code
 
-_PROTOCOL = 1  # of `compile_as_member`: grows when its arguments or its answer change
+_PROTOCOL = 1  # version of `compile_as_member`: incremented when its arguments or its result change
 
 
 @dataclass(frozen=True)
 class Versions:
-    """What must be the same on both sides: code is made by one and compiled by the other."""
+    """Versions that must be equal on both sides, since one generates the code that the other compiles."""
 
     tool: str
     tvm: str
@@ -28,24 +28,24 @@ class Versions:
 
 
 def versions_here() -> Versions:
-    """Return this process's."""
+    """Return the versions of this process."""
     return Versions(__version__, version("apache-tvm"), _PROTOCOL)
 
 
-def compile_as_member(asked: Versions, item: bytes) -> Compiled:
+def compile_as_member(asked: Versions, item: bytes) -> CompiledCandidate:
     """Compile one function.
 
     Parameters
     ----------
     asked
-        Of who asks: workers may join when the run has begun.
+        Versions of the run. They are checked on each call, since workers may join later.
     item
-        Code and symbol, pickled: only the process that compiles imports what they need.
+        Pickled code and symbol; only the process that compiles unpickles them, and imports what they need.
 
     Raises
     ------
     ToolchainError
-        This worker is of another version.
+        This worker has another version.
     """
     if asked != versions_here():
         raise ToolchainError(f"a worker of the fleet is {versions_here()}, the run is {asked}")
@@ -53,15 +53,15 @@ def compile_as_member(asked: Versions, item: bytes) -> Compiled:
     try:
         return worker.call(COMPILE_S, _compile_pickled, item)
     except TimeoutError as error:
-        return Compiled(failure="timeout", message=f"compiling: {error}")
+        return CompiledCandidate(failure="timeout", message=f"compiling: {error}")
     except WorkerDiedError as error:
-        return Compiled(failure="build", message=f"compiling: {error}")
+        return CompiledCandidate(failure="build", message=f"compiling: {error}")
     finally:
         with _lock:
             _idle.append(worker)
 
 
-_idle: list[Worker] = []  # as many as tasks ran here at a time; they end with this process
+_idle: list[Worker] = []  # grows to the number of concurrent calls; they end with this process
 _lock = threading.Lock()
 
 
@@ -70,5 +70,5 @@ def _free_worker() -> Worker:
         return _idle.pop() if _idle else Worker()
 
 
-def _compile_pickled(item: bytes) -> Compiled:
+def _compile_pickled(item: bytes) -> CompiledCandidate:
     return compile_code(*pickle.loads(item))  # noqa: S301 - of the run that this worker serves

@@ -1,1 +1,1 @@
-"""The last comparison: finalists of a task, and the whole network with what was found."""
+"""The final comparison: a task's finalists with each other, and in the whole network."""

@@ -1,4 +1,4 @@
-"""The last word on a task: its finalists measured again, in turn, beside the default."""
+"""Compares the finalists of a task with its default by timing them alternately once more."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolchain.tasks.tuner import Result
 from toolchain.tuning.judging.gain import fastest
 
 ROUNDS = 3
-"""In which finalists are compared, where there is time."""
+"""Number of rounds in which finalists are compared, if there is time."""
 
 
 @dataclass(frozen=True)
 class Measured(Generic[P]):
-    """A candidate that ran."""
+    """A candidate that was measured, with its record and result."""
 
     point: P
     record: Record
@@ -29,14 +29,14 @@ class Measured(Generic[P]):
 
 @dataclass(frozen=True)
 class Finalist(Measured[P]):
-    """A candidate that may become the task's choice."""
+    """A candidate that takes part in the final comparison, with its library."""
 
     built: BuiltCandidate
 
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The winner's record and the default's milliseconds, both of one comparison."""
+    """The outcome of a comparison: the winner's record, and the default's time in ms."""
 
     choice: Record
     default_ms: float
@@ -45,16 +45,16 @@ class Confirmed:
 def choice_of(
     record: Record, run_ms: Sequence[float], board: str = "", *, modelled: bool | None = None
 ) -> Record:
-    """Return the record of a winner.
+    """Return the confirmed record of a winner.
 
     Parameters
     ----------
     run_ms
-        What it took in the last comparison.
+        Its times in the comparison, in ms.
     board
-        Where that was; empty: where it was measured before.
+        Board of the comparison; empty: the board in `record`.
     modelled
-        Whether the comparison was a model's, whoever judged it before; None: the times are the record's own.
+        Whether the times of the comparison come from a model; None: as in `record`.
     """
     said = record.provenance
     provenance = replace(
@@ -64,18 +64,17 @@ def choice_of(
 
 
 def result_of(record: Record) -> Result:
-    """Return what a record says of a candidate."""
+    """Return the times or failure in a record as a result."""
     return Result(record.run_ms, record.failure, modelled=record.provenance.modelled)
 
 
 def confirm(
     task: Task, finalists: Sequence[Finalist[Any]], runner: Runner, rounds: int = ROUNDS
 ) -> Confirmed:
-    """Compare the finalists once more; the first is the default.
+    """Time the finalists again and return the winner; the first finalist is the default.
 
-    The smallest of many noisy readings flatters the fastest candidate, so every finalist is
-    measured afresh, in turn and on one board, and another than the default must win by more than the noise.
-    A finalist that fails now is out.
+    The fastest of many noisy times is too good by chance. So all finalists are measured again, alternately
+    and on one board, and must beat the default by more than the noise. A finalist that fails now is dropped.
     """
     times: list[list[float]] = [[] for _ in finalists]
     failed: set[int] = set()

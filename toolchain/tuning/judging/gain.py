@@ -1,4 +1,4 @@
-"""How much faster one of two is, and how sure that is, from times that were taken in turn."""
+"""Computes how much faster one of two candidates is, with a confidence interval, from alternating times."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from math import exp, expm1, inf, log, sqrt
 from statistics import fmean, median, stdev
 
-# Student's t for a two-sided interval of 95 %, by degrees of freedom from 1 on; beyond them the last.
+# Student's t for a two-sided 95 % interval, by degrees of freedom from 1; the last value serves beyond.
 # https://www.itl.nist.gov/div898/handbook/eda/section3/eda3672.htm
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145)
-_MOST = 700.0  # of a logarithm; what is uncertain by more is no number
+_MOST = 700.0  # largest exponent: exp of more overflows
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Share of its time that something saves.
+    """The share of the time that one variant saves against another.
 
     Attributes
     ----------
     share
-        Over the rounds: 0.03 is 3 % less time, below 0 is more time.
+        Geometric mean over the rounds: 0.03 is 3 % less time, a negative share is more time.
     uncertainty
-        How far below lies the end of the interval that holds the true share with 95 % confidence, as far as
-        the rounds are alike.
+        Distance from `share` to the lower end of its 95 % confidence interval, assuming comparable rounds.
     """
 
     share: float
@@ -31,7 +30,7 @@ class Gain:
 
     @property
     def sure(self) -> bool:
-        """Whether it is faster by more than the noise."""
+        """Whether the variant is faster by more than the noise."""
         return self.share > self.uncertainty
 
     def __str__(self) -> str:
@@ -39,15 +38,15 @@ class Gain:
 
 
 def gain(before: Sequence[float], after: Sequence[float]) -> Gain:
-    """Return what `after` saves.
+    """Return the share of time that `after` saves against `before`.
 
     Parameters
     ----------
     before, after
-        Milliseconds; those of one place were taken one after the other, so that what slows a machine down
-        for a while slows both. The rest of the longer one is ignored.
+        Times in ms. The n-th times of both were measured one after the other, so that a temporary slowdown
+        affects both. Surplus times of the longer sequence are ignored.
     """
-    # Logarithms, since a round in which one of both was held up counts as much for one as for the other.
+    # Logarithms treat a round that delayed `before` and one that delayed `after` symmetrically.
     ratios = [log(new / old) for old, new in zip(before, after, strict=False)]
     if len(ratios) < 2:
         return Gain(-expm1(sum(ratios)), inf)
@@ -58,12 +57,13 @@ def gain(before: Sequence[float], after: Sequence[float]) -> Gain:
 
 
 def fastest(times: Mapping[int, Sequence[float]]) -> int:
-    """Return the place of the fastest that beats the default by more than the noise; else the default's.
+    """Return the index of the fastest candidate that beats the default by more than the noise, else 0.
 
     Parameters
     ----------
     times
-        Place -> milliseconds, taken in turn; 0 is the default's place. Without it the least median wins.
+        Index of a candidate -> its times in ms, measured alternately; 0 is the default. If the default has no
+        times, the candidate with the smallest median wins.
     """
     better = [
         place for place, taken in times.items() if place and (0 not in times or gain(times[0], taken).sure)

@@ -1,9 +1,9 @@
-"""The last word on what was found: the whole network, on a board.
+"""Judges the finalists of all tasks by timing the whole network on a board.
 
-A candidate that is measured alone finds its operands in the cache, where the function before it would have
-left others. So the network is compiled with one candidate for each task, for all tasks at once, and every
-function's time is read within it. What wins there by more than the noise is put together, and that network,
-timed in turn with the untuned one, must win too.
+A candidate measured alone finds its operands in the cache; in the network, the previous function has left
+other data there. So the network is compiled with one candidate for each task, for all tasks at once, and
+a profile gives the time of every function. The winners by more than the noise are combined, and the network
+with them, timed alternately with the untuned one, must win, too.
 """
 
 from __future__ import annotations
@@ -19,75 +19,78 @@ from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.judging.gain import Gain, fastest, gain
 from toolchain.tuning.judging.judging_time import JudgingTime
 
-_ROUNDS = 5  # of profiles
-_LAST_ROUNDS = 9  # of whole networks: what tuning brings is a few percent, like the noise
+_ROUNDS = 5  # number of profiles of each variant
+_LAST_ROUNDS = 9  # number of times of each whole network: the gain is a few percent, about the noise
 
 Variant = TypeVar("Variant")
 
 
 class NetworkBench(Protocol[Variant]):
-    """Builds a network with certain points, and times it on one board."""
+    """Builds variants of a network from points and times them on one board."""
 
     def variant(self, points: Mapping[str, Any], step: Callable[[str], None]) -> Variant:
-        """Return the network with a point for each workload; all others as they are without tuning.
+        """Build the network with the given points; the other tasks keep their defaults.
 
         Parameters
         ----------
+        points
+            Workload -> point of its task.
         step
-            Called with what it is at; may raise, which ends it.
+            Called with the name of each step; it may raise to stop the build.
 
         Raises
         ------
         ToolchainError
-            It cannot be built.
+            The network cannot be built.
         """
 
     def look(self, variant: Variant, limit_s: float | None) -> float:
-        """Return seconds of a first inference, before anything else is timed.
+        """Time a first inference; return its seconds.
 
         Parameters
         ----------
         limit_s
-            It is given up after this time; None: after one that no sound network needs.
+            Timeout in seconds; None: a generous one computed from the network.
 
         Raises
         ------
         ToolchainError
-            The network does not run, or not in this time.
+            The network fails, or exceeds the timeout.
         """
 
     def profile(self, variant: Variant) -> tuple[float, Mapping[str, float]]:
-        """Return milliseconds of the network, and by workload those of all calls of a task.
+        """Time the network; return its time, and by workload the time of all calls of a task, in ms.
 
         Raises
         ------
         ToolchainError
-            The network does not run.
+            The network fails.
         """
 
     def time(self, variant: Variant) -> float:
-        """Return milliseconds of the network; errors are those of `profile`."""
+        """Time the network; return its time in ms. It raises the same errors as `profile`."""
 
     def check(self, variant: Variant) -> str:
-        """Return what is wrong with the network's outputs; empty: nothing."""
+        """Compare the network's outputs with the expected ones; return what is wrong, empty if nothing is."""
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What the network said.
+class NetworkJudgement:
+    """The outcome of timing the finalists in the network.
 
     Attributes
     ----------
     winners
-        Workload -> place of the point that won, 0 for the default.
+        Workload -> index of the point that won; 0 is the default.
     task_ms
-        Workload -> milliseconds of all its calls in the network, by round; of the winner, and of the default.
+        Workload -> times in ms of all its calls in the network, one for each round: of the winner, and of the
+        default.
     before_ms, after_ms
-        Of the network, without tuning and with the winners; the same where none won.
+        Times of the network without tuning and with the winners; equal if no candidate won.
     gain
-        What the winners bring, be it taken or not; None where there were none.
+        Gain of the network with the winners, even if they are not used; None if no candidate won.
     reason
-        Why the defaults stay although some candidates won; empty where they do not.
+        Why the defaults are kept although some candidates won; empty if the winners are used.
     """
 
     winners: Mapping[str, int]
@@ -105,7 +108,7 @@ class Judgement:
         return f"{self.gain}, {self.before_ms:.2f} ms -> {self.after_ms:.2f} ms"
 
     def to_json(self) -> dict[str, object]:
-        """Return what `toolchain tune --json` prints of it."""
+        """Return the values that `toolchain tune --json` prints."""
         brought = self.gain
         return {
             "before_ms": self.before_ms,
@@ -123,26 +126,26 @@ def judge(
     allowed: Allowance,
     notice: Callable[[str], None],
     step: Callable[[str], None],
-) -> Judgement:
-    """Return what wins in the network.
+) -> NetworkJudgement:
+    """Time the candidates in the network and return the winners.
 
     Parameters
     ----------
     candidates
         Workload -> points to choose from, the default first.
     allowed
-        No round begins after this time, but for the least number of rounds.
+        No round begins after this limit, except the least number of rounds.
     notice
-        Called with what a user should know.
+        Called with news for the user.
     step
-        Called with what comes next.
+        Called with the name of the next step.
 
     Raises
     ------
     TimeUpError
-        A user gave the time, and it is too short for the least number of rounds.
+        The user's time is too short for the least number of rounds.
     ToolchainError
-        The untuned network cannot be built, or does not run.
+        The untuned network cannot be built, or fails.
     """
     networks = max(len(points) for points in candidates.values())
     return _Judge(candidates, bench, networks, JudgingTime(allowed, networks, step), notice).judge()
@@ -152,13 +155,13 @@ def judge(
 class _Judge(Generic[Variant]):
     candidates: Mapping[str, Sequence[Any]]
     bench: NetworkBench[Variant]
-    networks: int  # that are profiled in turn: the untuned one, and one for each place among the candidates
+    networks: int  # number of variants to profile: the untuned one, and one for each index of candidates
     time: JudgingTime
     notice: Callable[[str], None]
     times: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     whole: list[float] = field(default_factory=list)
 
-    def judge(self) -> Judgement:
+    def judge(self) -> NetworkJudgement:
         begun = time.monotonic()
         untuned = self._built({}, "the network without tuning")
         build_s = time.monotonic() - begun
@@ -180,7 +183,7 @@ class _Judge(Generic[Variant]):
             return self._defaults(before, None, f"the network with the winners does not run: {error.message}")
         brought, before = gain(old, new), median(old)
         if not reason and not brought.sure:
-            reason = f"with the winners the network is {brought}, which is no more than noise"
+            reason = f"with the winners the network is {brought}, which is within the noise"
         if reason:
             return self._defaults(before, brought, reason)
         return self._judgement(winners, before, median(new), brought)
@@ -190,7 +193,7 @@ class _Judge(Generic[Variant]):
         return self.bench.variant(points, lambda text: self.time.begin(f"building {what}: {text}"))
 
     def _variants(self, untuned: Variant) -> dict[int, Variant]:
-        """Return the network once for each place among the candidates; of a shorter list, the default."""
+        """Build a variant for each index of candidates; tasks with fewer candidates keep their default."""
         variants = {0: untuned}
         for place in range(1, self.networks):
             points = {
@@ -202,11 +205,11 @@ class _Judge(Generic[Variant]):
             except TimeUpError:
                 raise
             except ToolchainError as error:
-                self.notice(f"a network of candidates cannot be built, and they are out: {error.message}")
+                self.notice(f"these candidates are dropped, their network cannot be built: {error.message}")
         return variants
 
     def _profile(self, variants: dict[int, Variant]) -> None:
-        """Take profiles in turn; who is first in one round is last in the next."""
+        """Profile the variants alternately; the order is reversed in every other round."""
         order = list(variants)
         what = f"{len(order)} builds of the network in turn, one untuned and {len(order) - 1} with finalists"
         rounds = self.time.rounds(_ROUNDS, what, last=False)
@@ -220,7 +223,7 @@ class _Judge(Generic[Variant]):
                 except ToolchainError as error:
                     if place == 0:
                         raise
-                    self.notice(f"a network of candidates does not run, and they are out: {error.message}")
+                    self.notice(f"these candidates are dropped, their network does not run: {error.message}")
                     del variants[place]
                     self._forget(place)
                     continue
@@ -248,7 +251,7 @@ class _Judge(Generic[Variant]):
                 times.append(self.bench.time(variant))
         return old, new
 
-    def _defaults(self, before_ms: float, brought: Gain | None, reason: str) -> Judgement:
+    def _defaults(self, before_ms: float, brought: Gain | None, reason: str) -> NetworkJudgement:
         return self._judgement(dict.fromkeys(self.times, 0), before_ms, before_ms, brought, reason)
 
     def _judgement(
@@ -258,9 +261,9 @@ class _Judge(Generic[Variant]):
         after_ms: float,
         brought: Gain | None = None,
         reason: str = "",
-    ) -> Judgement:
+    ) -> NetworkJudgement:
         task_ms = {
             workload: (self.times[workload][place], self.times[workload][0])
             for workload, place in winners.items()
         }
-        return Judgement(winners, task_ms, before_ms, after_ms, brought, reason)
+        return NetworkJudgement(winners, task_ms, before_ms, after_ms, brought, reason)

@@ -1,4 +1,4 @@
-"""The time in which the network is judged: what it will take, whether that fits, and how far it is."""
+"""Predicts how long judging in the network takes, and keeps it within its time limit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from math import ceil
 from toolchain.errors import ToolchainError
 from toolchain.tuning.allowance import SEARCH_SHARE, Allowance, TimeUpError
 
-_LEAST = 3  # rounds, however little time there is
-_LEAST_IN_TIME = 2  # where a user gave the time: fewer cannot say how sure they are
+_LEAST = 3  # least number of rounds, even if they exceed the limit
+_LEAST_IN_TIME = 2  # the same within a user's limit: one round has no confidence interval
 _RUNS = 5  # inferences of a slow network for one profile: one to warm up, one timed, three by function
 _START_S = 0.5  # of a measurement, besides the inferences
-_MARGIN = 1.2  # of the time that is suggested
-_TYPED_S = 60  # what is suggested is a multiple of this
+_MARGIN = 1.2  # factor of the time that a message suggests
+_TYPED_S = 60  # the suggested time is a multiple of this
 
 
 class JudgingTime:
@@ -23,9 +23,9 @@ class JudgingTime:
     Parameters
     ----------
     networks
-        How many are built and timed in turn, besides the one with the winners.
+        Number of variants that are built and timed alternately, without the one with the winners.
     step
-        Called with what comes next.
+        Called with the name of the next step.
     """
 
     def __init__(self, allowed: Allowance, networks: int, step: Callable[[str], None]) -> None:
@@ -36,37 +36,37 @@ class JudgingTime:
         self._last_s = 0.0
 
     def begin(self, text: str) -> None:
-        """Say what comes next.
+        """Report the next step.
 
         Raises
         ------
         TimeUpError
-            It is too late for that.
+            The user's time is over.
         """
         self.check()
         self._step(text)
 
     def check(self) -> None:
-        """Raise what `begin` does."""
+        """Raise a TimeUpError if the user's time is over."""
         if self._allowed.up:
             raise self._too_little()
 
     def foresee(self, build_s: float, look: Callable[[float | None], float]) -> None:
-        """Time one inference, and give up at once where the user's time is too short for all that follows.
+        """Time one inference, and raise at once if the user's time is too short for the rest.
 
         Parameters
         ----------
         build_s
-            What one network took to build.
+            Seconds that one build of the network took.
         look
-            Returns seconds of a first inference, for which it has as many as it is called with.
+            Times a first inference within a timeout in seconds, None for the default; returns its seconds.
 
         Raises
         ------
         TimeUpError
-            It is too short for the least number of rounds.
+            The user's time is too short for the least number of rounds.
         ToolchainError
-            The network does not run.
+            The network fails.
         """
         self.begin("timing a first inference of the network")
         try:
@@ -83,16 +83,16 @@ class JudgingTime:
             raise self._too_little()
 
     def rounds(self, most: int, what: str, *, last: bool) -> Iterator[int]:
-        """Yield the number of each round that there is time for; `check` before each of its measurements.
+        """Yield the number of each round that there is time for; call `check` before each measurement.
 
         Parameters
         ----------
         most
-            So many rounds where time is no matter.
+            Largest number of rounds.
         what
-            Is timed.
+            Description of what is timed, for the user.
         last
-            Nothing else comes afterwards.
+            Whether this is the last stage; if not, time is reserved for it.
         """
         allowed = self._allowed.without(0.0 if last else self._last_s)
         longest = 0.0
@@ -109,8 +109,8 @@ class JudgingTime:
     def _too_little(self) -> TimeUpError:
         if self._needed_s is None:
             return TimeUpError(
-                "--time leaves too little to build the network and to time an inference",
-                "with four times as much it says what it takes; without --time the network decides",
+                "--time is too short to build the network and time one inference",
+                "with four times as much, tune can say how much it needs; without --time the network decides",
             )
         wanted = ceil(_MARGIN * self._needed_s / (1 - SEARCH_SHARE) / _TYPED_S) * _TYPED_S
         return TimeUpError(

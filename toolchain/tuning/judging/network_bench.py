@@ -1,4 +1,4 @@
-"""A network with certain points, built here and timed on a board by edge-rt, without the lab."""
+"""Builds variants of a network on this host and times them with edge-rt on a board, without the lab."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.task import Task
 
-_SAMPLE_S = 0.5  # of inferences for one time, and at least one
-_SLOW_WARMUP = 1  # inferences, where one takes longer than a sample; the driver compiles in the first
-_WAIT_S = 60.0  # for a board that somebody else measures on
+_SAMPLE_S = 0.5  # duration of the inferences for one time; at least one inference runs
+_SLOW_WARMUP = 1  # warm-up inferences if one takes longer than `_SAMPLE_S`; drivers compile in the first
+_WAIT_S = 60.0  # for a board that another client uses
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A network, built.
+    """A network built with certain points.
 
     Attributes
     ----------
     workloads
-        What a profile calls a function -> workload of its task.
+        Name of a function in a profile -> workload of its task.
     """
 
     bundle: Bundle
@@ -49,9 +49,9 @@ class BoardNetworkBench:
     Parameters
     ----------
     others
-        Points of the tasks that are not tuned, by their workloads.
+        Points of the tasks that are not tuned, by workload.
     folder
-        For files of its own.
+        Folder for the built variants.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class BoardNetworkBench:
         self._warmup: int | None = None
 
     def variant(self, points: Mapping[str, Any], step: Callable[[str], None]) -> Variant:
-        """Compile and link the network, and check what came out."""
+        """Compile and link the network with the given points, and check the library."""
         folder = self._folder / str(next(self._numbers))
         folder.mkdir()
         decisions: list[Decision[Any]] = [Decision(task) for task in self._network.tasks]
@@ -75,7 +75,7 @@ class BoardNetworkBench:
         return Variant(bundle, made.objects.workloads)
 
     def look(self, variant: Variant, limit_s: float | None) -> float:
-        """Time one inference, after one to warm up."""
+        """Time one inference after one warm-up inference; return its seconds."""
         timed = bench_bundle(
             variant.bundle,
             self._board,
@@ -92,7 +92,7 @@ class BoardNetworkBench:
         return seconds
 
     def profile(self, variant: Variant) -> tuple[float, Mapping[str, float]]:
-        """Time the network, then its functions."""
+        """Time the network, then its functions; return both in ms."""
         timed = self._bench(variant, profile=True)
         by_task: dict[str, float] = {}
         for operator in timed.operators or []:
@@ -102,11 +102,11 @@ class BoardNetworkBench:
         return median(timed.times_ms), by_task
 
     def time(self, variant: Variant) -> float:
-        """Time the network: the median of its inferences."""
+        """Time the network; return the median of its inferences in ms."""
         return median(self._bench(variant, profile=False).times_ms)
 
     def check(self, variant: Variant) -> str:
-        """Compare the network's outputs with those of onnxruntime."""
+        """Compare the network's outputs with onnxruntime's; return the error message, empty if they agree."""
         try:
             verify_bundle(
                 variant.bundle, self._board, self._target.threads, self._target.cpu, wait=_WAIT_S
@@ -138,19 +138,19 @@ def prepare_network_bench(
     tasks: Sequence[Task],
     folder: Path,
 ) -> BoardNetworkBench:
-    """Have onnxruntime compute the outputs of a sample, decide for the other tasks, and return the bench.
+    """Compute a sample's outputs with onnxruntime, choose points for the other tasks, and return the bench.
 
     Parameters
     ----------
     tasks
-        Those that are tuned; all others are computed as a build would do it with the records there are.
+        The tasks that are tuned; all others get the points that a build chooses from the records.
     folder
-        For its files.
+        Folder for the built variants.
 
     Raises
     ------
     UsageError
-        On no sample the network computes anything finite.
+        The network's outputs are not finite for any sample.
     """
     made_by = bundling(model, backend, board.build_for, target, seeded_reference(model, SAMPLE_SEED))
     tuned = {task.workload for task in tasks}

@@ -1,4 +1,4 @@
-"""Finalists without a network: each task's are compared once more, by themselves."""
+"""Compares the finalists of each task alone, if they cannot be judged in the network."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from toolchain.tuning.result import TunedTask
 from toolchain.tuning.task_run import TaskRun
 
 NOT_COMPARED = (
-    "--time is over before the fastest were compared again: builds take what was fastest in its trial; the "
-    "same command with more --time, or without it, compares"
+    "--time is over before the fastest were compared again, so builds use the fastest trial; run the same "
+    "command with more --time, or without it, to compare them"
 )
 
 
@@ -25,8 +25,8 @@ class Alone:
     Parameters
     ----------
     checks_s
-        How long it took to have each finalist but the default compute all cases: about as long as one round
-        of the comparison takes.
+        Seconds that it took to check every finalist but the defaults; a round of the comparison takes about
+        as long for each finalist.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Alone:
         self._runs, self._standing, self._allowed, self._listener = runs, standing, allowed, listener
         finalists = sum(len(own) for own in standing)
         self.least_s = checks_s * finalists / max(1, finalists - len(standing))
-        """Seconds of one round."""
+        """Predicted seconds of one round."""
 
     def compared(self) -> list[TunedTask]:
-        """Compare in as many rounds as there is time for, and keep the choices."""
+        """Compare in as many rounds as there is time for, store the choices, and return the tasks."""
         rounds = next((most for most in range(ROUNDS, 0, -1) if self._allowed.fits(most * self.least_s)), 0)
         if rounds == 0:
             self._listener(Notice(NOT_COMPARED))

@@ -1,4 +1,4 @@
-"""The end of a run: who judges the finalists, and what is kept of it."""
+"""The end of a run: judges the finalists, in the network or alone, and stores the choices."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.task import Task
 from toolchain.tuning.allowance import Allowance, TimeUpError
-from toolchain.tuning.events import Listener, Notice, Step
+from toolchain.tuning.events import Listener, Notice, StepBegan
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, choice_of
-from toolchain.tuning.judging.judge import Judgement, judge
+from toolchain.tuning.judging.judge import NetworkJudgement, judge
 from toolchain.tuning.judging.network_bench import prepare_network_bench
 from toolchain.tuning.options import BOARDS
 from toolchain.tuning.result import TunedTask
@@ -31,17 +31,17 @@ from toolchain.tuning.task_run import TaskRun
 
 
 def obstacle_to_network(runner: str, boards: Sequence[Board], *, modelled: bool = False) -> str:
-    """Return why finalists cannot be judged in the network; empty: they can.
+    """Return why finalists cannot be judged in the network; empty if they can.
 
     Parameters
     ----------
     modelled
-        What the runner said of the defaults is a model's.
+        Whether the times of the defaults come from a model.
     """
     if runner != BOARDS:
         return f"--runner {runner} runs no networks"
     if modelled:
-        return "a simulation computes there: what the clock shows of a network says nothing about the device"
+        return "a simulation computes there: its time for a network says nothing about the device"
     if os.environ.get(PORT_VARIABLE):
         return "in a container boards are reached through the lab alone: add --engine host"
     if all(board.emulated for board in boards):
@@ -49,13 +49,13 @@ def obstacle_to_network(runner: str, boards: Sequence[Board], *, modelled: bool 
     return ""
 
 
-# Of a comparison without the network, which may turn out too slow while a measurement is under way.
+# Rounds of a comparison without the network for which time is reserved, in case the network is too slow.
 _ROUNDS_KEPT = 2
 
 
 @dataclass(frozen=True)
 class NetworkJudge:
-    """What the judge of the network needs."""
+    """Judges finalists in the network; holds everything that is needed to build and time it."""
 
     model: Model
     backend: Backend[Any]
@@ -67,17 +67,17 @@ class NetworkJudge:
 
     def judge(
         self, runs: Sequence[TaskRun[Any]], standing: Sequence[Sequence[Finalist[Any]]], allowed: Allowance
-    ) -> Judged:
-        """Judge on one board; where that goes away, on the next.
+    ) -> BoardJudgement:
+        """Judge the finalists on one board; if that fails, on the next.
 
         Raises
         ------
         UsageError
-            The network cannot be judged anywhere: on the sample it computes nothing finite, say.
+            No board can judge the network: for example, its outputs are not finite.
         TimeUpError
             The user's time is too short.
         ToolchainError
-            No board stays for long enough, or the network cannot be built.
+            No board stayed reachable long enough, or the network cannot be built.
         """
         candidates = {
             run.task.workload: [finalist.point for finalist in own]
@@ -93,8 +93,8 @@ class NetworkJudge:
                         folder,
                     )
                     said = judge(candidates, bench, allowed, self._notice, self._step)
-                    return Judged(said, board.name)
-            except (UsageError, TimeUpError):  # no board can help: there is nothing to compare with, say
+                    return BoardJudgement(said, board.name)
+            except (UsageError, TimeUpError):  # another board would not help
                 raise
             except ToolchainError as error:
                 lost = error
@@ -108,18 +108,18 @@ class NetworkJudge:
         self.listener(Notice(text))
 
     def _step(self, text: str) -> None:
-        self.listener(Step(text))
+        self.listener(StepBegan(text))
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What the network said, and on which board."""
+class BoardJudgement:
+    """A judgement with the name of the board that it was made on."""
 
-    judgement: Judgement
+    judgement: NetworkJudgement
     board: str
 
     def of(self, task: Task, own: Sequence[Finalist[Any]]) -> Confirmed:
-        """Return what it says of a task."""
+        """Return the choice for a task, with times per call."""
         said = self.judgement
         winner = own[said.winners.get(task.workload, 0)]
         nothing = (winner.record.run_ms, own[0].record.run_ms)  # no function of its own in the network
@@ -134,22 +134,22 @@ class Judged:
 
 def conclude(
     runs: Sequence[TaskRun[Any]], network: NetworkJudge, obstacle: str, allowed: Allowance
-) -> tuple[list[TunedTask], Judgement | None]:
-    """Choose among each task's finalists, and keep the choice.
+) -> tuple[list[TunedTask], NetworkJudgement | None]:
+    """Choose among each task's finalists, and store the choices.
 
     Parameters
     ----------
     obstacle
-        Why the network cannot judge; empty: it does.
+        Why the finalists cannot be judged in the network; empty if they can.
     allowed
-        Where a user gave the time, what does not fit is left out, and that is said.
+        The time limit. If the user gave it, comparisons that do not fit are skipped with a notice.
 
     Returns
     -------
     tuple
-        The tasks, and what the network said; None where it was not asked, or had no time.
+        The tuned tasks, and the judgement in the network, None if there was none.
     """
-    network.listener(Step("checking the finalists"))
+    network.listener(StepBegan("checking the finalists"))
     begun = time.monotonic()
     standing: list[list[Finalist[Any]]] = []
     for run in runs:
@@ -161,7 +161,7 @@ def conclude(
         return [run.settle(own, _undisputed(own[0])) for run, own in zip(runs, standing, strict=True)], None
     alone = Alone(runs, standing, allowed, network.listener, time.monotonic() - begun)
     if not obstacle:
-        network.listener(Step("timing the network with the finalists"))
+        network.listener(StepBegan("timing the network with the finalists"))
         try:
             judged = network.judge(runs, standing, allowed.without(_ROUNDS_KEPT * alone.least_s))
         except UsageError as error:

@@ -1,4 +1,4 @@
-"""The defaults of a run's tasks: the mark that is set before the search."""
+"""Measures the defaults of a run's tasks before the search."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def measured_defaults(
     context: RunContext,
     allowed: Allowance | None,
 ) -> list[TaskRun[Any]]:
-    """Begin with the tasks in their order, which measures the default of each.
+    """Begin the tasks in their order, which measures the default of each.
 
-    A task whose default's code is at fault is left out with a notice, if another one can be tuned.
+    If the code of a default is at fault, its task is left out with a notice, unless no other task is left.
 
     Parameters
     ----------
     allowed
-        Tasks are left out that had to begin later, but for the first; None: none is.
+        Time limit: later tasks are left out, but never the first. None: no limit.
 
     Raises
     ------
     ToolchainError
-        A default does not run, or the code of every one is at fault.
+        A default does not run, or the code of every default is at fault.
     """
     runs: list[TaskRun[Any]] = []
     faulty: list[BadDefaultError] = []
@@ -58,15 +58,15 @@ def measured_defaults(
 
 def _left_as_it_is(error: BadDefaultError) -> str:
     return (
-        f"{error.message}. This task is left out, and the others are tuned; a build for this board would "
-        f"compute it the same way: {error.hint}"
+        f"{error.message}. This task is left out, and the others are tuned. A build for this board would use "
+        f"the same code: {error.hint}"
     )
 
 
 def _left_out(left: Sequence[Task], count: int, context: RunContext) -> str:
     ids = ",".join(task.id for task in left)
     measured = sum(bool(context.store.measured(context.key_of(task.workload))) for task in left)
-    kept = f" What earlier runs measured of {measured} of them stays, and builds take it." if measured else ""
+    kept = f" Builds still use what earlier runs measured for {measured} of them." if measured else ""
     return (
         f"{len(left)} of {count} tasks are left out of this run, the last ones: --time was too short to "
         f"measure their defaults first.{kept} To tune them, give more --time, or name them: --tasks {ids}"

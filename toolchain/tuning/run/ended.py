@@ -1,4 +1,4 @@
-"""Why a search ended before it had used its trials."""
+"""Explains why a search ended before it had used all trials."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from toolchain.tuning.task_run import TaskRun
 
 
 def why_ended_early(runs: Sequence[TaskRun[Any]], options: TuneOptions, allowed: Allowance | None) -> str:
-    """Return a sentence for the user; empty where every trial was used."""
+    """Return the reason as a sentence for the user; empty if all trials were used."""
     used = sum(run.trials for run in runs)
     if used >= options.trials:
         return ""
     said = f"the search ended after {used} of {options.trials} trials"
     if allowed is not None and allowed.up:
-        return f"{said}: what is left of --time is for the whole network"
+        return f"{said}: the rest of --time is for the whole network"
     if all(run.exhausted for run in runs):
         return f"{said}: every way to compute these tasks has been measured, in this run or before"
     if options.early_stopping is not None:

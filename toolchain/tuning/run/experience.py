@@ -1,4 +1,4 @@
-"""What the store of records says about a space that was not searched yet."""
+"""Transfer learning: makes a tuner learn from the stored records of other tasks and targets."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from toolchain.tasks.key import entry_of
 from toolchain.tasks.space import P, Space
 from toolchain.tasks.tuner import Experience, Foreign, Result, Tuner
 
-_LESSON = 256  # points of one task in one place: its last ones
-_RECORDS = 4096  # in all
-_UNCOUNTED = 128  # the same of spaces that cannot be counted: features of a schedule take 50 ms
-_BEST = 4  # points of a task that may be tried here
+_LESSON = 256  # number of records of one task and target that are read, the newest first
+_RECORDS = 4096  # limit over all tasks
+_UNCOUNTED = 128  # the same for spaces that cannot be counted: features of a schedule take 50 ms
+_BEST = 4  # number of best points of another task that are adapted
 
 
 def recorded(store: RecordStore, key: RecordKey, space: Space[Any]) -> list[list[Foreign]]:
-    """Return what was measured of other tasks and in other places, each in a list of its own.
+    """Return the measurements of other tasks and targets, one list for each task and target.
 
-    Other places are other boards, numbers of threads and devices of the same backend. An emulator's ranking
-    says nothing about silicon, nor a model's about a clock: they do not mix.
+    Other targets are other boards, numbers of threads and devices of the same backend. Times of emulated and
+    real boards do not mix, nor modelled and measured times: the ranking of one says nothing about the other.
     """
     groups: defaultdict[tuple[RecordKey, bool], dict[str, Foreign]] = defaultdict(dict)
     definitions: dict[str, str] = {}
@@ -50,7 +50,7 @@ def recorded(store: RecordStore, key: RecordKey, space: Space[Any]) -> list[list
 
 
 def experience_of(groups: Iterable[Sequence[Foreign]], space: Space[P]) -> Experience[P]:
-    """Return what such measurements say about a space; what it cannot make sense of is left out."""
+    """Return the experience that measurements give about a space; those it cannot interpret are skipped."""
     lessons, tried = [], []
     for group in groups:
         lesson = []
@@ -66,7 +66,7 @@ def experience_of(groups: Iterable[Sequence[Foreign]], space: Space[P]) -> Exper
 
 
 def _adapted(group: Sequence[Foreign], space: Space[P]) -> list[tuple[P, Sequence[float], Sequence[float]]]:
-    """Return the points of a space like the best of a group, with the features of both."""
+    """Return the points of a space most similar to the best of a group, with the features of both."""
     ran = sorted((each for each in group if not each.result.failure), key=lambda each: each.result.mean_ms)
     adapted = []
     for foreign in ran[:_BEST]:
@@ -81,7 +81,7 @@ def _adapted(group: Sequence[Foreign], space: Space[P]) -> list[tuple[P, Sequenc
 
 
 def _by_similarity(tried: Sequence[list[tuple[P, Sequence[float], Sequence[float]]]]) -> list[P]:
-    """Return points, those of the most similar task first: features tell how far both are apart."""
+    """Return all points, those of the most similar task first, by the distance of their features."""
     tried = [group for group in tried if group]
     if not tried:
         return []
@@ -99,9 +99,9 @@ def _by_similarity(tried: Sequence[list[tuple[P, Sequence[float], Sequence[float
 
 
 class Experienced(Generic[P]):
-    """A tuner that is told what the store has just before it first proposes; see `tasks.tuner.Tuner`.
+    """Wraps a tuner and reads experience for it from the store before its first proposal; see `Tuner`.
 
-    By then other tasks of the same run have results too.
+    By then other tasks of the same run have results, too.
     """
 
     def __init__(self, tuner: Tuner[P], space: Space[P], key: RecordKey, store: RecordStore) -> None:
@@ -109,7 +109,7 @@ class Experienced(Generic[P]):
         self._begun = False
 
     def propose(self, count: int) -> list[P]:
-        """Return what the tuner proposes."""
+        """Return the tuner's proposals, after reading the experience on the first call."""
         if not self._begun:
             self._begun = True
             if self._tuner.transfers:
@@ -118,15 +118,15 @@ class Experienced(Generic[P]):
 
     @property
     def transfers(self) -> bool:
-        """Whether the tuner makes use of experience."""
+        """Whether the tuner uses experience."""
         return self._tuner.transfers
 
     def learn(self, measured: Sequence[tuple[P, Result]]) -> None:
-        """Hand results on."""
+        """Pass results on to the tuner."""
         self._tuner.learn(measured)
 
     def transfer(self, experience: Experience[P]) -> None:
-        """Hand it on."""
+        """Pass experience on to the tuner."""
         self._tuner.transfer(experience)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which candidates may become a task's choice: the fastest ones that compute what the task is."""
+"""Selects the finalists of a task: the fastest candidates whose outputs are right."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from toolchain.tuning.judging.confirm import Finalist, Measured, result_of
 from toolchain.tuning.task_run import TaskRun
 
 _OF_THIS_RUN = 2
-# What fills fewer caches may look slower alone than it is among others; by more than this it is slower.
+# A candidate that uses less cache may look up to 5 % slower alone than it is in the network.
 _HOPELESS = 1.05
 
 
 def finalists(run: TaskRun[Any]) -> list[Finalist[Any]]:
-    """Return a task's default, the best of this run, and the choices of earlier runs, each of them checked.
+    """Check candidates on a board; return the default, the best of this run and the choices of earlier runs.
 
-    What computes something else than the task's definition is kept as a failure, and the next best is taken
-    in its place.
+    A candidate with wrong outputs is stored as a failure, and the next best replaces it.
     """
     return _Finalists(run).all()
 
@@ -48,7 +47,7 @@ class _Finalists:
         return {finalist.record.digest for finalist in self.standing}
 
     def _choices(self, usable: Usable) -> Iterator[Measured[Any]]:
-        """Yield the choice of earlier runs; then the next best, while those before are refused."""
+        """Yield the choice of earlier runs, then the next best ones as long as the caller refuses them."""
         while True:
             record = self.context.store.best(
                 self.run.key, self.space.kinds, lambda one: usable(one) and one.digest not in self.refused
@@ -57,13 +56,13 @@ class _Finalists:
                 return
             try:
                 candidate = Measured(self.run.point(record), record, result_of(record))
-            except ToolchainError:  # it no longer applies: a build would not take it either
+            except ToolchainError:  # it no longer applies: a build would not use it either
                 self.refused.add(record.digest)
                 continue
             yield candidate
 
     def _take(self, candidate: Measured[Any]) -> bool:
-        """Let a candidate compute every case of the task on a board; return whether it stands."""
+        """Check every case of a candidate on a board; return whether it became a finalist."""
         evaluator = self.context.evaluator
         try:
             (built,) = evaluator.builder.build([self.space.candidate(candidate.point)])

@@ -1,7 +1,7 @@
-"""The search of a run: while one batch is measured, the next ones are built, and tuners propose.
+"""Runs the search: while one batch is measured, the next one is built, and a tuner proposes another.
 
-A batch has a thread from its proposal to its results. There it waits where others are before it: tuners run
-one at a time, builders and boards take what comes first.
+Each batch has a thread from its proposal to its results, in which it waits for earlier batches: tuners run
+one at a time; builders and boards serve batches in the order of arrival.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from toolchain.tuning.schedulers.scheduler import Scheduler, Turn
 from toolchain.tuning.task_run import Proposal, TaskRun
 
 _DEPTH = 3
-"""Batches under way: one is measured, one is built, one is proposed. With more, tuners would know less."""
+"""Batches under way: one is measured, one built, one proposed. With more, tuners would know fewer results."""
 
-_BATCH = 8  # as many as a tuner proposes before it learns from them
-_POLL_S = 0.5  # TVM may make waits deaf to signals while one lasts; see `let_signals_end_waits`
+_BATCH = 8  # number of points that a tuner proposes before it learns from them
+_POLL_S = 0.5  # TVM may disable signals during a wait; see `let_signals_end_waits`
 
-_INTERRUPTED = "interrupted: what is being built or measured comes to its end; Ctrl-C again ends at once"
+_INTERRUPTED = "interrupted: finishing what is being built or measured; press Ctrl-C again to end at once"
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """What became of a turn; without proposals there was nothing left to try, or the search ended before."""
+    """The results of a turn; without proposals if nothing was left to try, or the search ended before."""
 
     turn: Turn
     proposals: Sequence[Proposal[Any]]
@@ -41,12 +41,12 @@ class _Batch:
 
 
 class Pipeline:
-    """Carries out the turns that a scheduler gives. Made by `pipeline`, which owns the threads."""
+    """Carries out the turns of a scheduler. `pipeline` creates it and owns its threads."""
 
     def __init__(self, batches: ThreadPoolExecutor, search: ThreadPoolExecutor) -> None:
         self._batches, self._search = batches, search
         self._under_way: set[Future[_Batch | None]] = set()
-        self._out = 0  # turns
+        self._out = 0  # number of turns under way
         self._finished = 0
         self._ending = threading.Event()
         self._allowed: Allowance | None = None
@@ -56,19 +56,18 @@ class Pipeline:
     ) -> None:
         """Search until the scheduler has no more turns.
 
-        After an interrupt, and after an error, nothing new is begun; what is being built or measured comes to
-        its end and is kept. Another interrupt ends that, too.
+        After an interrupt or an error, nothing new begins; batches that are being built or measured are
+        finished and stored. A second interrupt ends those, too.
 
         Parameters
         ----------
         allowed
-            Of batches under way no candidate is measured any more that has not begun by then; None: until
-            the scheduler has no more turns.
+            Time limit after which no measurement begins, not even of batches under way; None: no limit.
 
         Raises
         ------
         KeyboardInterrupt
-            There was one.
+            The user interrupted the search.
         ToolchainError
             All candidates of the first round failed; or the first error of a tuner, a builder or a runner.
         """
@@ -97,7 +96,7 @@ class Pipeline:
             check_first_round(runs)
 
     def end(self) -> None:
-        """Begin nothing more."""
+        """Let nothing new begin."""
         self._ending.set()
 
     def _begin(self, runs: Sequence[TaskRun[Any]], scheduler: Scheduler) -> None:
@@ -120,11 +119,11 @@ class Pipeline:
         return () if self._over() else run.propose(turn.trials)
 
     def _over(self) -> bool:
-        """Whether nothing more may begin."""
+        """Whether nothing new may begin."""
         return self._ending.is_set() or (self._allowed is not None and self._allowed.up)
 
     def _done(self) -> set[Future[_Batch | None]]:
-        """Wait until something is done."""
+        """Wait until at least one batch is done; return those that are."""
         while True:
             let_signals_end_waits()
             done, _others = wait(self._under_way, _POLL_S, FIRST_COMPLETED)
@@ -152,8 +151,9 @@ class Pipeline:
 
 @contextmanager
 def pipeline() -> Iterator[Pipeline]:
-    """Yield a pipeline; its threads have ended afterwards. Close builders and boards before: that sends away
-    whoever waits for them.
+    """Yield a pipeline and end its threads afterwards.
+
+    Close builders and boards before the block ends, which wakes the threads that wait for them.
     """
     with (
         ThreadPoolExecutor(1, "search") as search,
@@ -167,12 +167,12 @@ def pipeline() -> Iterator[Pipeline]:
 
 
 def check_first_round(runs: Sequence[TaskRun[Any]]) -> None:
-    """Refuse to go on after as many batches as there are tasks, if not one candidate ran.
+    """Check that at least one candidate of the first batches ran.
 
     Raises
     ------
     ToolchainError
-        Says why the first failed.
+        All failed; the message says why the first did.
     """
     trials = sum(run.trials for run in runs)
     failed = sum(run.failures.total() for run in runs)

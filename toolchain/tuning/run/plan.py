@@ -1,4 +1,4 @@
-"""What a run would do: its tasks, the size of their spaces, and how long it may take."""
+"""Plans a run: its tasks, the sizes of their spaces, and its estimated duration."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class PlannedTask:
     Attributes
     ----------
     size
-        How many ways there are to compute it; None: no end of them.
+        Size of its space; None: too large to count.
     measured
-        How many of them the store has.
+        Number of its points with a record in the store.
     """
 
     task: Task
@@ -37,24 +37,24 @@ class PlannedTask:
 
     @property
     def left(self) -> int | None:
-        """How many there are to try; None: no end of them."""
+        """Number of points that are left to try; None: too many to count."""
         return None if self.size is None else max(0, self.size - max(1, self.measured))
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a run would do.
+class RunPlan:
+    """The plan of a run.
 
     Attributes
     ----------
     trials
-        At most; fewer than were asked for where there are not so many candidates.
+        Largest number of trials: the user's number, or fewer if there are fewer candidates.
     limit_s
-        No batch begins after so many seconds; None: no limit.
+        No batch begins after this many seconds; None: no limit.
     pace
-        Of one board or of all of them, as `Pace.reason` says.
+        Estimated time of a trial; `Pace.reason` says what it is based on.
     runner
-        Name of who measures: `boards`, or what asks no board.
+        Name of the runner: `boards`, or one that needs no board.
     """
 
     tasks: list[PlannedTask]
@@ -66,13 +66,13 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """How long the search takes, an estimate; or at most takes: see `pace.most`."""
+        """Estimated seconds of the search; an upper limit if `pace.most` is true."""
         seconds = self.trials * self.pace.seconds
         return seconds if self.limit_s is None else min(seconds, self.limit_s)
 
     @property
     def where(self) -> str:
-        """Who measures, and for which boards."""
+        """The runner and the boards as text for the user."""
         boards = ", ".join(self.boards)
         return f"on {boards}" if self.runner == BOARDS else f"by {self.runner}, for {boards}"
 
@@ -99,13 +99,13 @@ def plan(
     boards: Sequence[Board],
     store: RecordStore,
     options: TuneOptions,
-) -> Plan:
-    """Return what `tune` would do with these options.
+) -> RunPlan:
+    """Return the plan of a run with these options.
 
     Raises
     ------
     UsageError
-        A task id is unknown, or means several; the runner or the tuner is unknown.
+        A task id is unknown or ambiguous, or the runner or tuner is unknown.
     """
     runner = planned_runner(backend, options)
     tuner_named(network, options.tuner)
@@ -122,7 +122,7 @@ def plan(
     pace = earlier_pace(store, keys[0], runner, usual_s) if keys else None
     if pace is None and runner in usual_s:
         pace = usual_pace(runner, usual_s[runner])
-    return Plan(
+    return RunPlan(
         planned,
         tuple(board.name for board in boards),
         trials,
@@ -134,36 +134,36 @@ def plan(
 
 def plan_model(
     model: Model, backend: Backend[Any], boards: Sequence[Board], store: RecordStore, options: TuneOptions
-) -> Plan:
-    """Find the tasks of a model, and return what `tune` would do with them; see `plan`."""
+) -> RunPlan:
+    """Find the tasks of a model and return the plan of a run; see `plan`."""
     target = backend.target(options.cluster, options.threads)
     with backend.lower(model, target) as network:
         return plan(network, backend, target, boards, store, options)
 
 
 def planned_tasks(network: Network[Any], options: TuneOptions) -> list[Task]:
-    """Return the tasks that are tuned.
+    """Return the tasks to tune.
 
     Raises
     ------
     UsageError
-        A task id is unknown, or means several.
+        A task id is unknown or ambiguous.
     """
     return tasks_named(network.tasks, options.tasks, "--tasks")[: options.heaviest]
 
 
 def planned_runner(backend: Backend[Any], options: TuneOptions) -> str:
-    """Return the name of who measures.
+    """Return the name of the runner.
 
     Raises
     ------
     UsageError
-        Nobody of this name runs such code.
+        The backend has no runner of this name.
     """
     name = options.runner or backend.runner
     known = [BOARDS, *backend.runners]
     if name not in known:
         raise UsageError(
-            f"--runner {name}: nothing of this name runs such code", f"use one of: {', '.join(known)}"
+            f"--runner {name}: no runner of this name runs this code", f"use one of: {', '.join(known)}"
         )
     return name

@@ -1,4 +1,4 @@
-"""Before any task is touched: a kernel that is known to be good goes the whole way, to every board."""
+"""Checks the whole way to every board with a known-good kernel, before any task is tuned."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import compute, drawn
 
 _AWAY = "upload"
-"""How the failure of a board is called that went away."""
+"""The failure of a board that went away."""
 
 _NEXT = {
-    "build": "`toolchain doctor` checks this host; the log of a device's driver is its own fault",
+    "build": "`toolchain doctor` checks this host; an error of a device's driver is the driver's fault",
     "link": "`toolchain doctor` checks this host",
     "upload": "`toolchain lab status` and `toolchain board status` show why",
     "timeout": "--timeout S gives it more time; `toolchain board status` shows who uses the board",
     "runtime": "`toolchain board provision` renews edge-rt there",
     "work group": "correct `max_work_group` of the device in the board.toml of its class",
     "registers": "correct `max_work_group` of the device in the board.toml of its class",
-    "wrong result": "leave this board out: what it measures is worth nothing",
+    "wrong result": "leave this board out: its measurements are worthless",
 }
 
 
 def preflight(probe: Probe, evaluator: Evaluator, folder: Path) -> None:
-    """Build, link, upload, run, compare and time a kernel that is known to be good, on every board.
+    """Build, link, upload, run, compare and time a known-good kernel on every board.
 
-    A board that cannot be reached is no error if there are others: it is left out for a while. Where there is
-    none, the first that comes back is waited for, as in the rest of a run.
+    A board that cannot be reached is no error if there are others: it is left out for a while. If none can be
+    reached, this waits for the first that comes back.
 
     Parameters
     ----------
     folder
-        For the kernel's case, which the runner may use for as long as there is one.
+        Folder for the kernel's case, which must exist as long as the runner.
 
     Raises
     ------
     ToolchainError
-        It could not be built, a board computes it wrongly or too slowly, or none comes back in time.
-        Names the step and the board.
+        The kernel cannot be built, a board computes it wrongly or too slowly, or no board comes back in time.
+        The message names the step and the board.
     """
     evaluator.runner.expect(probe.task, [_case(probe, folder)])
     (built,) = evaluator.builder.build([probe.candidate])

@@ -1,4 +1,4 @@
-"""`tune`: the tasks of a model, measured, into the store."""
+"""`tune`: measures candidates for the tasks of a model and stores the records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import RunTime
 from toolchain.tuning.boards.cases import run_cases
 from toolchain.tuning.boards.runner import board_evaluator
-from toolchain.tuning.events import Began, Listener, Notice, Step
+from toolchain.tuning.events import Began, Listener, Notice, StepBegan
 from toolchain.tuning.options import BOARDS, TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.run.conclude import NetworkJudge, conclude, obstacle_to_network
@@ -38,7 +38,7 @@ from toolchain.tuning.run.experience import Experienced
 from toolchain.tuning.run.pipeline import pipeline
 from toolchain.tuning.run.plan import planned_runner, planned_tasks
 from toolchain.tuning.run.preflight import preflight
-from toolchain.tuning.schedulers.announced import Announced
+from toolchain.tuning.schedulers.announced import AnnouncingScheduler
 from toolchain.tuning.schedulers.scheduler import Prospect
 from toolchain.tuning.schedulers.table import SCHEDULERS
 from toolchain.tuning.task_run import RunContext
@@ -55,19 +55,19 @@ def tune(
 ) -> TuneResult:
     """Tune a model's tasks for boards of one class.
 
-    Every trial is in the store when it has been measured: an interrupted run loses what is in
-    flight, and the next one continues from there.
+    Every trial is stored as soon as it is measured: an interrupted run loses only the batches under way, and
+    the next run continues from there.
 
     Raises
     ------
     UsageError
         An option does not fit the model or the boards.
     ToolchainError
-        The lab does not come up, or no candidate of a whole first round runs.
+        The lab does not start, or all candidates of the first round fail.
     """
     given = RunTime(options.time_s)
     board, runner = _alike(boards), planned_runner(backend, options)
-    listener(Step("finding the tasks"))
+    listener(StepBegan("finding the tasks"))
     target = backend.target(options.cluster, options.threads)
     with ExitStack() as stack:
         network = stack.enter_context(backend.lower(model, target))
@@ -89,9 +89,9 @@ def tune(
         if evaluator.device:
             target = replace(target, device=evaluator.device)
         if evaluator.runner.names and (probe := network.probe()) is not None:
-            listener(Step("trying the way to the board with a known-good kernel"))
+            listener(StepBegan("trying the way to the board with a known-good kernel"))
             preflight(probe, evaluator, reference)
-        listener(Step("measuring the defaults"))
+        listener(StepBegan("measuring the defaults"))
         context = RunContext(
             evaluator=evaluator,
             cases=cases,
@@ -108,14 +108,14 @@ def tune(
                 for task, space, tuner in zip(tasks, spaces, tuners, strict=True)
             ]
         runs = measured_defaults(tasks, spaces, tuners, context, given.defaults())
-        listener(Step("searching"))
+        listener(StepBegan("searching"))
         prospects = [Prospect(run.task.weight, run.default_ms, run.left) for run in runs]
         scheduler = SCHEDULERS[options.scheduler](options.trials, prospects, options.early_stopping)
         modelled = any(run.modelled for run in runs)
         obstacle = obstacle_to_network(runner, boards, modelled=modelled) or network.unjudgeable_reason
         before, search_begun = evaluator.runner.in_use_s, time.monotonic()
         allowed = given.search(to_the_end=bool(obstacle))
-        search.run(runs, Announced(scheduler, tasks, listener), allowed)
+        search.run(runs, AnnouncingScheduler(scheduler, tasks, listener), allowed)
         search_s = time.monotonic() - search_begun
         if why := why_ended_early(runs, options, allowed):
             listener(Notice(why))
@@ -137,7 +137,7 @@ def tune(
 def _recorded(
     network: Network[Any], tasks: Sequence[Task], store: RecordStore, target: BoardTarget, board: Board
 ) -> Mapping[str, Any]:
-    """Return how a build computes tasks today, by the records of the user and of the project."""
+    """Return the points that a build uses today, by workload, from the user's and the shipped records."""
     return points([decide_task(network, task, store, target, board.record_class) for task in tasks])
 
 
@@ -149,14 +149,14 @@ def _evaluator(
     options: TuneOptions,
     listener: Listener,
 ) -> AbstractContextManager[Evaluator]:
-    """Return who builds and measures."""
+    """Return a context that yields what builds and measures candidates."""
     if runner == BOARDS:
         return board_evaluator(boards, target, options, listener)
     return backend.runners[runner].evaluator(target)
 
 
 def _alike(boards: Sequence[Board]) -> Board:
-    """Return the first board, which stands for all of them."""
+    """Check that all boards have the same class; return the first."""
     first = boards[0]
     for other in boards[1:]:
         if (other.profile, other.record_class) != (first.profile, first.record_class):

@@ -1,1 +1,1 @@
-"""Ways to share trials out among tasks."""
+"""Schedulers, which divide the trials of a run among its tasks."""

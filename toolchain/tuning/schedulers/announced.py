@@ -1,4 +1,4 @@
-"""A scheduler whose turns are told to whoever shows the progress."""
+"""A scheduler that reports its turns to the run's listener."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from toolchain.tuning.events import Listener, TurnBegan, TurnEnded
 from toolchain.tuning.schedulers.scheduler import Scheduler, Turn
 
 
-class Announced:
-    """Passes turns on from another scheduler; see `Scheduler`."""
+class AnnouncingScheduler:
+    """Wraps a scheduler and reports the beginning and end of its turns as events; see `Scheduler`."""
 
     def __init__(self, scheduler: Scheduler, tasks: Sequence[Task], listener: Listener) -> None:
         self._scheduler, self._tasks, self._listener = scheduler, tasks, listener
 
     def next(self, batch: int) -> Turn | None:
-        """Return whose turn it is."""
+        """Return the next turn, and report that it begins."""
         turn = self._scheduler.next(batch)
         if turn is not None:
             self._listener(TurnBegan(self._tasks[turn.task], turn.trials))
         return turn
 
     def report(self, turn: Turn, used: int, best_ms: float) -> None:
-        """Take a turn back."""
+        """Report the end of a turn to the scheduler and the listener."""
         self._scheduler.report(turn, used, best_ms)
         self._listener(TurnEnded(self._tasks[turn.task], used, best_ms))

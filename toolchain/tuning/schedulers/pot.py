@@ -1,4 +1,4 @@
-"""The trials of a run: how many are left, and which tasks may still take some."""
+"""Counts the trials of a run: how many are left, and how many each task may still use."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from toolchain.tuning.schedulers.scheduler import Prospect, Turn
 
 GAIN = 0.01
-"""A task that got faster by less than this part stands still: as much is noise on a quiet board."""
+"""Smallest relative gain that counts as progress of a task: less is noise, even on a quiet board."""
 
 
 class Pot:
-    """Counts trials: used ones, and those of turns that are out.
+    """Counts trials: those used, and those of turns under way.
 
     Parameters
     ----------
     trials
-        Of the whole run.
+        Number of trials of the whole run.
     patience
-        A task gets no more once so many of its trials in a row brought less than `GAIN`; None: it does.
+        A task gets no more trials after this many in a row with less than `GAIN`; None: no such limit.
     """
 
     def __init__(self, trials: int, prospects: Sequence[Prospect], patience: int | None = None) -> None:
@@ -28,24 +28,24 @@ class Pot:
         self._vain = [0] * len(prospects)  # trials since then
         self._used = [0] * len(prospects)
         self._out = [0] * len(prospects)
-        self._taken = 0  # of all tasks: each turn asks for what is left once for every task
+        self._taken = 0  # sum over all tasks, kept since each turn asks for `left` once for every task
 
     @property
     def left(self) -> int:
-        """How many trials have not been given out."""
+        """Number of trials that were not given out yet."""
         return self.trials - self._taken
 
     @property
     def limits(self) -> list[int | None]:
-        """How many trials each task can use in the whole run; None: no end of them."""
+        """Largest number of trials that each task can use in the whole run; None: no limit."""
         return list(self._limits)
 
     def taken(self, task: int) -> int:
-        """Return how many trials a task has used or is using."""
+        """Return the number of trials that a task has used or is using."""
         return self._used[task] + self._out[task]
 
     def room(self, task: int) -> int:
-        """Return how many trials a task can use now."""
+        """Return the number of trials that a task may get now."""
         limit = self._limits[task]
         room = self.left if limit is None else min(self.left, max(0, limit - self.taken(task)))
         return room if self.patience is None else min(room, self.patience - self._vain[task])
@@ -57,7 +57,7 @@ class Pot:
         return Turn(task, trials)
 
     def take_back(self, turn: Turn, used: int, best_ms: float) -> None:
-        """Count what a turn used; a task that used nothing, or stands still, gets no more."""
+        """Count the used trials of a turn; a task that used none, or makes no progress, gets no more."""
         task = turn.task
         self._out[task] -= turn.trials
         self._used[task] += used
@@ -71,7 +71,7 @@ class Pot:
 
 
 def shares(trials: int, limits: Sequence[int | None]) -> list[int]:
-    """Deal trials out evenly, to no task more than its limit; the first get what is left over."""
+    """Divide trials evenly among tasks, within their limits; the first tasks get the remainder."""
     given = [0] * len(limits)
     while trials and (open_ := [at for at, limit in enumerate(limits) if limit is None or given[at] < limit]):
         even, rest = divmod(trials, len(open_))

@@ -1,4 +1,4 @@
-"""The same for every task, in turn."""
+"""A scheduler that gives every task the same number of trials."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from toolchain.tuning.schedulers.scheduler import Prospect, Turn
 
 
 class RoundRobin:
-    """Every task gets the same share, one batch in turn; see `Scheduler`.
+    """Gives every task the same share, one batch after the other; see `Scheduler`.
 
-    What a task cannot use goes to the others.
+    Trials that a task cannot use go to the others.
     """
 
     def __init__(self, trials: int, prospects: Sequence[Prospect], patience: int | None = None) -> None:
@@ -19,7 +19,7 @@ class RoundRobin:
         self._first = 0
 
     def next(self, batch: int) -> Turn | None:
-        """Return a turn of the next task that has some of its share left."""
+        """Return a turn of the next task with trials left in its share."""
         pot = self._pot
         given = shares(pot.trials, pot.limits)
         for step in range(len(given)):
@@ -31,5 +31,5 @@ class RoundRobin:
         return None
 
     def report(self, turn: Turn, used: int, best_ms: float) -> None:
-        """Count what was used."""
+        """Count the used trials of a turn."""
         self._pot.take_back(turn, used, best_ms)

@@ -1,4 +1,4 @@
-"""Which task gets the next trials."""
+"""The interface of a scheduler, which chooses the task that gets the next trials."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Prospect:
-    """What is known of a task before anything is searched.
+    """Facts about a task that are known before the search.
 
     Attributes
     ----------
     weight
-        How often the network computes it.
+        How many times the network calls it.
     default_ms
-        What it takes without a search.
+        Time of its default, in ms.
     left
-        How many candidates there are to try; None: no end of them.
+        Number of candidates left to try; None: too many to count.
     """
 
     weight: int
@@ -27,12 +27,12 @@ class Prospect:
 
 @dataclass(frozen=True)
 class Turn:
-    """A task and how many trials it may use now: they are reserved until the turn is reported.
+    """A number of trials for a task, which stay reserved until the turn is reported.
 
     Attributes
     ----------
     task
-        Its place among the tasks of the run.
+        Index of the task in the run.
     """
 
     task: int
@@ -40,24 +40,24 @@ class Turn:
 
 
 class Scheduler(Protocol):
-    """Gives the trials of a run out to its tasks. Several turns may be out at once, also of one task."""
+    """Divides the trials of a run among its tasks. Several turns may be under way, also of the same task."""
 
     def next(self, batch: int) -> Turn | None:
-        """Return whose turn it is; None: there is nothing to give out, unless a turn that is out comes back.
+        """Return the next turn; None if nothing is left, unless a turn under way returns unused trials.
 
         Parameters
         ----------
         batch
-            How many trials a turn has at most.
+            Largest number of trials in a turn.
         """
 
     def report(self, turn: Turn, used: int, best_ms: float) -> None:
-        """Take a turn back; what it did not use may be given out again.
+        """End a turn; its unused trials may be given out again.
 
         Parameters
         ----------
         used
-            How many candidates were measured; 0: the task has nothing left to try.
+            Number of candidates that were measured; 0: the task has nothing left to try.
         best_ms
-            Of the task by now.
+            Best time of the task so far.
         """

@@ -9,7 +9,7 @@ from toolchain.tuning.schedulers.round_robin import RoundRobin
 from toolchain.tuning.schedulers.scheduler import Prospect, Scheduler
 
 MakeScheduler = Callable[[int, Sequence[Prospect], int | None], Scheduler]
-"""From the trials of a run, its tasks, and the patience with one that stands still."""
+"""Makes a scheduler from the number of trials, the tasks' prospects, and the patience of early stopping."""
 
 SCHEDULERS: dict[str, MakeScheduler] = {"gradient": Gradient, "round-robin": RoundRobin}
-"""The first is the default."""
+"""Schedulers by name; the first is the default."""

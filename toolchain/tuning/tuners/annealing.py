@@ -1,7 +1,7 @@
-"""Simulated annealing: good points of a space that is too large to be gone through, by what a model guesses.
+"""Simulated annealing: finds points with good predictions in a space that is too large to list.
 
 As in AutoTVM (Chen et al., Learning to Optimize Tensor Programs, 2018, section 3.2): many chains walk through
-the space at once, each from a point to a neighbour, to a worse one the more seldom the colder it gets.
+the space at once, each from a point to a neighbour; they accept a worse point less often as they cool down.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from random import Random
 from toolchain.tasks.space import P, Space
 
 Guess = Callable[[Sequence[P]], Sequence[float]]
-"""From points to how good they are, more is better."""
+"""Predicts a score for each point; larger is better."""
 
 
 def anneal(space: Space[P], guess: Guess[P], starts: Sequence[P], steps: int, random: Random) -> list[P]:
-    """Return all points that chains met, the best by `guess` first.
+    """Return all points that the chains visited, the best by `guess` first.
 
     Parameters
     ----------
     starts
-        Where chains begin, one each.
+        Points where the chains begin, one chain each.
     steps
-        Of each chain.
+        Number of steps of each chain.
     """
     chains = list(dict.fromkeys(starts))
     heights = [float(height) for height in guess(chains)]

@@ -1,4 +1,4 @@
-"""Boosted trees that guess how good a point is."""
+"""Cost models of boosted trees that predict how good a point is."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from toolchain.tuning.tuners.trend import Floats, Trend, trend_of
 
 Objective = Literal["reg:squarederror", "rank:pairwise"]
 
-# Shallow trees for few rows, as AutoTVM's cost model had them.
+# Shallow trees, since there are few rows; the parameters of AutoTVM's cost model.
 _TREES = {"max_depth": 3, "eta": 0.3, "gamma": 1e-4, "min_child_weight": 1, "lambda": 1.0}
 _ROUNDS = 30
-_MEMBERS = 8  # as many as the points of a batch
+_MEMBERS = 8  # one for each point of a batch
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """Points of one task that were measured in one place: only these can be compared with one another.
+    """Measured points of one task on one target, whose times can be compared with each other.
 
     Attributes
     ----------
     rows
-        Features of the points: shape (points, features).
+        Features of the points, shape (points, features).
     scores
-        Best time of the task over the point's time: from 1, the best, to 0, a failure; shape (points,).
+        Best time divided by the point's time, shape (points,): 1 for the best point, 0 for a failure.
     """
 
     rows: Floats
@@ -36,27 +36,27 @@ class Lesson:
 
 
 def scores(times: Sequence[float]) -> Floats:
-    """Return how good times of one lesson are; infinite ones are failures."""
+    """Return the score of each time of one lesson; infinite times are failures and score 0."""
     best = min(times)
     return np.asarray([best / time if isfinite(time) else 0.0 for time in times], np.float32)
 
 
 class Committee:
-    """Models of xgboost's, each trained on a sample of what is known, drawn with replacement.
+    """An ensemble of xgboost models, each trained on a bootstrap sample of the known points.
 
-    Where little is known their opinions differ. A batch of the favourites of one after the other tries what
-    might be the best, not eight times what looks best (bootstrapped Thompson sampling: Eckles and Kaptein,
-    arXiv:1410.4009).
+    Their predictions differ most where few points are known. A batch of one favourite of each member tries
+    points that might be the best, instead of eight that are similar (bootstrapped Thompson sampling: Eckles
+    and Kaptein, arXiv:1410.4009).
 
     Parameters
     ----------
     objective
-        `reg:squarederror`: scores are guessed. `rank:pairwise`: their order within a lesson.
+        `reg:squarederror`: predict scores. `rank:pairwise`: predict their order within a lesson.
     threads
-        Of training and guessing.
+        Number of threads for training and prediction.
     leaning
-        Scores are guessed by a trend first, and the trees learn what it leaves. The last feature is the
-        trend's alone.
+        Whether a linear trend predicts scores first, so that the trees learn only its residuals. Only the
+        trend uses the last feature.
     """
 
     def __init__(self, objective: Objective, seed: int, threads: int = 1, *, leaning: bool = False) -> None:
@@ -67,15 +67,15 @@ class Committee:
 
     @property
     def trained(self) -> bool:
-        """Whether it can guess."""
+        """Whether the models are trained, so that `guess` can be called."""
         return bool(self._members)
 
     def train(self, lessons: Sequence[Lesson]) -> None:
-        """Learn from scratch: 0.1 s for 100 points on one core."""
+        """Train all members from scratch; takes 0.1 s for 100 points on one core."""
         self._members = [self._member(lessons) for _ in range(_MEMBERS)]
 
     def guess(self, rows: Floats) -> Floats:
-        """Return how good points are to each member, more is better: shape (members, points)."""
+        """Return each member's predictions for points, larger is better; shape (members, points)."""
         guesses: Floats = np.stack([member.guess(rows) for member in self._members])
         return guesses
 
@@ -99,7 +99,7 @@ class Committee:
 
 @dataclass(frozen=True)
 class _Member:
-    """Trees of xgboost's, and what they begin from."""
+    """The trees of one xgboost model, and the trend whose residuals they predict."""
 
     trees: Any
     trend: Trend | None
@@ -117,7 +117,7 @@ def _without_last(rows: Floats) -> Floats:
 
 
 def favourites(guesses: Floats, count: int) -> list[int]:
-    """Return the places of the best points, of one member after the other, none twice."""
+    """Return the indices of the best points, taking each member's next favourite in turn, none twice."""
     orders = [iter(np.argsort(-own, kind="stable").tolist()) for own in guesses]
     chosen: dict[int, None] = {}
     for turn in range(min(count, guesses.shape[1])):

@@ -1,4 +1,4 @@
-"""Points by chance that were not seen."""
+"""Draws random points that were not proposed yet."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from random import Random
 
 from toolchain.tasks.space import P, Space
 
-_IN_VAIN = 100  # draws, until a space that cannot be counted is taken for exhausted
+_IN_VAIN = 100  # draws without a new point after which a space that cannot be counted counts as exhausted
 
 
 def drawn(space: Space[P], seen: set[P], count: int, random: Random) -> list[P]:
-    """Return at most `count` points that were not seen, each of those that are left with the same chance.
+    """Draw at most `count` points that are not in `seen`, all with the same probability.
 
-    Spaces that cannot be counted are sampled, until nothing new comes.
+    Spaces that cannot be counted are sampled until no new point is found.
     """
     size = space.size
     if size is not None:
@@ -30,5 +30,5 @@ def drawn(space: Space[P], seen: set[P], count: int, random: Random) -> list[P]:
 
 
 def chance(seed: int, workload: str) -> Random:
-    """Return a generator for a task's search: tasks of one shape are not to be searched in step."""
+    """Return a random generator for a task's search, so that equal spaces are searched differently."""
     return Random(f"{seed} {workload}")  # noqa: S311  # no secret hangs on it

@@ -1,4 +1,4 @@
-"""Whether a tuner can search a space at all."""
+"""Checks that a tuner can search a space."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from toolchain.tasks.task import Task
 
 
 def counted(tuner: str, task: Task, space: Space[P]) -> int:
-    """Return how many points a space has.
+    """Return the number of points of a space.
 
     Raises
     ------
     UsageError
-        They cannot be counted.
+        The points cannot be counted.
     """
     size = space.size
     if size is None:
@@ -23,15 +23,15 @@ def counted(tuner: str, task: Task, space: Space[P]) -> int:
 
 
 def with_decisions(tuner: str, task: Task, space: Space[P]) -> FiniteSpace[P]:
-    """Return a space as one whose decisions have names.
+    """Return a space as a `FiniteSpace`, whose decisions have names.
 
     Raises
     ------
     UsageError
-        They have none.
+        The space has no named decisions.
     """
     if not isinstance(space, FiniteSpace):
-        raise _misfit(tuner, task, "are no decisions with names")
+        raise _misfit(tuner, task, "have no named decisions")
     return space
 
 

@@ -1,7 +1,7 @@
-"""Genetic: points are bred from pairs of good ones.
+"""A genetic tuner: it breeds points from pairs of good ones.
 
-For spaces of some thousand points and more whose decisions hardly depend on one another, and where nothing is
-to be imported or trained. A child takes each decision from one of two parents, and then perhaps changes one.
+It suits spaces with thousands of points whose decisions hardly depend on one another; it needs no model. A
+child takes each decision from one of two parents; then a mutation may change one decision.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from toolchain.tuning.tuners.fitting import with_decisions
 from toolchain.tuning.tuners.seen import Seen
 
 _POPULATION = 16  # the best points: parents of what is proposed next
-_FIRST = 16  # results before anything is bred
+_FIRST = 16  # number of results before the first children
 _MUTATION = 0.3
-_IN_VAIN = 64  # children that are no points or were seen, until chance must help
+_IN_VAIN = 64  # invalid or known children after which random points are drawn
 
 
 class Genetic(Seen[P]):
-    """Breeds points; see `tasks.tuner.Tuner`. Parents are whatever was learned so far, in whatever order."""
+    """Breeds points from the best ones learned so far; see `tasks.tuner.Tuner`."""
 
     transfers = True
 
@@ -33,11 +33,11 @@ class Genetic(Seen[P]):
         self._random = chance(seed, task.workload)
 
     def transfer(self, experience: Experience[P]) -> None:
-        """Begin the population with points like the best of other tasks."""
+        """Propose first the points that are similar to the best of other tasks."""
         self.seeds = list(experience.points[: _FIRST // 2])
 
     def propose(self, count: int) -> list[P]:
-        """Return children of the best points; points by chance while there are too few."""
+        """Return children of the best points; random points as long as too few results are known."""
         points = self.sown(count)
         if len(self.times) >= _FIRST:
             population = nsmallest(_POPULATION, self.times, key=lambda point: self.times[point])
@@ -62,5 +62,5 @@ class Genetic(Seen[P]):
         return child
 
     def _parent(self, population: list[P]) -> P:
-        """Return the better of two by chance; the population is sorted."""
+        """Return the better of two random points; the population is sorted."""
         return population[min(self._random.randrange(len(population)) for _ in range(2))]

@@ -1,4 +1,4 @@
-"""Every point, in the space's own order: for spaces that are small, or whose order is a good guess."""
+"""A tuner that tries all points in the order of the space, for small or well-ordered spaces."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from toolchain.tuning.tuners.seen import Seen
 
 
 class GridSearch(Seen[P]):
-    """Goes through a space from its first point to its last; see `tasks.tuner.Tuner`.
+    """Proposes all points of a space from the first to the last; see `tasks.tuner.Tuner`.
 
     Raises
     ------
     UsageError
-        The space has no end.
+        The points cannot be counted.
     """
 
     def __init__(self, task: Task, space: Space[P], seed: int) -> None:
         super().__init__()
-        del seed  # nothing is left to chance
+        del seed  # the search is deterministic
         self._space, self._size, self._next = space, counted("gridsearch", task, space), count()
 
     def propose(self, count: int) -> list[P]:
-        """Return the next points that were not measured."""
+        """Return the next points that are not known yet."""
         points: list[P] = []
         while len(points) < count and (index := next(self._next)) < self._size:
             point = self._space.point(index)

@@ -1,4 +1,4 @@
-"""Decisions as numbers, for models that know nothing else of a point."""
+"""Turns the decisions of a point into features for a cost model."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Any, Generic, TypeGuard
 from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.space import P
 
-_PAIRED = 12  # positive numbers of a space that are paired: 66 products
+_PAIRED = 12  # number of positive decisions that are multiplied in pairs: 66 products
 
 
-class Knobs(Generic[P]):
-    """Decisions as features: a number is itself, a tuple of numbers as many, of all else each has a place.
+class KnobFeatures(Generic[P]):
+    """The decisions of a point as features.
 
-    Products of two positive numbers (their logarithms) come on top: a buffer is filled by products of tile
-    sizes, and trees as shallow as the model's do not multiply.
+    A number is one feature, a tuple of numbers one for each element, anything else is one-hot encoded. The
+    logarithms of the products of two positive numbers are features, too: products of tile sizes decide
+    whether data fit a buffer, and the model's trees are too shallow to learn products.
 
     Attributes
     ----------
     are_numbers
-        Whether all decisions are: then one means the same whatever the others are.
+        Whether all decisions are numbers: then each has the same meaning whatever the others are.
     """
 
     def __init__(self, space: FiniteSpace[P]) -> None:
@@ -32,7 +33,7 @@ class Knobs(Generic[P]):
         self.are_numbers = all(map(_numeric, space.domains.values()))
 
     def features(self, point: P) -> list[float]:
-        """Return a point's decisions as numbers, as many for each point of the space."""
+        """Return the features of a point, equally many for each point of the space."""
         decisions = self._space.decisions(point)
         numbers = [
             number
@@ -43,7 +44,7 @@ class Knobs(Generic[P]):
         return [*numbers, *(log2(one) + log2(other) for one, other in products)]
 
     def promising(self, point: P) -> list[float]:
-        """Return the features and, last, the logarithm of the point's place: the first promise most."""
+        """Return the features and, last, log2(1 + index) of the point: the first points promise most."""
         return [*self.features(point), log2(1 + self._space.index(point))]
 
 

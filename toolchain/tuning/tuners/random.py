@@ -1,4 +1,4 @@
-"""Points by chance: what any other tuner has to beat."""
+"""A tuner that draws random points: the baseline of all other tuners."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from toolchain.tuning.tuners.seen import Seen
 
 
 class RandomSearch(Seen[P]):
-    """Draws points, each of those that are left with the same chance; see `tasks.tuner.Tuner`.
+    """Draws the remaining points with equal probability; see `tasks.tuner.Tuner`.
 
-    For comparisons, and for spaces of which nothing is known. It learns nothing.
+    It is for comparisons and unknown spaces, and learns nothing.
     """
 
     def __init__(self, task: Task, space: Space[P], seed: int) -> None:
@@ -20,7 +20,7 @@ class RandomSearch(Seen[P]):
         self._random = chance(seed, task.workload)
 
     def propose(self, count: int) -> list[P]:
-        """Return points that were not measured."""
+        """Return random points that are not known yet."""
         points = drawn(self._space, self.seen, count, self._random)
         self.seen.update(points)
         return points

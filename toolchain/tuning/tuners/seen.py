@@ -1,4 +1,4 @@
-"""What a search knows: which points need no second measurement, and how long they took."""
+"""The base class of tuners, which remembers the known points and their times."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from toolchain.tasks.tuner import Experience, Result
 
 
 class Seen(Generic[P]):
-    """Base of tuners: a point that was proposed or learned is not proposed again.
-
-    Results may come in any order, and while others are still being measured.
+    """Base of tuners that never propose a point twice, nor one that they learned.
 
     Attributes
     ----------
     seen
         Points that were proposed or learned.
     seeds
-        Points to propose first: those like the best of other tasks, say.
+        Points to propose first, such as those similar to the best of other tasks.
     times
-        Milliseconds of the points that were learned; infinite where the candidate failed. What failed by the
-        machines' fault says nothing of the candidate, and is left out.
+        Times of the learned points in ms; infinite if the candidate failed. Failures that the machines caused
+        are ignored.
     """
 
     transfers = False
@@ -35,21 +33,21 @@ class Seen(Generic[P]):
         self.seeds: list[P] = []
 
     def learn(self, measured: Sequence[tuple[P, Result]]) -> None:
-        """Take note of how long points took."""
+        """Store the times of points."""
         for point, result in measured:
             self.seen.add(point)
             if result.failure not in PASSING_FAILURES:
                 self.times[point] = inf if result.failure else result.mean_ms
 
     def sown(self, count: int) -> list[P]:
-        """Return at most `count` seeds that were not seen; from now on they are."""
+        """Remove and return at most `count` seeds that were not seen, and mark them as seen."""
         points = [point for point in self.seeds if point not in self.seen][:count]
         self.seeds = [point for point in self.seeds if point not in points]
         self.seen.update(points)
         return points
 
     def transfer(self, experience: Experience[P]) -> None:
-        """Ignore it."""
+        """Ignore the experience."""
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing, since there is nothing to release."""

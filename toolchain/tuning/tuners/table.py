@@ -23,21 +23,21 @@ TUNERS: dict[str, MakeTuner[Any]] = {
     "random": RandomSearch,
     "gridsearch": GridSearch,
 }
-"""Those that know any space; a backend may have others of its own."""
+"""Tuners for any space; a backend may have more for its own spaces."""
 
 
 def tuner_named(network: Network[P], name: str | None) -> MakeTuner[P]:
-    """Return what makes the tuner of a task.
+    """Return the function that makes the tuner of a task.
 
     Parameters
     ----------
     name
-        None: the one that the network's backend takes.
+        Name of the tuner; None: the default of the network's backend.
 
     Raises
     ------
     UsageError
-        There is none of that name.
+        No tuner has this name.
     """
     known: dict[str, MakeTuner[P]] = {**TUNERS, **network.tuners}
     wanted = name or network.tuner
@@ -45,7 +45,7 @@ def tuner_named(network: Network[P], name: str | None) -> MakeTuner[P]:
         close = get_close_matches(wanted, known, n=1)
         names = ", ".join([*close, *(other for other in known if other not in close)])
         raise UsageError(
-            f"--tuner {wanted}: no tuner of this name searches such code", f"use one of: {names}"
+            f"--tuner {wanted}: no tuner of this name searches this code", f"use one of: {names}"
         )
     return known[wanted]
 
@@ -56,6 +56,6 @@ def tuner_for(network: Network[P], task: Task, space: Space[P], name: str | None
     Raises
     ------
     UsageError
-        There is none of that name, or it does not fit the space.
+        No tuner has this name, or it cannot search the space.
     """
     return tuner_named(network, name)(task, space, seed)

@@ -1,8 +1,7 @@
-"""A straight line through what is known: which way a space gets better, and about how fast.
+"""A linear model of the known scores: in which direction a space gets better, and how fast.
 
-Trees know the places that they were shown, and nothing between or beyond: of ten tile sizes, three of them
-measured, they see three. A line says of the others that what got better from 2 to 4 is better still at 8,
-until a measurement says otherwise.
+Trees cannot interpolate or extrapolate: if three of ten tile sizes are measured, they know three. A line
+predicts that a tile size of 8 is better than 4 if 4 is better than 2, until a measurement shows otherwise.
 """
 
 from __future__ import annotations
@@ -15,34 +14,34 @@ import numpy as np
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
 
 _PENALTY = 0.03
-"""Of slopes, for each row: ten rows do not tell thirty slopes apart. Three times as much is as good."""
+"""Penalty on slopes, per row: ten rows cannot determine thirty slopes. Results with 0.09 are as good."""
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Least squares with a penalty (ridge regression), of features in their own units of spread."""
+    """A ridge regression: least squares with a penalty, on standardised features."""
 
     height: float
     middles: Floats
     slopes: Floats
 
     def guess(self, rows: Floats) -> Floats:
-        """Return the line's scores of points."""
+        """Return the predicted scores of points."""
         guessed: Floats = (self.height + (rows - self.middles) @ self.slopes).astype(np.float32)
         return guessed
 
 
 def trend_of(rows: Floats, scores: Floats, known: Floats) -> Trend:
-    """Return the line through scores; level in features that are all the same.
+    """Fit a trend to scores; its slope is 0 in features that are constant.
 
     Parameters
     ----------
     rows
-        Features of points: shape (points, features).
+        Features of points, shape (points, features).
     scores
-        Shape (points,).
+        Scores of the points, shape (points,).
     known
-        Features of all points that are known, `rows` among them: what is far, and what near.
+        Features of all known points, `rows` among them, whose mean and spread standardise the features.
     """
     middles, spreads = known.mean(axis=0), known.std(axis=0)
     spreads[spreads == 0] = 1.0

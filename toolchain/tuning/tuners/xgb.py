@@ -1,19 +1,19 @@
-"""Boosted trees guess how good points are, and the most promising are measured next.
+"""Tuners with a cost model of boosted trees, which measure the points with the best predictions next.
 
 `xgb`
-    Trees over the space's own features; they guess a point's share of the best speed. For any space whose
-    features say what the code does: the first to try where gridsearch takes too long.
+    Trees over the space's own features predict the ratio of the best time to a point's time. For any space
+    whose features describe the code: the first to try if gridsearch takes too long.
 `xgb-rank`
-    The same, but trained to tell which of two points is the faster. Where times lie far apart or many
-    candidates fail, so that shares of the best speed say little.
+    The same, but trained to predict which of two points is faster. For times that differ by orders of
+    magnitude, or if many candidates fail, when ratios to the best time say little.
 `xgb-knob`
-    Trees over the space's decisions, which need names. Where the features say little of a point, or are slow
-    to get: tile sizes and threads, say. If all are numbers, the trees begin from a trend (`trend.py`), which
-    also sees in which order the space has its points. With names among them it misleads: a number then means
-    another thing with each name.
+    Trees over the space's named decisions. For spaces whose features describe points badly or are slow to
+    compute: tile sizes and numbers of threads, for example. If all decisions are numbers, the trees predict
+    the residuals of a trend (`trend.py`), which also uses the order of the points. If some are names, there
+    is no trend, since a number may mean something else with each name.
 
-A batch is chosen epsilon-greedy: nearly all by the models, one in twenty by chance. They rank a space that
-can be gone through as a whole; in others simulated annealing starts from the best points and samples.
+A batch is chosen epsilon-greedy: 19 of 20 points by the models, the others at random. The models rank all
+points of a space that can be listed; in others, simulated annealing starts from the best points and samples.
 """
 
 from __future__ import annotations
@@ -34,33 +34,34 @@ from toolchain.tuning.tuners.annealing import anneal
 from toolchain.tuning.tuners.boosted import Committee, Lesson, Objective, favourites, scores
 from toolchain.tuning.tuners.draw import chance, drawn
 from toolchain.tuning.tuners.fitting import with_decisions
-from toolchain.tuning.tuners.knobs import Knobs
+from toolchain.tuning.tuners.knobs import KnobFeatures
 from toolchain.tuning.tuners.seen import Seen
 from toolchain.tuning.tuners.trend import Floats
 
 Features = Callable[[P], Sequence[float]]
 
 _BY_CHANCE = 0.05  # AutoTVM's epsilon
-_WHOLE = 1 << 16  # points of a space that is ranked as a whole
+_WHOLE = 1 << 16  # largest space in which all points are ranked
 _CHAINS = 64
-# Neighbours and features of TensorIR's schedules take 0.1 s each, those of listed points microseconds.
+# Neighbours and features of TensorIR's schedules take 0.1 s each, those of finite spaces microseconds.
 _UNCOUNTED_CHAINS = 16
 _STEPS = 32
 _UNCOUNTED_STEPS = 2
-_ENOUGH = 4  # results before a model is trained that knows of no other task
+_ENOUGH = 4  # least number of results to train a model that has no lessons of other tasks
 _SEEDS = 4
-_OWN = 4  # a result of the task's own counts as much as so many of others
+_OWN = 4  # weight of the task's own results, against those of other tasks
 
 
 class BoostedSearch(Seen[P]):
-    """Proposes what boosted trees promise most of; see `tasks.tuner.Tuner`.
+    """Proposes the points with the best predictions of boosted trees; see `tasks.tuner.Tuner`.
 
     Parameters
     ----------
     features
-        What the trees are told of a point; None: the space's own features, those of other tasks too.
+        Returns the features of a point. None: the space's own features, with which the trees also learn from
+        other tasks.
     leaning
-        As `Committee` has it.
+        Whether the trees predict the residuals of a linear trend; see `Committee`.
     """
 
     transfers = True
@@ -76,7 +77,7 @@ class BoostedSearch(Seen[P]):
         leaning: bool = False,
     ) -> None:
         super().__init__()
-        self._shared = features is None  # the features of the space are: those of other tasks are alike
+        self._shared = features is None  # the space's own features are comparable between tasks
         self._space = space
         self._random = chance(seed, task.workload)
         self._features = features or space.features
@@ -86,7 +87,7 @@ class BoostedSearch(Seen[P]):
         self._taught = 0
 
     def transfer(self, experience: Experience[P]) -> None:
-        """Teach the models what other tasks have shown; begin with points like the best of them, too."""
+        """Train the models on other tasks, too, and propose first the points similar to their best."""
         if self._shared:
             self._others = [
                 Lesson(
@@ -98,7 +99,7 @@ class BoostedSearch(Seen[P]):
         self.seeds = list(experience.points[:_SEEDS])
 
     def propose(self, count: int) -> list[P]:
-        """Return the points that the models promise most of, and some by chance."""
+        """Return the points with the best predictions, and some random ones."""
         points = self.sown(count)
         if self._train():
             left = count - len(points)
@@ -112,7 +113,7 @@ class BoostedSearch(Seen[P]):
         return points
 
     def _train(self) -> bool:
-        """Teach the models what is new; return whether there are any."""
+        """Train the models if there are new results; return whether they are trained."""
         known = len(self.times)
         if known != self._taught and (known >= _ENOUGH or self._others):
             self._taught = known
@@ -121,7 +122,7 @@ class BoostedSearch(Seen[P]):
         return self._models.trained
 
     def _pool(self) -> list[P]:
-        """Return the points that the models choose from."""
+        """Return the points among which the models choose."""
         size = self._space.size
         if size is not None and size <= _WHOLE:
             return [point for point in map(self._space.point, range(size)) if point not in self.seen]
@@ -145,13 +146,13 @@ class BoostedSearch(Seen[P]):
 
 
 def boosted(name: Literal["xgb", "xgb-rank", "xgb-knob"]) -> MakeTuner[Any]:
-    """Return what makes the search of a name."""
+    """Return the function that makes the tuner of a name."""
     return partial(_made, name)
 
 
 def _made(name: str, task: Task, space: Space[P], seed: int) -> BoostedSearch[P]:
     if name == "xgb-knob":
-        knobs = Knobs(with_decisions(name, task, space))
+        knobs = KnobFeatures(with_decisions(name, task, space))
         leaning = knobs.are_numbers
         features = knobs.promising if leaning else knobs.features
         return BoostedSearch(task, space, seed, "reg:squarederror", features, leaning=leaning)
