@@ -16,7 +16,7 @@ from toolchain.arrays import Array
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.policy import candidates, cost
+from toolchain.backends.packed.algorithms.policy import candidates, cost, legal
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
@@ -102,6 +102,21 @@ def test_only_algorithms_that_give_it_several_products_at_once_use_it() -> None:
     contraction = step.contraction
     assert contraction is not None
     assert {choice.algorithm for choice in candidates(contraction, WITH_DOT)} == {"direct"}
+    wide = replace(WITH_DOT, products=(*FLOATS, replace(DOT, depth=1)))
+    assert {choice.algorithm for choice in candidates(contraction, wide)} == {"direct"}
+
+
+def test_sums_do_not_wait_in_an_output_of_bytes() -> None:
+    def default(dtype: str) -> DirectChoice:
+        _found, (step, *_others) = planned(WITH_DOT, 512, 512, dtype=dtype)
+        assert step.contraction is not None
+        choice = direct_space.default(step.contraction, WITH_DOT)
+        assert legal(choice, step.contraction, WITH_DOT)
+        assert legal(replace(choice, depth=2), step.contraction, WITH_DOT) == (dtype == "float32")
+        return choice
+
+    assert default("float32").depth > 0
+    assert default("int8").depth == 0
 
 
 def test_estimates_go_by_its_rate_and_its_bytes() -> None:

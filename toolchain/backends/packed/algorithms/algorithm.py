@@ -36,15 +36,15 @@ class Algorithm(ABC, Generic[C, K]):
         Its rounding errors are those of sums of products; others are left out by `--winograd off`.
     full_blocks
         It reads its input in full blocks, however few channels that has.
-    deep
-        It can use instructions that add several products to each sum.
+    any_products
+        It can use instructions that add several products to each sum, or keep sums of another type.
     """
 
     choice: type[K]
     values: ClassVar[Literal["packed", "plain", "either"]] = "plain"
     exact: ClassVar[bool] = True
     full_blocks: ClassVar[bool] = False
-    deep: ClassVar[bool] = False
+    any_products: ClassVar[bool] = False
 
     @property
     def name(self) -> str:

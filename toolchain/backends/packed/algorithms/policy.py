@@ -50,8 +50,8 @@ def _applying(contraction: Contraction, machine: Machine, use_winograd: bool) ->
 
 def _applies(algorithm: Algorithm[Any, Any], contraction: Contraction, machine: Machine) -> bool:
     """Whether an algorithm computes a contraction by the machine's instruction for it."""
-    deep = machine.products_of(contraction.dtype).depth > 1
-    return algorithm.applies(contraction, machine) and (algorithm.deep or not deep)
+    plain = machine.products_of(contraction.dtype).plain
+    return (plain or algorithm.any_products) and algorithm.applies(contraction, machine)
 
 
 def _beats(choice: Choice, best: Choice, contraction: Contraction, machine: Machine) -> bool:

@@ -51,6 +51,11 @@ class Products:
     needs: str = ""
 
     @property
+    def plain(self) -> bool:
+        """Whether factors and sums are of one type, and each sum gets one product at a time."""
+        return self.inputs == self.weights == self.sums and self.depth == 1
+
+    @property
     def size(self) -> int:
         """Bytes of a factor."""
         return int(tvm.DataType(self.inputs).itemsize)

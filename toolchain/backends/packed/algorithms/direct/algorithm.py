@@ -24,7 +24,7 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
     """Sums over input channels and taps."""
 
     choice = DirectChoice
-    deep = True
+    any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
         """Whether it is a convolution whose groups have several channels."""

@@ -93,12 +93,12 @@ def legal(choice: DirectChoice, conv: Convolution, machine: Machine) -> bool:
     if choice.rows > 1 and (len(conv.out) == 1 or choice.flat or conv.out[-2] % choice.rows):
         return False
     whole_rows = len(conv.out) == 2 and choice.columns % conv.out[-1] == 0
-    inner = _input_blocks(conv, machine)
+    inner, waits = _input_blocks(conv, machine), machine.products_of(conv.dtype).plain
     return (
         _output_blocks(conv, machine) % choice.blocks == 0
         and choice.columns <= _limit(conv, machine, choice.blocks)
         and (whole_rows or not choice.flat or _flattens(conv, machine))
-        and (choice.depth == 0 or (choice.depth < inner and inner % choice.depth == 0))
+        and (choice.depth == 0 or (waits and choice.depth < inner and inner % choice.depth == 0))
     )
 
 
@@ -110,7 +110,8 @@ def _choice(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Dir
     columns = min(limit // conv.out[-1], conv.out[0]) * conv.out[-1] if flat else min(limit, conv.out[-1])
     if _flattens(conv, machine) and conv.out[-1] < 2 * limit and conv.out[-1] % limit:
         flat, columns = True, min(limit, prod(conv.out))
-    passes = machine.prefetches and weights >= _STAYS and prod(conv.out) <= _FEW
+    waits = machine.products_of(conv.dtype).plain  # the output can hold a sum until the next pass
+    passes = machine.prefetches and waits and weights >= _STAYS and prod(conv.out) <= _FEW
     rows = 1 if flat else rows_of_piece(conv, machine, groups, MOST_ROWS if passes else _ROWS)
     one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
     return DirectChoice(
