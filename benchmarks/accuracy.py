@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import tvm
-from tvm import relax
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.lowering.executable import virtual_machine  # noqa: E402
 from toolchain.backends.packed.algorithms.policy import default_choice  # noqa: E402
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice  # noqa: E402
 from toolchain.backends.packed.machine import Machine  # noqa: E402
@@ -29,7 +29,7 @@ from toolchain.backends.packed.recognise.contraction import recognise  # noqa: E
 from toolchain.backends.packed.recognise.convolution import Convolution  # noqa: E402
 from toolchain.backends.packed.recognise.read import UnreadableError, read  # noqa: E402
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks  # noqa: E402
-from toolchain.lowering.graph.pipeline import compile_fused, fuse  # noqa: E402
+from toolchain.lowering.graph.pipeline import fuse  # noqa: E402
 from toolchain.measuring.numerics import TOLERANCE, Tolerance, output_error  # noqa: E402
 from toolchain.models.judging.reference import reference_outputs, sample_inputs  # noqa: E402
 from toolchain.models.load import Model, load_model  # noqa: E402
@@ -55,7 +55,7 @@ def error(model: Model, winograd: bool) -> tuple[float, Counter[str]]:
     fused = fuse(model.module, made_for.target)
     tasks = extract_tasks(fused)
     scheduled = rewrite(fused, Choices(machine, winograd)).module
-    vm = relax.VirtualMachine(compile_fused(scheduled, made_for.target), tvm.cpu())
+    vm = virtual_machine(scheduled, made_for.target)
     inputs = sample_inputs(model, 0)
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs.values()))
     outputs = [result] if hasattr(result, "numpy") else list(result)

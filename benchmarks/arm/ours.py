@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+import tvm
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import run
@@ -19,9 +20,11 @@ from toolchain.boards.emulation.qemu import user_modes
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.model_options import model_options
 from toolchain.linking.table import linker_named
+from toolchain.lowering.graph.comparisons import with_bounds_kept
 from toolchain.lowering.graph.half import halved
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse, lower_fused
 from toolchain.lowering.objects.export import export_objects
+from toolchain.lowering.schedules.vectors import target_of_code
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import Profile, load_profile
@@ -75,7 +78,13 @@ def _whole(
     half = code.dtype == "float16"
     fused = fuse(halved(loaded.module, model) if half else loaded.module, target.target)
     made = rewrite(fused, Choices(machine_of(target), code.winograd != "off"))
-    return export_objects(compile_fused(made.module, target.target), folder)
+    lowered = with_bounds_kept(lower_fused(made.module, target.target), target.target)
+    executable = tvm.compile(
+        lowered,
+        target=target_of_code(lowered, target.target),
+        relax_pipeline=tvm.transform.Sequential([]),
+    )
+    return export_objects(executable, folder)
 
 
 def count_ours(plugin: Path, built: Built, folder: Path) -> tuple[list[Block], float]:

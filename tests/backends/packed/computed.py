@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import tvm
-from tvm import relax
 
 from tests.backends.packed.drawn import Drawn, merged
+from tests.lowering.executable import virtual_machine
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.lowering.graph.half import halved
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
@@ -58,7 +58,7 @@ def computed(model: Model, inputs: Arrays, machine: Machine, winograd: bool = Tr
     half = machine.dtype == "float16"
     fused = fuse(halved(model.module, model.name) if half else model.module, target)
     made = rewrite(fused, Choices(machine, winograd))
-    vm = relax.VirtualMachine(compile_fused(made.module, target), tvm.cpu())
+    vm = virtual_machine(made.module, target)
     found = vm["main"](*[tvm.runtime.tensor(inputs[spec.name]) for spec in model.inputs])
     outputs = [found] if len(model.outputs) == 1 and not isinstance(found, tvm.ir.Array) else list(found)
     return {spec.name: output.numpy() for spec, output in zip(model.outputs, outputs, strict=True)}

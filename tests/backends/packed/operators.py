@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import tvm
-from tvm import relax
 
 from tests.backends.packed.networks import CASES, Case
+from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed.machines import AVX2, AVX512, SSE
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import IN_PLACE, rewrite
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.models.importing.importer import import_module
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.modernise import modernise
@@ -96,7 +96,7 @@ def run(case: Case, lanes: int, *, packed: bool) -> dict[str, Any]:
     machine = MACHINES[lanes].of(2)
     fused = fuse(import_module(model, case.name), target, "NCHW")
     made = rewrite(fused, Choices(machine, winograd=False))
-    vm = relax.VirtualMachine(compile_fused(made.module, target), tvm.cpu())
+    vm = virtual_machine(made.module, target)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(

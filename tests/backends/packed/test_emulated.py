@@ -11,7 +11,7 @@ import onnx
 import pytest
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from tests.backends.packed.computed import loaded
@@ -23,13 +23,14 @@ from tests.backends.packed.networks import CASES as NETWORKS
 from tests.backends.packed.single import Case, Layer, function
 from tests.backends.packed.test_properties import FOUND
 from tests.e2e.test_pads import padded
+from tests.lowering.executable import virtual_machine
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64, machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.schedules.vectors import EXPLICIT
 from toolchain.models.judging.reference import sample_inputs
 from toolchain.profiles import load_profile
@@ -81,7 +82,7 @@ def calls_of(network: onnx.ModelProto, machine: Machine) -> list[Called]:
     target = target_for(load_profile("x86_64")).target
     fused = fuse(model.module, target)
     scheduled = rewrite(fused, Choices(machine)).module
-    vm = relax.VirtualMachine(compile_fused(scheduled, target), tvm.cpu())
+    vm = virtual_machine(scheduled, target)
     functions = {str(var.name_hint): func for var, func in scheduled.functions.items()}
     found: list[Called] = []
 

@@ -13,9 +13,10 @@ import tvm_ffi
 from tvm import relax
 
 from tests.backends.vta.quantised import RESIDUAL, expected, loaded
+from tests.lowering.executable import executable
 from tests.models.quantising.networks import Block
 from toolchain.backends.vta.offload import RUN, Offload
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import blob_of
 from toolchain.vta.compiling.program import Program
@@ -75,7 +76,7 @@ def test_it_computes_what_the_module_did(tmp_path: Path, blocks: tuple[Block, ..
     programs = [assemble(region, CONFIG) for region in offload.regions]
     blobs = [blob_of(program) for program in programs]
     target = tvm.target.Target("llvm")
-    made = compile_fused(fuse(offload.with_programs(blobs, CONFIG.block), target), target)
+    made = executable(fuse(offload.with_programs(blobs, CONFIG.block), target), target)
     sample, wanted = expected(model)
     with simulated(dict(zip(blobs, programs, strict=True))) as cycles:
         machine = relax.VirtualMachine(made, tvm.cpu())

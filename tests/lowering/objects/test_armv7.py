@@ -9,12 +9,12 @@ import tvm
 
 from benchmarks.arm.loops import HotLoop, hot_loops
 from tests.backends.packed.arm_kernels import compiled
+from tests.lowering.executable import executable, source
 from tests.lowering.scheduled import Layer
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.objects import export
 from toolchain.lowering.objects.armv7 import form_multiply_accumulate
-from toolchain.lowering.objects.export import export_objects
 from toolchain.models.load import Model
 from toolchain.profiles import Profile, load_profile
 from toolchain.targets.target import target_for
@@ -54,12 +54,11 @@ def test_the_bytes_do_not_tell_the_folder_and_nothing_else_is_left_in_it(tmp_pat
 
 def test_a_network_keeps_all_but_that_code(model: Model, tmp_path: Path) -> None:
     target = target_for(load_profile("pynq")).target
-    executable = compile_fused(fuse(model.module, target), target)
-    before = [module.kind for module in executable.mod.imports]
-    assert form_multiply_accumulate(executable, tmp_path) is executable
-    assert [module.kind for module in executable.mod.imports] == before
-    assert [file.name for file in export_objects(executable, tmp_path)] == ["lib0.o", "devc.o"]
-    assert "minsize" in executable.mod.imports[0].inspect_source("ll")
+    network = executable(fuse(model.module, target), target)
+    before = [module.kind for module in network.mod.imports]
+    assert form_multiply_accumulate(network, tmp_path) is network
+    assert [module.kind for module in network.mod.imports] == before
+    assert "minsize" in source(fuse(model.module, target), target, "ll")
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import tvm
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.drawn import Conv, Network, Pointwise, Window, merged
+from tests.lowering.executable import source
 from tests.lowering.scheduled import by_rows
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.schedules.vectors import target_of_code
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
@@ -30,11 +31,6 @@ def generated(fused: tvm.IRModule) -> tvm.IRModule:
     return rewrite(fused, Choices(machine_of(RK3399))).module
 
 
-def code(module: tvm.IRModule) -> tvm.runtime.Module:
-    (made,) = compile_fused(module, RK3399.target).mod.imports
-    return made
-
-
 def test_generated_code_alone_is_compiled_without_it(fused: tvm.IRModule) -> None:
     assert "vectorize-loops" in str(target_of_code(generated(fused), RK3399.target))
     assert target_of_code(by_rows(fused), RK3399.target) is RK3399.target
@@ -43,7 +39,7 @@ def test_generated_code_alone_is_compiled_without_it(fused: tvm.IRModule) -> Non
 
 @pytest.mark.slow
 def test_it_is_on_again_for_what_is_compiled_next(fused: tvm.IRModule) -> None:
-    before = code(by_rows(fused))
-    assert "llvm.loop.isvectorized" in before.inspect_source("ll")
-    assert "llvm.loop.isvectorized" not in code(generated(fused)).inspect_source("ll")
-    assert code(by_rows(fused)).inspect_source("s") == before.inspect_source("s")
+    before = source(by_rows(fused), RK3399.target, "s")
+    assert "llvm.loop.isvectorized" in source(by_rows(fused), RK3399.target, "ll")
+    assert "llvm.loop.isvectorized" not in source(generated(fused), RK3399.target, "ll")
+    assert source(by_rows(fused), RK3399.target, "s") == before

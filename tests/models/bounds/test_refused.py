@@ -8,15 +8,15 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from tvm import relax
 
 from tests.backends.packed.computed import loaded
+from tests.lowering.executable import virtual_machine
 from tests.models.bounds.cases import CASES, Case
 from toolchain.arrays import Array
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -38,7 +38,7 @@ def ours(case: Case) -> Compute:
     """Return what computes a network by generated code."""
     target = target_for(load_profile("x86_64")).target
     made = rewrite(fuse(loaded(case.model()).module, target), Choices(AVX2.of(2)))
-    machine = relax.VirtualMachine(compile_fused(made.module, target), tvm.cpu())
+    machine = virtual_machine(made.module, target)
     return lambda inputs: machine["main"](*map(tvm.runtime.tensor, inputs.values())).numpy()
 
 

@@ -7,11 +7,9 @@ from tvm import relax
 
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
-from toolchain.lowering.graph.comparisons import with_bounds_kept
 from toolchain.lowering.graph.confined import CONFINED
 from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.scans import with_scans_moved
-from toolchain.lowering.schedules.vectors import target_of_code
 from toolchain.processes.interrupts import uninterrupted
 
 
@@ -70,20 +68,6 @@ def lower_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule
         relax.transform.AttachGlobalSymbol(),
     ]
     return _run(rest, module, target)
-
-
-def compile_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Executable:
-    """Compile what `fuse` returned, its functions scheduled by now, in one piece: to run it here."""
-    lowered = with_bounds_kept(lower_fused(module, target), target)
-    try:
-        with uninterrupted():
-            return tvm.compile(
-                lowered,
-                target=target_of_code(lowered, target),
-                relax_pipeline=tvm.transform.Sequential([]),
-            )
-    except (ValueError, TypeError, RuntimeError) as error:  # TVM's own are RuntimeErrors
-        raise ToolchainError(f"TVM cannot compile the network: {first_line(error)}") from error
 
 
 def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
