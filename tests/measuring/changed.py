@@ -30,3 +30,8 @@ def code(library: bytes) -> tuple[int, int]:
     """Return where the library's instructions begin and end."""
     text = ELFFile(io.BytesIO(library)).get_section_by_name(".text")
     return text["sh_offset"], text["sh_offset"] + text["sh_size"]
+
+
+def with_facts(bundle: Bundle, **facts: object) -> Bundle:
+    """Return a bundle whose manifest says something else."""
+    return dataclasses.replace(bundle, manifest=bundle.manifest.model_copy(update=facts))

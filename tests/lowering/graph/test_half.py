@@ -12,7 +12,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
-from tests.models.rewrites.test_quantised import products
+from tests.models.rewrites.quantised.test_groups import products
 from tests.models.rewrites.test_quantised_dynamic import convolutions, dynamic, lstm, perceptron
 from toolchain.errors import UsageError
 from toolchain.lowering.graph.constants import fold_constants
