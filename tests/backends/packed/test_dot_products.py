@@ -12,6 +12,7 @@ import tvm
 from tvm import relax
 
 from tests.backends.packed.dot import DOT
+from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.direct import space as direct_space
@@ -22,7 +23,7 @@ from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import Generated, Plan, plan
 from toolchain.backends.packed.network.rewrite import rewrite
-from toolchain.lowering.graph.pipeline import compile_fused, fuse
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -66,7 +67,7 @@ def test_a_network_of_bytes_is_computed_by_it() -> None:
     channels = (3, 16, 8)
     fused = network(*channels)
     made = rewrite(fused, Choices(WITH_DOT))
-    machine = relax.VirtualMachine(compile_fused(made.module, TARGET), tvm.cpu())
+    machine = virtual_machine(made.module, TARGET)
     x = np.random.default_rng(0).integers(-128, 128, (1, channels[0], 6, 6)).astype("int8")
     assert np.array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), expected(x, *channels))
     functions = [str(function) for name, function in made.module.functions.items() if "conv" in str(name)]
