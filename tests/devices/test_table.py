@@ -84,14 +84,26 @@ def test_a_broken_plugin_is_named_and_harms_no_other_kind(
     assert "pip uninstall edge-npu" in raised.value.hint
 
 
-@pytest.mark.parametrize("row", ["edge_npu.kind:NPU", "edge_none.kind:NPU", "no name of a module"])
-def test_a_plugin_that_cannot_be_found_harms_no_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str
+@pytest.mark.parametrize(
+    ("row", "files"),
+    [
+        ("edge_npu.kind:NPU", ["__init__.py", "deep.py"]),
+        ("edge_npu.below.kind:NPU", ["deep.py"]),
+        ("edge_npu:NPU", ["__init__.py", "deep.py"]),
+        ("edge_none.kind:NPU", []),
+        ("no name of a module", []),
+    ],
+)
+def test_its_files_are_found_though_nothing_of_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, files: list[str]
 ) -> None:
     plugins.install(tmp_path, monkeypatch, npu=row)
-    (tmp_path / "edge_npu").mkdir()
+    below = tmp_path / "edge_npu" / "below"
+    below.mkdir(parents=True)
+    (below / "deep.py").touch()
     (tmp_path / "edge_npu" / "__init__.py").write_text("raise SystemExit('why')")
-    assert plugin_files() == [] and fingerprint() and find_kind("vta") is OWN["vta"]
+    assert [file.name for file in plugin_files()] == files
+    assert fingerprint() and find_kind("vta") is OWN["vta"], "builds for other devices go on"
     with pytest.raises(MissingError, match="edge-npu"):
         find_kind("npu")
 

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from pathlib import Path
 
 import pytest
 from tvm_ffi.libinfo import include_paths
 
+from tests.devices.test_imaginary_cuda import ORIN
 from tests.howto.page import ROOT, blocks
+from tests.imaginary_cuda.kind import CUDA
 from toolchain.architectures.table import ARCHITECTURES
+from toolchain.backends.table import PLUGINS
+from toolchain.devices.by_kind import KindTable
+from toolchain.devices.kind import SEAMS
 from toolchain.linking.zig import run_zig, zig_cache_environment
 
 PAGE = "add-a-device.md"
 NATIVE = ROOT / "toolchain" / "native"
+
+
+def test_each_seam_has_the_table_that_the_page_says() -> None:
+    """And the example has its code in the file that the page says."""
+    rows = re.findall(
+        r"\| `(\w+)` \| `(\w+)` of `([\w/]+)\.py` \|.*\| (?:`(\w+\.py)`|the toolchain's `(\w+)`) \|",
+        (ROOT / "docs" / "howto" / PAGE).read_text(),
+    )
+    assert sorted(seam for seam, *_ in rows) == sorted(SEAMS)
+    for seam, name, module, file, own in rows:
+        table = getattr(importlib.import_module(module.replace("/", ".")), name)
+        table = (
+            PLUGINS if seam == "backends" else table
+        )  # the own ones are a list, in the order of `--layout auto`
+        assert isinstance(table, KindTable) and table._seam == seam
+        code = CUDA.code[seam]
+        assert code.partition(":")[0].endswith(f".{Path(file).stem}") if file else code.endswith(f":{own}")
+
+
+def test_the_class_is_that_of_the_example() -> None:
+    (shown,) = re.findall(
+        r"```toml\n(   \[\[devices\]\].*?)   ```", (ROOT / "docs" / "howto" / PAGE).read_text(), re.DOTALL
+    )
+    assert shown.replace("   ", "") in ORIN
 
 
 @pytest.mark.slow

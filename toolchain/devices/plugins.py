@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -89,16 +90,19 @@ def load_plugin(kind: str) -> DeviceKind | None:
 
 def plugin_files() -> list[Path]:
     """Return the Python files of the installed plugins: all files in and below the folder of each row."""
-    files: set[Path] = set()
-    for plugin in plugins():
-        try:
-            module = plugin.point.module
-            found = find_spec(module)  # imports the packages around it
-        except FAULTS:
-            continue  # it makes no code
-        if found is None or found.origin is None:
-            continue
-        file = Path(found.origin)
-        alone = "." not in module and file.name != "__init__.py"
-        files |= {file} if alone else set(file.parent.rglob("*.py"))
-    return sorted(files)
+    return sorted({file for plugin in plugins() for file in _files_of(plugin)})
+
+
+def _files_of(plugin: Plugin) -> Iterable[Path]:
+    """Find the files of a plugin without running any of its code."""
+    try:
+        package, *within = plugin.point.module.split(".")
+        found = find_spec(package)  # of a whole dotted name it would import the packages around it
+    except FAULTS:  # the entry point is malformed
+        return []
+    if found is None:
+        return []
+    if found.submodule_search_locations is None:
+        return [Path(found.origin)] if found.origin else []
+    folders = [Path(place, *within[:-1]) for place in found.submodule_search_locations]
+    return [file for folder in folders for file in folder.rglob("*.py")]
