@@ -1,4 +1,4 @@
-"""Building: the right numbers, the same bytes, records that decide, and clear refusals."""
+"""Building: the right numbers, the same bytes, and clear refusals."""
 
 from __future__ import annotations
 
@@ -7,33 +7,25 @@ import os
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import tvm
 from elftools.elf.elffile import ELFFile
-from tvm import s_tir
 
-from tests.building.measured import add, check_outputs
+from tests.building.measured import check_outputs
 from tests.building.network import main as build_network
-from tests.models.graphs import graph_of, tensor_info
-from tests.models.rewrites.judge import loaded
-from toolchain.backends.tensorir.traces import trace_entry
+from tests.building.small import small
+from tests.models.graphs import tensor_info
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.commands.build import show
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.lowering.functions.tasks import FusedTask
-from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.store import RecordStore
-from toolchain.targets.build_for import BuildFor
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
@@ -43,25 +35,6 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_library_computes_what_onnxruntime_does(model: Model, built: BuildResult) -> None:
     check_outputs(built.library, model)
-
-
-def test_the_bundle_says_what_it_is(model: Model, built: BuildResult) -> None:
-    bundle = read_bundle(built.bundle)
-    manifest = bundle.manifest
-    assert bundle.sha256 == built.bundle_sha256
-    assert bundle.library == built.library.read_bytes()
-    assert (manifest.board, manifest.emulated, manifest.format) == ("local", False, "so")
-    assert manifest.model.softmax_outputs == ("prob",)
-    assert manifest.model.sha256 == model.sha256
-    assert [spec.name for spec in manifest.inputs] == ["data"]
-    assert [spec.name for spec in manifest.outputs] == ["prob", "logits"]
-    assert manifest.tolerance == 1e-3
-    assert not any(task.tuned or task.improved or task.source for task in manifest.tasks)
-    assert [task.id for task in manifest.tasks] == [decision.task.id for decision in built.decisions]
-    told = json.loads(json.dumps(built.to_json()))
-    assert told["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
-    assert told["rules"] == {task.id: task.rule for task in manifest.tasks}
-    assert {"dense", "direct", "general"} <= set(told["rules"].values())
 
 
 def test_people_are_told_what_decided_and_what_was_made(
@@ -152,33 +125,6 @@ def test_nhwc_computes_the_same(model: Model, tmp_path: Path) -> None:
     assert any(decision.task.shapes[0] == (1, 6, 6, 8) for decision in result.decisions)
 
 
-def test_the_users_sample_is_what_verify_will_run(model: Model, tmp_path: Path) -> None:
-    sample = {"data": np.full((1, 3, 12, 12), 0.25, np.float32)}
-    bundle = read_bundle(
-        build(model, find_target("x86_64"), None, tmp_path, BuildOptions(sample=sample)).bundle
-    )
-    np.testing.assert_array_equal(bundle.sample["data"], sample["data"])
-    for name, expected in reference_outputs(model, sample).items():
-        np.testing.assert_array_equal(bundle.expected[name], expected)
-
-
-@pytest.mark.parametrize(
-    ("sample", "says"),
-    [
-        ({"image": np.zeros((1, 3, 12, 12), np.float32)}, "--sample image: the network has no input"),
-        ({}, "the input 'data' is missing"),
-        ({"data": np.zeros((3, 12, 12), np.float32)}, r"shape \[3, 12, 12\] where \[1, 3, 12, 12\]"),
-        ({"data": np.zeros((1, 3, 12, 12))}, "dtype float64 where float32"),
-    ],
-)
-def test_a_sample_that_does_not_fit_is_refused_before_anything_is_written(
-    model: Model, tmp_path: Path, sample: dict[str, np.ndarray], says: str
-) -> None:
-    with pytest.raises(UsageError, match=says):
-        build(model, find_target("x86_64"), None, tmp_path / "out", BuildOptions(sample=sample))
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_unknown_cluster_or_linker_is_refused(model: Model, tmp_path: Path) -> None:
     steps: list[str] = []
     with pytest.raises(UsageError, match="--cluster cortex-a76"):
@@ -234,14 +180,6 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert list(out.iterdir()) == []
 
 
-def small(folder: Path, nodes: list[onnx.NodeProto], outputs: list[onnx.ValueInfoProto]) -> Model:
-    """Return a network of the input x [1, 8]."""
-    weights = {"k": np.array([3]), "boxes": np.zeros((1, 8, 4), np.float32), "row": np.array([1, 1, 8])}
-    path = folder / "small.onnx"
-    onnx.save(graph_of(nodes, [tensor_info("x", (1, 8))], outputs, weights), path)
-    return load_model(str(path), ModelOptions())
-
-
 def test_sorting_is_done_by_the_runtime(tmp_path: Path) -> None:
     node = onnx.helper.make_node("TopK", ["x", "k"], ["values", "places"])
     outputs = [tensor_info("values", (1, 3)), tensor_info("places", (1, 3), onnx.TensorProto.INT64)]
@@ -257,40 +195,6 @@ def test_a_network_that_computes_nothing_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_sample_that_makes_an_output_nan_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    # Of every sort of sample there is: the logarithm of a logarithm is finite from above 1 on.
-    ways = [("Floor", "x", "low"), ("Log", "low", "once"), ("Log", "once", "y")]
-    nodes = [onnx.helper.make_node(operator, [source], [result]) for operator, source, result in ways]
-    model = small(tmp_path, nodes, [tensor_info("y", (1, 8))])
-    said: list[str] = []
-    with pytest.raises(UsageError, match=r"small\.onnx: with the sample input output 'y' is NaN") as refused:
-        build(model, find_target("local"), None, tmp_path / "out", progress=said.append)
-    assert "--sample x=FILE.npy" in refused.value.hint
-    assert said == ["computing the reference output"] and not (tmp_path / "out").exists()
-    options = BuildOptions(sample={"x": np.full((1, 8), 3, np.float32)})
-    check = build(model, find_target("local"), None, tmp_path / "out", options)
-    assert check.bundle.is_file()
-
-
-def test_a_bundle_holds_the_first_sample_that_the_network_can_use(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Token types of two kinds: none is 2 or 3."""
-    table = {"table": np.random.default_rng(0).normal(size=(2, 8)).astype("float32")}
-    types = tensor_info("types", (1, 32), onnx.TensorProto.INT64)
-    nodes = [
-        onnx.helper.make_node("Gather", ["table", "types"], ["rows"]),
-        onnx.helper.make_node("Exp", ["rows"], ["y"]),
-    ]
-    model = loaded(graph_of(nodes, [types], [tensor_info("y", (1, 32, 8))], table), tmp_path)
-    result = build(model, find_target("local"), None, tmp_path / "out")
-    assert set(np.unique(read_bundle(result.bundle).sample["types"])) == {0, 1}
-    assert result.to_json()["sample"]["drawn"] == "integers 0 and 1"
-    show(result)
-    told = capsys.readouterr().out
-    assert "sample: seeded, integers 0 and 1; integers 0 to 3 are no use: onnxruntime: indices" in told
-
-
 def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
     nodes = [
         onnx.helper.make_node("Reshape", ["x", "row"], ["scores"]),
@@ -304,102 +208,6 @@ def test_a_shape_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
 
 
 PLAIN = BuildOptions(code=CodeOptions(layout="NCHW"))
-
-
-@pytest.fixture(scope="module")
-def built_plain(model: Model, tmp_path_factory: pytest.TempPathFactory) -> BuildResult:
-    return build(model, find_target("local"), None, tmp_path_factory.mktemp("plain"), PLAIN)
-
-
-def other_schedule(task: FusedTask) -> str:
-    """Return the payload of a trace that a tuner could have found: one block's loops in parallel."""
-    module = tvm.IRModule({"main": task.func.with_attr("global_symbol", "main")})
-    schedule = s_tir.Schedule(module)
-    block = schedule.get_child_blocks(schedule.get_sblock("root"))[-1]
-    loops = schedule.get_loops(block)
-    schedule.parallel(schedule.fuse(*loops[:3]))
-    return trace_entry(schedule.trace, []).payload
-
-
-def test_records_decide_and_the_manifest_says_so(
-    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
-) -> None:
-    target = find_target("local")
-    first, second, *_ = [decision.task for decision in built_plain.decisions]
-    add(store, first, target, "metaschedule", other_schedule(first))
-    add(store, second, target, "default", "")
-    result = build(model, target, store, tmp_path, PLAIN)
-    assert result.to_json()["tasks"] == {"total": 8, "tuned": 2, "improved": 1}
-    assert result.to_json()["warnings"] == []
-    facts = {task.id: task for task in read_bundle(result.bundle).manifest.tasks}
-    assert (facts[first.id].tuned, facts[first.id].improved, facts[first.id].source) == (True, True, "exact")
-    assert (facts[second.id].tuned, facts[second.id].improved) == (True, False)
-    assert sum(task.tuned for task in facts.values()) == 2
-    assert result.library_sha256 != built_plain.library_sha256  # another schedule is other code
-    check_outputs(result.library, model)
-
-
-def test_a_record_of_the_default_changes_nothing_but_the_manifest(
-    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
-) -> None:
-    target = find_target("local")
-    for decision in built_plain.decisions:
-        add(store, decision.task, target, "default", "")
-    result = build(model, target, store, tmp_path, replace(PLAIN, require_tuned=True))
-    assert result.to_json()["tasks"] == {"total": 8, "tuned": 8, "improved": 0}
-    assert result.library_sha256 == built_plain.library_sha256
-    assert result.bundle_sha256 != built_plain.bundle_sha256
-
-
-def test_records_of_an_emulated_board_do_not_count_for_its_class(
-    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
-) -> None:
-    real = find_target("rk3399")
-    emulated = BuildFor(real.profile, "rk3399-emulated", emulated=True, record_class="rk3399+emulated")
-    add(store, built_plain.decisions[0].task, emulated, "default", "")
-    assert build(model, real, store, tmp_path, PLAIN).to_json()["tasks"] == {
-        "total": 8,
-        "tuned": 0,
-        "improved": 0,
-    }
-    result = build(model, emulated, store, tmp_path, PLAIN)
-    assert result.to_json()["tasks"] == {"total": 8, "tuned": 1, "improved": 0}
-    assert read_bundle(result.bundle).manifest.emulated
-    assert result.bundle.name == "residual-rk3399-emulated.bundle"
-
-
-def test_a_record_that_no_longer_applies_warns_and_the_default_is_taken(
-    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
-) -> None:
-    target = find_target("local")
-    first, second, *_ = [decision.task for decision in built_plain.decisions]
-    lost = other_schedule(first).replace('"root"', '"gone"')
-    add(store, first, target, "metaschedule", lost)
-    add(store, second, target, "metaschedule", "{")
-    result = build(model, target, store, tmp_path, PLAIN)
-    assert result.to_json()["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
-    warnings = result.to_json()["warnings"]
-    assert isinstance(warnings, list)
-    assert len(warnings) == 2
-    assert all("no longer applies" in warning and "--fresh" in warning for warning in warnings)
-    assert first.id in warnings[0]
-    assert result.library_sha256 == built_plain.library_sha256
-
-
-def test_require_tuned_names_the_tasks_and_the_command(
-    model: Model, built_plain: BuildResult, store: RecordStore, tmp_path: Path
-) -> None:
-    target = find_target("local")
-    tasks = [decision.task for decision in built_plain.decisions]
-    add(store, tasks[0], target, "default", "")
-    with pytest.raises(ToolchainError, match="--require-tuned: 7 of 8 tasks of residual") as raised:
-        build(model, target, store, tmp_path / "out", replace(PLAIN, require_tuned=True))
-    assert raised.value.exit_code == 1
-    assert all(f"{task.id} ({task.name})" in raised.value.message for task in tasks[1:])
-    assert tasks[0].id not in raised.value.message
-    ids = ",".join(task.id for task in tasks[1:])
-    assert raised.value.hint == f"toolchain tune {model.source} --board local --layout NCHW --tasks {ids}"
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_network_of_one_output_and_no_weights(tmp_path: Path) -> None:

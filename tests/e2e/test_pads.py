@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tests.backends.packed.drawn import Sketch
+from tests.backends.packed.sketch import Sketch
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_target

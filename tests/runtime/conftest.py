@@ -127,3 +127,14 @@ def _case(folder: Path, arch: str) -> Case:
     state = ("--state", folder / "state")
     inputs = ("--input", f"x={folder / 'x.npy'}", "--input", folder / "bias.npy")
     return Case(library, x, bias, (library, *inputs, *state))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def server(native: Edge, state: Path, tracker: int) -> Iterator[subprocess.Popen[bytes]]:
+    with native.serving(state, tracker) as process:
+        yield process

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.backends.packed.drawn import (
     Branches,
-    Conv,
     Drawn,
     Excite,
     Gemm,
@@ -18,10 +17,8 @@ from tests.backends.packed.drawn import (
     Move,
     Network,
     Pointwise,
-    Pool,
-    Transposed,
-    Window,
 )
+from tests.backends.packed.windows import Conv, Pool, Transposed, Window
 
 POINTWISE = (
     "Relu", "clip", "leaky", "prelu", "silu", "HardSwish", "Tanh", "Sigmoid", "Erf", "add input",

@@ -5,20 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.backends.packed.computed import HALF_MACHINES, wrong
-from tests.backends.packed.drawn import (
-    Branches,
-    Conv,
-    Drawn,
-    Excite,
-    Gemm,
-    MatMul,
-    Move,
-    Network,
-    Pointwise,
-    Pool,
-    Transposed,
-    Window,
-)
+from tests.backends.packed.drawn import Branches, Drawn, Excite, Gemm, MatMul, Move, Network, Pointwise
+from tests.backends.packed.windows import Conv, Pool, Transposed, Window
 from toolchain.backends.packed.machine import Machine
 
 SAME = Window((3,) * 3, pads=((1, 1),) * 3)

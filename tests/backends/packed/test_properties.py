@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.backends.packed.computed import MACHINES, named, wrong
-from tests.backends.packed.drawn import Branches, Conv, Drawn, Network, Pointwise, Pool, Window
+from tests.backends.packed.drawn import Branches, Drawn, Network, Pointwise
 from tests.backends.packed.strategies import ALL
+from tests.backends.packed.windows import Conv, Pool, Window
 from toolchain.backends.packed.machine import Machine
 
 NETWORKS = 8  # of one example: TVM and LLVM take their time per module

@@ -8,7 +8,8 @@ import tvm_ffi
 from tvm import te
 
 from tests.backends.packed.computed import loaded
-from tests.backends.packed.drawn import Conv, Network, Pointwise, Window, merged
+from tests.backends.packed.drawn import Network, Pointwise, merged
+from tests.backends.packed.windows import Conv, Window
 from tests.lowering.kernels.test_pickling import MACHINE, computed, convolution, function
 from toolchain import tvm_compat
 from toolchain.backends.packed.layout import Layout

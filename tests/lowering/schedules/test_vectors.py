@@ -6,7 +6,8 @@ import pytest
 import tvm
 
 from tests.backends.packed.computed import loaded
-from tests.backends.packed.drawn import Conv, Network, Pointwise, Window, merged
+from tests.backends.packed.drawn import Network, Pointwise, merged
+from tests.backends.packed.windows import Conv, Window
 from tests.lowering.executable import source
 from tests.lowering.scheduled import by_rows
 from toolchain.backends.packed.machines import machine_of

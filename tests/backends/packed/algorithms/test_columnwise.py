@@ -17,9 +17,10 @@ from tests.backends.packed.arm_kernels import default as compiled
 from tests.backends.packed.computed import HALF_MACHINES, MACHINES, named
 from tests.backends.packed.computed import wrong as network_wrong
 from tests.backends.packed.contractions import TURNED_FEW, Turned
-from tests.backends.packed.drawn import Conv, Network, Pointwise, Window
+from tests.backends.packed.drawn import Network, Pointwise
 from tests.backends.packed.guarded import FEW
 from tests.backends.packed.single import Case, Layer, function, wrong
+from tests.backends.packed.windows import Conv, Window
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.columnwise.algorithm import Columnwise
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice

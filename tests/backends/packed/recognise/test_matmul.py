@@ -14,8 +14,9 @@ from tvm.sym import Analyzer
 
 from tests.backends.packed.computed import wrong
 from tests.backends.packed.contractions import A9, A72, AVX2, WIDE, Product, seeded
-from tests.backends.packed.drawn import Conv, Excite, Gemm, Head, MatMul, Network, Pointwise, Window
+from tests.backends.packed.drawn import Excite, Gemm, Head, MatMul, Network, Pointwise
 from tests.backends.packed.numbers import number
+from tests.backends.packed.windows import Conv, Window
 from toolchain.backends.packed.algorithms.dense import loops as dense
 from toolchain.backends.packed.algorithms.dense import space as dense_tile
 from toolchain.backends.packed.algorithms.dense import weight as dense_weight

@@ -13,8 +13,9 @@ from tvm import te, tirx, topi
 
 from tests.backends.packed.computed import wrong
 from tests.backends.packed.contractions import A72, AVX2, TURNED, WIDE, Turned, seeded
-from tests.backends.packed.drawn import Conv, Network, Pointwise, Window
-from tests.backends.packed.drawn import Transposed as Layer
+from tests.backends.packed.drawn import Network, Pointwise
+from tests.backends.packed.windows import Conv, Window
+from tests.backends.packed.windows import Transposed as Layer
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.interleaved import (
     loops as interleaved,
