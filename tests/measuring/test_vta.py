@@ -104,4 +104,4 @@ def test_bench_prints_that_it_is_a_model(invoke: Toolchain, for_vta: Bundle, tmp
     write_bundle(path, for_vta.manifest, for_vta.library, for_vta.sample, for_vta.expected)
     done = invoke("bench", path, "--board", "local", "--repeat", "2", "--device", "vta:sim")
     assert done.code == 0, done.err
-    assert "cycle model 1:" in done.out and "a model's time, which no board has shown" in done.out
+    assert "cycle model 1:" in done.out and "a modelled time, not measured on a board" in done.out

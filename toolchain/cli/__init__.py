@@ -1,6 +1,6 @@
-"""The command line: one module per noun, each imported only when it is asked for.
+"""The command line: one module for each noun, imported only when its command runs.
 
-A command parses, calls one function and prints what it returned.
+A command parses its options, calls one function and prints the result.
 """
 
 from toolchain.cli.root import main

@@ -1,4 +1,4 @@
-"""What the shell offers after TAB. It reads names, never networks: no tvm, numpy or onnx is imported."""
+"""Shell completion. It reads only names, never networks: tvm, numpy and onnx are not imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 
 def models(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the zoo and, for anything else, files."""
+    """Offer the networks of the zoo, or files if none matches."""
     from toolchain.models.zoo import ZOO
 
     names = [CompletionItem(f"zoo:{name}") for name in ZOO if f"zoo:{name}".startswith(incomplete)]
@@ -38,7 +38,7 @@ def images(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 
 
 def vta_configs(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the published configurations of VTA and, for anything else, files."""
+    """Offer the published configurations of VTA, or files if none matches."""
     from toolchain.vta.design.config import SAMPLES
 
     names = [CompletionItem(name) for name in SAMPLES if name.startswith(incomplete)]
@@ -55,7 +55,7 @@ def boards(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 def _known(names: Callable[[], Iterable[str]]) -> list[str]:
-    """Return the names; none where the configuration is broken, which the command itself will say."""
+    """Return the names; none if the configuration is broken, which the command itself reports."""
     from toolchain.errors import ToolchainError
 
     try:

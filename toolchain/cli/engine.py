@@ -1,4 +1,4 @@
-"""The `--engine` of a command: it runs here, or once more in a container, with the same command line."""
+"""The `--engine` of a command: it runs on this host, or is started again in a container."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from toolchain.profiles import Profile
     from toolchain.rpc.lab import Lab
 
-# What of the environment a command reads, and a container can make something of.
+# Environment variables that a command reads and that are meaningful in a container.
 _PASSED = ("TOOLCHAIN_BOARD", "TOOLCHAIN_JOBS", "TERM", "COLORTERM", "NO_COLOR")
 
 
 @dataclass(frozen=True)
-class Container:
-    """Where the running command is to run once more."""
+class ContainerRun:
+    """A container in which the running command can be started again."""
 
     image: Ready
     mounts: list[Mount]
 
     def run(self, lab: Lab | None = None) -> int:
-        """Run this process's command line there; return its exit code, as it has said the rest itself.
+        """Run this process's command line in the container, which prints the output; return its exit code.
 
         Parameters
         ----------
         lab
-            Where it finds the boards; without one it reaches nothing.
+            The lab through which it reaches boards; None: the container has no network.
         """
         from toolchain.images.engine import connect
         from toolchain.images.running.mounts import ensure_folders
@@ -70,31 +70,32 @@ class Container:
             "TOOLCHAIN_DATA_DIR": str(data_dir().absolute()),
             "TOOLCHAIN_STATE_DIR": str(state_dir().absolute()),
             **({PORT_VARIABLE: str(lab.port)} if lab else {}),
-            FILE_VARIABLE: str(configuration().file or os.devnull),  # it was looked at here
+            FILE_VARIABLE: str(configuration().file or os.devnull),  # the host has searched for it already
         }
 
 
 def container_for(
     engine: str | None, profile: Profile, reads: Iterable[Path], writes: Iterable[Path] = ()
-) -> Container | None:
-    """Return the container that the running command is to run in, None for this host; if the user left
-    the choice open, say which.
+) -> ContainerRun | None:
+    """Return the container in which the running command is to run, or None to run it on this host.
+
+    If the user left the choice open and there is a reason against a container, print it.
 
     Parameters
     ----------
     engine
-        The option's value; None: the configured one.
+        Value of the option; None for the configured one.
     profile
-        The board class, which names the image.
+        Board class, whose `image` is used.
     reads, writes
-        Files and folders that the command line names.
+        Files and folders on the command line.
 
     Raises
     ------
     UsageError
-        The class names an image that does not exist; or a container is wanted that cannot see this host.
+        The class names an unknown image; or the user requires a container that cannot reach what it needs.
     MissingError
-        A container is wanted, and Docker or the image is not there.
+        The user requires a container, and Docker or the image is missing.
     """
     from toolchain.configuration.settings import settings
 
@@ -129,16 +130,16 @@ def container_for(
             choice = on_host(error)
     if choice.reason:
         note(choice.reason)
-    return Container(choice.image, mounts) if choice.image else None
+    return ContainerRun(choice.image, mounts) if choice.image else None
 
 
 def files_of(model: str, inputs: Iterable[str] = (), files: Iterable[Path] = ()) -> Iterator[Path]:
-    """Yield the files that a MODEL, values of `NAME=FILE.npy` and others name, as far as they are there."""
+    """Yield the existing files among MODEL, the values of `NAME=FILE.npy`, and `files`."""
     for name in (model, *chain.from_iterable(map(files_after_equals, inputs)), *map(str, files)):
         try:
             if name and Path(name).exists():
                 yield Path(name)
-        except OSError:  # no file could have such a name: the command says so
+        except OSError:  # not a valid file name; the command reports it
             continue
 
 

@@ -1,4 +1,4 @@
-"""Kernels of a task as a table."""
+"""Prints the kernels of a task as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show_explained(chosen: str, explained: Sequence[Explained], model: KernelModel | None) -> None:
-    """Print what a task's kernels ask of a device; with the model's columns where it was asked."""
+    """Print the resources that a task's kernels need, with the model's columns if `model` is given."""
     from toolchain.building.explain import modelled_ms
 
     columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]

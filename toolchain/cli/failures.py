@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one clear sentence instead of a traceback."""
+"""The end of a command: its exit code, and an error message instead of a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from toolchain.cli import output, terminal
-from toolchain.cli.terminal import OutputError
+from toolchain.cli.terminal import StdoutError
 from toolchain.errors import ToolchainError
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -31,33 +31,33 @@ _THIS_MACHINE = {
     errno.ENFILE: "close other programs",
     errno.ENAMETOOLONG: "use a shorter name",
 }
-"""What the machine refuses and no code of ours has put in better words, and what helps."""
+"""Hints for errors of the operating system that no code of ours has explained."""
 
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
     """Run `command` and return the exit code of the process."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it: it stays so
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` sets SIG_IGN, which must stay
             signal.signal(number, _leave)
     as_json = "--json" in arguments
     with terminal.escape_streams():
         with output.keep_stdout_for_the_document() if as_json else nullcontext():
             try:
                 code = _run(command, arguments, as_json)
-            except SystemExit as leaving:  # a signal; or click, where nobody reads any more
+            except SystemExit as leaving:  # raised by a signal, or by click if the reader is gone
                 code = leaving.code if isinstance(leaving.code, int) else 1
         _warn_of_settings()
         try:
             sys.stdout.flush()
         except BrokenPipeError:
-            pass  # nobody reads any more
-        except OutputError as error:
+            pass  # the reader is gone
+        except StdoutError as error:
             return _report(False, code or error.exit_code, error.message, error.hint)
     return code
 
 
 def _warn_of_settings() -> None:
-    """Say which settings files were passed by, if the command looked for one."""
+    """Print the skipped settings files, if the command has read the settings."""
     module = sys.modules.get("toolchain.configuration.settings")  # not for `--help`: it is slow to import
     if module is not None and module.configuration.cache_info().currsize:
         for warning in module.configuration().skipped:
@@ -65,13 +65,13 @@ def _warn_of_settings() -> None:
 
 
 def _leave(number: int, _: FrameType | None) -> None:
-    # As an exception it passes every `finally`: children are ended, temporary files removed.
+    # An exception runs every `finally`, which ends children and removes temporary files.
     raise SystemExit(128 + number)
 
 
 def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int:
     try:
-        # color: click would leave out escape sequences where no terminal is; here they are shown escaped.
+        # color: else click drops escape sequences without a terminal; here they are shown escaped.
         code = command.main(list(arguments), prog_name="toolchain", standalone_mode=False, color=True)
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -85,7 +85,7 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
         return _report(as_json, error.exit_code, error.format_message(), hint)
     except (click.Abort, KeyboardInterrupt):
         return _report(as_json, INTERRUPTED, "interrupted", "")
-    except OutputError as error:
+    except StdoutError as error:
         return _report(False, error.exit_code, error.message, error.hint)
     except ToolchainError as error:
         return _report(as_json, error.exit_code, error.message, error.hint)
@@ -123,12 +123,12 @@ def _report(as_json: bool, code: int, message: str, hint: str) -> int:
             output.note(f"error: {_indented(message)}")
             if hint:
                 output.note(f"hint: {_indented(hint)}")
-    except (BrokenPipeError, OutputError):
-        pass  # the exit code says it
+    except (BrokenPipeError, StdoutError):
+        pass  # the exit code reports it
     return code
 
 
 def _indented(text: str) -> str:
-    """Return `text` with its second and further lines moved in: none can pass for a line of ours."""
+    """Return `text` with its later lines indented, so that none looks like a line of ours."""
     first, *more = text.split("\n")
     return "\n".join([first, *(line if line.startswith("  ") else f"  {line}" for line in more)])

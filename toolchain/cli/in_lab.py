@@ -1,4 +1,4 @@
-"""What the running lab says of boards: in it or not, free or leased."""
+"""Asks the running lab for the state of boards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def ask_lab() -> Callable[[str], dict[str, str | None]]:
     Returns
     -------
     function
-        From a board's name to `lab` and `lab_user`. `lab` is `no` for a board that is not in the lab; else
-        `starting`, `away`, `free` or `leased` (by `lab_user`); `unknown` where the lab does not answer.
+        Returns `lab` and `lab_user` for a board's name. `lab` is `no` for a board that is not in the lab;
+        else `starting`, `away`, `free` or `leased` (by `lab_user`); `unknown` if the lab does not answer.
     """
     from toolchain.errors import ToolchainError
     from toolchain.rpc import lab

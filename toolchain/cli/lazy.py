@@ -1,4 +1,4 @@
-"""A click group whose commands are named in a table and imported only when one of them runs."""
+"""A click group that lists its commands in a table and imports one only when it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 import click
 from click.shell_completion import CompletionItem
 
-ARGUMENTS = "toolchain.arguments"  # in a context's `meta`: the whole command line, as it was typed
+ARGUMENTS = "toolchain.arguments"  # key of a context's `meta`: the whole command line as typed
 
 
 class LazyGroup(click.Group):
@@ -18,9 +18,9 @@ class LazyGroup(click.Group):
     Parameters
     ----------
     package
-        The package that holds a module per command; each module calls its own `command`.
+        Package with a module for each command; each module names its own `command`.
     table
-        Name of each command and its one line of help, in the order to show them.
+        Name and one-line help of each command, in the order to show them.
     """
 
     def __init__(self, *args: Any, package: str, table: Mapping[str, str], **kwargs: Any) -> None:
@@ -29,7 +29,7 @@ class LazyGroup(click.Group):
         self.table = table
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the outermost group's arguments, for a command that runs itself elsewhere."""
+        """Keep the command line of the outermost group, for a command that starts itself again elsewhere."""
         ctx.meta.setdefault(ARGUMENTS, tuple(args))
         return super().parse_args(ctx, args)
 
@@ -38,18 +38,18 @@ class LazyGroup(click.Group):
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the module of `cmd_name` and return its command; None when the table has no such name."""
+        """Import the module of `cmd_name` and return its command; None for an unknown name."""
         if cmd_name not in self.table:
             return None
         module = importlib.import_module(f"{self.package}.{cmd_name}")
         return cast(click.Command, module.command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the table."""
+        """Write the commands of the table."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.table.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete names from the table, options as any command does."""
+        """Complete names from the table, and options as usual."""
         names = [CompletionItem(n, help=h) for n, h in self.table.items() if n.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)

@@ -1,4 +1,4 @@
-"""The one set of options of every command that takes a MODEL."""
+"""The options that all commands with a MODEL share."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ _MODEL_OPTIONS = (
     _named(
         "--quantizer",
         type=click.Choice(QUANTIZERS),
-        help="With --dtype int8: by what is lost (the default), or one scale for all as TVM's tutorials did.",
+        help="With --dtype int8: scales by mean squared error (default), or one for all layers (as TVM).",
     ),
     _named(
         "--calibrate",
         "calibration",
         metavar="NAME=FILE.npy",
         multiple=True,
-        help="With --dtype int8: images for an input, counted by the first dimension; may be repeated. "
-        "Else seeded ones.",
+        help="With --dtype int8: sample images for an input, stacked along the first dimension; may be "
+        "repeated. Default: seeded random ones.",
     ),
     _named(
         "--start-pack",
         default="",
         metavar="OPERATOR",
-        help="With --device vta: its regions begin behind it; default: max_pool2d, if there is one.",
+        help="With --device vta: regions begin after this operator; default: max_pool2d, if there is one.",
     ),
     _named(
         "--stop-pack",
         default="",
         metavar="OPERATOR",
-        help="With --device vta: its regions end before it; default: mean, a global average pool.",
+        help="With --device vta: regions end before this operator; default: mean, a global average pool.",
     ),
     _named("--batch", type=click.IntRange(min=1), metavar="N", help="Size of the first dimension."),
     _named(
@@ -108,7 +108,7 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the same options to a command of a VTA: what computes, and in what, is said by that."""
+    """Add the same options to a command for a VTA, without those that VTA fixes: device, layout, dtype."""
     return _with_options(function, {"device": "vta", "layout": "auto", "winograd": "auto", "dtype": "int8"})
 
 
@@ -128,7 +128,7 @@ def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Cal
         integers = code.dtype == "int8"
         for option, value in (("--quantizer", quantizer), ("--calibrate", calibration)):
             if value and not integers:
-                raise UsageError(f"{option}: means nothing without integers", "add --dtype int8")
+                raise UsageError(f"{option}: applies only to integers", "add --dtype int8")
         names = ("batch", "outputs", "weights_seed")
         options = ModelOptions(
             **{name: kwargs.pop(name) for name in names},
@@ -148,7 +148,7 @@ def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Cal
 
 
 def graph_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the same options to a command that looks at the graph alone: `code` is not passed on."""
+    """Add the same options to a command that reads only the graph; it gets no `code`."""
 
     @wraps(function)
     def without_code(*args: Any, code: CodeOptions, **kwargs: Any) -> Any:

@@ -16,7 +16,7 @@ from toolchain.devices.table import OWN, kind_names
 from toolchain.errors import UsageError
 
 LONGEST_S = 14 * 86400.0
-"""Of any wait: the system's own end at 24 days."""
+"""Longest wait in seconds; the system's own limit is 24 days."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
 cluster_option = click.option(
     "--cluster",
     metavar="CPU",
-    help="Cores of one kind, such as cortex-a72; default: the bundle's, or the class's first.",
+    help="CPU cluster by its core, such as cortex-a72; default: the bundle's, or the class's first.",
 )
 
 
@@ -65,7 +65,7 @@ engine_option = click.option(
 
 
 class Seconds(click.FloatRange):
-    """A time that can be waited for: finite, above 0 (or 0 too), at most two weeks."""
+    """A waiting time in seconds: finite, above 0 (or 0 too if `zero`), at most two weeks."""
 
     def __init__(self, *, zero: bool = False) -> None:
         super().__init__(min=0, min_open=not zero)
@@ -73,29 +73,29 @@ class Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number of seconds."""
         seconds = float(super().convert(value, param, ctx))
-        if not seconds <= LONGEST_S:  # NaN is not, either
-            self.fail(f"{value} is no time to wait for; at most {LONGEST_S:.0f} seconds (two weeks) are.")
+        if not seconds <= LONGEST_S:  # also true for NaN
+            self.fail(f"{value} is not a possible time; use at most {LONGEST_S:.0f} seconds (two weeks).")
         return seconds
 
 
 class Moment(click.ParamType[str]):
-    """A day or a time as people write it, in this machine's zone where none is named."""
+    """A day or a time as people write it, in this machine's time zone unless it names one."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it as records are dated: ISO 8601 in UTC."""
+        """Return the time in the form of records: ISO 8601 in UTC."""
         try:
             moment = datetime.fromisoformat(value)
             return moment.astimezone(UTC).isoformat(timespec="milliseconds")
         except (ValueError, OverflowError):
-            self.fail(f"{value!r} is no day or time, such as 2026-11-23 or 2026-11-23T18:00.", param, ctx)
+            self.fail(f"{value!r} is not a day or time, such as 2026-11-23 or 2026-11-23T18:00.", param, ctx)
 
 
 def board_option(help_text: str) -> Callable[[Function], Function]:
-    """Add `--board`; a command gets None when neither the option nor its variable is given.
+    """Add `--board`; a command gets None if neither the option nor its variable is given.
 
-    A name that cannot be used is reported with the place it came from.
+    An error about the name says where the name came from.
     """
     option = click.option(
         "--board",
@@ -124,7 +124,7 @@ def board_option(help_text: str) -> Callable[[Function], Function]:
 
 
 def _board_origin(name: str) -> str:
-    """Return which option, variable or key of this call says `name`, as a message begins with it."""
+    """Return the option, variable or key that gave `name`, in the form with which messages begin."""
     from toolchain.configuration.settings import configuration
 
     source = click.get_current_context().get_parameter_source("board")
@@ -136,7 +136,7 @@ def _board_origin(name: str) -> str:
 
 
 def board_name(board: str | None) -> str:
-    """Return the board that was asked for, else the configured one."""
+    """Return `board`, or the configured board for None."""
     if board is not None:
         return board
     from toolchain.configuration.settings import settings
@@ -152,7 +152,7 @@ def named_inputs(option: str, help_text: str, *, required: bool = False) -> Call
 
 
 def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
-    """Add the required `-o`: a folder if it is called DIR, else a file."""
+    """Add the required `-o`: a folder if `metavar` is DIR, else a file."""
     a_folder = metavar == "DIR"
     return click.option(
         "-o",
@@ -165,7 +165,7 @@ def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
 
 
 class Execution(TypedDict):
-    """How a bundle is executed: what `execution_options` passes on."""
+    """The options of executing a bundle, as `execution_options` passes them."""
 
     device: str | None
     threads: int | None
@@ -176,7 +176,7 @@ class Execution(TypedDict):
 
 
 def execution_options(function: Function) -> Function:
-    """Add what says how a bundle is executed: device, threads, cluster, waiting, deadlines."""
+    """Add the options of executing a bundle: device, threads, cluster, waiting, deadlines."""
     for option in reversed(
         (
             click.option(
@@ -193,20 +193,20 @@ def execution_options(function: Function) -> Function:
                 "--spin-us",
                 type=click.IntRange(0, 1_000_000),
                 metavar="US",
-                help="Microseconds that a thread without work stays awake before it sleeps; 0 saves the most "
+                help="Microseconds that an idle thread spins before it sleeps; 0 saves the most "
                 "energy. Default: 50; always 0 with more threads than CPUs.",
             ),
             click.option(
                 "--timeout",
                 type=Seconds(),
                 metavar="S",
-                help="Seconds until the board is given up; default: from the network's FLOPs and the board.",
+                help="Seconds until the command gives up; default: from the network's FLOPs and the board.",
             ),
             click.option(
                 "--wait",
                 type=Seconds(zero=True),
                 metavar="S",
-                help="Seconds to wait for a board that is busy; default: none.",
+                help="Seconds to wait for a busy board; default: none.",
             ),
         )
     ):

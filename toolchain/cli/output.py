@@ -1,4 +1,4 @@
-"""What commands print: one JSON document, or tables and lines for people."""
+"""The output of commands: one JSON document, or tables and lines for people."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def _set_verbose(context: click.Context, _: click.Parameter, value: int) -> None
 
 
 def is_verbose() -> bool:
-    """Return whether the running command was asked to tell more."""
+    """Return whether the running command has `-v`."""
     context = click.get_current_context(silent=True)
     return bool(context and context.meta.get(_VERBOSE))
 
 
 def wants_json() -> bool:
-    """Return whether the running command was asked for JSON."""
+    """Return whether the running command has `--json`."""
     return bool(click.get_current_context().meta.get(_JSON))
 
 
@@ -79,9 +79,9 @@ _document_stream: TextIO | None = None
 
 @contextmanager
 def keep_stdout_for_the_document() -> Iterator[None]:
-    """Reserve standard output for `print_json`: whatever else is printed there goes to stderr.
+    """Reserve standard output for `print_json`; redirect everything else printed there to stderr.
 
-    Libraries and child processes print where they like; with `--json` stdout must hold one document.
+    Libraries and child processes print where they like; with `--json` stdout must have one document alone.
     """
     global _document_stream
     sys.stdout.flush()
@@ -92,39 +92,39 @@ def keep_stdout_for_the_document() -> Iterator[None]:
             yield
     finally:
         _document_stream = None
-        with suppress(OSError):  # stderr's, where libraries wrote what is no document
+        with suppress(OSError):  # an error of stderr, where the rest went
             sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
 
 
 def stdout() -> TextIO:
-    """Return standard output, the one kept for the document where there is one."""
+    """Return standard output, or the stream reserved for the JSON document."""
     return _document_stream or sys.stdout
 
 
 def print_json(document: Any) -> None:
-    """Write `document` to stdout: texts exactly as they are, in ASCII; numbers that are none as null.
+    """Write `document` to stdout as ASCII JSON, texts unchanged, NaN and infinity as null.
 
     Raises
     ------
-    OutputError
+    StdoutError
         Standard output cannot be written.
     """
     _write([_json(document), "\n"])
 
 
 def print_json_list(items: Iterable[Any]) -> None:
-    """Write items to stdout as `print_json` writes a list of them.
+    """Write items to stdout in the form in which `print_json` writes a list.
 
-    Only their texts are kept until all of them are there: of a million records these are a tenth.
+    Only the texts of the items are kept in memory: for a million records, a tenth of the objects' size.
 
     Raises
     ------
-    OutputError
+    StdoutError
         Standard output cannot be written.
     """
-    texts = [_json([item])[2:-2] for item in items]  # without the brackets on lines of their own
+    texts = [_json([item])[2:-2] for item in items]  # without the lines of the brackets
     if not texts:
         print_json([])
         return
@@ -149,7 +149,7 @@ def _write(texts: Iterable[str]) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """Return `value` with null for NaN and infinity, for which JSON has no words."""
+    """Return `value` with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -160,12 +160,12 @@ def _finite(value: Any) -> Any:
 
 
 def note(message: str) -> None:
-    """Tell of progress, on stderr."""
+    """Print a message about progress on stderr."""
     terminal.say(message)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows in columns: drawn by rich on a terminal, plain where another program reads."""
+    """Print rows in columns: with rich on a terminal, as plain text elsewhere."""
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty():
         from rich.table import Table

@@ -1,4 +1,4 @@
-"""What a command is at: a line that changes on a terminal, lines elsewhere. On stderr."""
+"""Progress of a command on stderr: a changing line on a terminal, separate lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from toolchain.cli.output import note
 from toolchain.foreign import printable
 
 _COUNT = re.compile(r" (\d+)/(\d+) ")
-_BETWEEN_S = 5.0  # lines that count
+_BETWEEN_S = 5.0  # between two lines of a counted step
 
 
 @contextmanager
 def step_progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function to call with each step of a build. Steps that count, such as `compiling 3/7 …`,
-    change one line on a terminal, and elsewhere print one every few seconds.
+    """Yield a function that shows a step of a build. A counted step, such as `compiling 3/7 …`, changes one
+    line on a terminal; elsewhere it prints a line every few seconds.
     """
     if not sys.stderr.isatty():
         yield thinned_out(note)
@@ -48,7 +48,7 @@ def step_progress() -> Iterator[Callable[[str], None]]:
 
 
 def thinned_out(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that passes steps on to `say`; of those that count, one in 5 s and the last."""
+    """Return a function that passes steps to `say`; of a counted step, one in 5 s and the last."""
     said = -_BETWEEN_S
 
     def tell(text: str) -> None:

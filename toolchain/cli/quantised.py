@@ -1,4 +1,4 @@
-"""What a network in integers lost, for people."""
+"""Prints the accuracy loss of a network in integers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 _NAMED = 3
-"""So many layers are named that stay in floats for the same reason."""
+"""Number of layers to name among those that stay in floats for the same reason."""
 
 
 def show_quantised(quantised: Quantised) -> None:
-    """Print what became integers and what that cost; with -v, each layer."""
+    """Print which layers became integers and the accuracy loss; with -v, each layer."""
     cost = quantised.cost
     for warning in cost.warnings():
         note(f"warning: {warning}")
@@ -30,8 +30,8 @@ def show_quantised(quantised: Quantised) -> None:
         if share is not None
     )
     click.echo(
-        f"integers: {len(quantised.layers)} convolutions; outputs {cost.sqnr_db:.1f} dB above what rounding "
-        f"added{agreement}, over {cost.images} {'random inputs' if cost.random else 'images'}"
+        f"integers: {len(quantised.layers)} convolutions; output SQNR {cost.sqnr_db:.1f} dB"
+        f"{agreement}, over {cost.images} {'random inputs' if cost.random else 'images'}"
     )
     named: dict[str, list[str]] = {}
     for name, reason in quantised.left.items():

@@ -1,4 +1,4 @@
-"""The root command and the way in: `main`."""
+"""The root command, and the entry point `main`."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from toolchain.cli import failures, output
 from toolchain.cli.lazy import LazyGroup
 from toolchain.imports.module_search import leave_out_current_folder
 
-# In the order of the way through: set up, look, tune, build, measure, clean up.
+# In the order of use: set up, inspect, tune, build, measure, clean up.
 COMMANDS = {
     "demo": "Tune, build, upload, verify and time one network, and write a report.",
     "init": "Write a first toolchain.toml.",
-    "doctor": "Say what is here, what is missing and how to get it.",
+    "doctor": "Check what is installed, what is missing and how to get it.",
     "model": "List, inspect and export networks.",
-    "board": "Add boards and look after them; start and stop emulated ones.",
+    "board": "Add and maintain boards; start and stop emulated ones.",
     "lab": "Start, show and stop the tracker and the servers on boards.",
     "tasks": "List the tunable tasks of a network, the heaviest first.",
     "tune": "Search for faster code by measuring candidates on a board.",
-    "records": "List, hand on and thin out what tuning has measured.",
+    "records": "List, export, import and thin out records of tuning.",
     "report": "Write the plots of a tuning run as an HTML page.",
     "build": "Compile a network into a bundle for a board.",
     "run": "Run a bundle once on a board, with your own data.",
-    "verify": "Compare a bundle's results on a board with the reference.",
+    "verify": "Compare a bundle's outputs on a board with the reference.",
     "bench": "Measure a bundle's latency on a board.",
     "runtime": "Export the C library that runs networks in your own program.",
-    "vta": "The accelerator VTA: configurations, programs and whether they are portable.",
-    "image": "Containers with the cross-compilers, that build and tune can run in.",
-    "cache": "List and prune what can be made again.",
+    "vta": "Inspect and test the accelerator VTA: configurations, programs, portability.",
+    "image": "Manage the images with cross-compilers, in which build and tune can run.",
+    "cache": "List and prune files that can be made again.",
     "completion": "Print the completion script of a shell.",
 }
 
@@ -51,7 +51,7 @@ EPILOG = (
 @click.version_option(__version__, prog_name="toolchain", message="%(prog)s %(version)s")
 @output.output_options
 def root() -> None:
-    """From a network to a tuned, verified, timed library on an edge board."""
+    """Compile a network to a tuned, verified, timed library on an edge board."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The configured store of records for commands, with notes about waits and skipped rows."""
+"""Opens the configured store of records for commands, with messages about waits and skipped rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def user_store_with_warnings() -> Iterator[RecordStore]:
-    """Open the configured store; tell the user about waits, and at the end warn of unreadable rows."""
+    """Open the configured store; report waits, and at the end warn about unreadable rows."""
     from toolchain.records import store as records
     from toolchain.records.repair import skipped
 

@@ -1,8 +1,8 @@
-"""The one way to the terminal: whatever a command prints is escaped here, and no call can forget it.
+"""Escapes all output of commands, so that no call can forget it.
 
-Names and messages of boards, bundles, models, files and libraries are printed by many commands. While one
-runs, `sys.stdout` and `sys.stderr` are streams that escape what is not printable; rich, which has to send
-control sequences of its own, writes through a console that escapes the texts it is given.
+Many commands print names and messages of boards, bundles, models, files and libraries. While a command
+runs, `sys.stdout` and `sys.stderr` escape characters that are not printable. rich, which sends control
+sequences of its own, writes through a console that escapes the texts it gets.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 
-class OutputError(ToolchainError):
-    """Standard output cannot be written any more: its disk is full, or it is closed."""
+class StdoutError(ToolchainError):
+    """Standard output cannot be written: its disk is full, or it is closed."""
 
 
 class Escaping(io.TextIOBase):
-    """A text stream that escapes what is not printable.
+    """A text stream that escapes characters that are not printable.
 
     Parameters
     ----------
     stream
-        Where it goes.
+        The stream to write to.
     name
-        What an error calls it; None: what cannot be written is lost, as nobody could be told.
+        Name of the stream in errors; None: errors are ignored, because they could not be reported.
     """
 
     def __init__(self, stream: TextIO, name: str | None) -> None:
@@ -44,13 +44,13 @@ class Escaping(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Write `text`, escaped."""
-        if shown := printable_lines(text):  # click tries streams with nothing
+        if shown := printable_lines(text):  # click writes "" to test a stream
             with self._checked():
                 self.stream.write(shown)
         return len(text)
 
     def flush(self) -> None:
-        """Pass on what was written."""
+        """Flush the stream below."""
         with self._checked():
             self.stream.flush()
 
@@ -58,7 +58,7 @@ class Escaping(io.TextIOBase):
     def _checked(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:  # nobody reads: the command ends
+        except BrokenPipeError:  # the reader is gone: the command ends
             raise
         except OSError as error:
             forget(self.stream)
@@ -66,35 +66,35 @@ class Escaping(io.TextIOBase):
                 raise output_error(self._name, error) from error
 
     def isatty(self) -> bool:
-        """Return whether a person may be looking."""
+        """Return whether the stream below is a terminal."""
         return self.stream.isatty()
 
     def fileno(self) -> int:
-        """Return the descriptor; what is written there is not escaped."""
+        """Return the descriptor; bytes written to it are not escaped."""
         return self.stream.fileno()
 
     def writable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     @property
     def buffer(self) -> Any:
-        """The stream of bytes below, which escapes nothing."""
+        """The byte stream below, which escapes nothing."""
         return self.stream.buffer
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding below."""
+        """The encoding of the stream below."""
         return self.stream.encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
-        """What becomes of characters that the encoding does not have."""
+        """How the stream below handles characters that its encoding lacks."""
         return self.stream.errors
 
 
 class EscapingBytes(io.RawIOBase):
-    """A stream of bytes, for what a program prints: escaped if a person looks, else exact."""
+    """A byte stream for a program's output: escaped on a terminal, else exact."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -105,25 +105,25 @@ class EscapingBytes(io.RawIOBase):
         return len(data)
 
     def flush(self) -> None:
-        """Pass on what was written."""
+        """Flush the stream below."""
         self._stream.flush()
 
 
 def bytes_for(stream: Any) -> BinaryIO:
-    """Return the stream to write a board's output to: escaped on a terminal, exact elsewhere."""
+    """Return the stream for a board's output: escaped on a terminal, exact elsewhere."""
     return cast(BinaryIO, EscapingBytes(stream) if stream.isatty() else stream.buffer)
 
 
-def output_error(name: str, error: OSError) -> OutputError:
-    """Return the error that says why a stream cannot be written any more."""
+def output_error(name: str, error: OSError) -> StdoutError:
+    """Return the error for a stream that cannot be written."""
     closed = error.errno == errno.EBADF
     why = "it is closed" if closed else error.strerror or str(error)
     hint = "" if closed else "free some space, or print elsewhere"
-    return OutputError(f"{name} cannot be written: {why}", hint)
+    return StdoutError(f"{name} cannot be written: {why}", hint)
 
 
 def forget(stream: TextIO) -> None:
-    """Let a stream drop what is written from now on: else the interpreter complains when it exits."""
+    """Redirect a stream to /dev/null, so that the interpreter does not complain at exit."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, stream.fileno())
     os.close(nothing)
@@ -131,12 +131,12 @@ def forget(stream: TextIO) -> None:
 
 @contextmanager
 def escape_streams() -> Iterator[None]:
-    """Escape what is printed until the block ends, and refuse to print to streams that are closed."""
+    """Escape output until the block ends, and refuse to write to closed streams."""
     _open_what_is_closed()
     kept = sys.stdout, sys.stderr
     for stream in kept:
         if isinstance(stream, io.TextIOWrapper):
-            # ASCII is what a machine without a locale says: click writes UTF-8 there, past us.
+            # ASCII means a machine without a locale; click would write UTF-8 there and bypass us.
             ascii_only = (stream.encoding or "ascii").lower() in ("ascii", "ansi_x3.4-1968", "646")
             stream.reconfigure(encoding="utf-8" if ascii_only else None, errors="backslashreplace")
     sys.stdout = cast(TextIO, Escaping(kept[0], "standard output"))
@@ -157,15 +157,15 @@ def _finish(stream: TextIO) -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Give streams that were closed a descriptor on which every write fails.
+    """Give closed streams a descriptor on which every write fails.
 
-    Without it the next file that is opened, a database perhaps, would be standard output.
+    Otherwise the next file that is opened, perhaps a database, would become standard output.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDONLY)  # takes the lowest free number: this one
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
@@ -178,7 +178,7 @@ _drawn: Console | None = None
 
 
 def say(text: str) -> None:
-    """Print a line on stderr, above a bar that is drawn there."""
+    """Print a line on stderr, above a bar that is being drawn."""
     if _drawn is not None:
         _drawn.print(text, soft_wrap=True)
     else:
@@ -187,7 +187,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def drawing(live: Live) -> Iterator[None]:
-    """Draw a bar or a line that changes until the block ends."""
+    """Draw a changing bar or line until the block ends."""
     global _drawn
     with live:
         _drawn = live.console
@@ -198,7 +198,7 @@ def drawing(live: Live) -> Iterator[None]:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console whose texts are escaped, and in which no name is taken for markup."""
+    """Return a console that escapes texts and does not read them as markup."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 

@@ -65,8 +65,8 @@ def test_tasks_tune_and_build_see_one_graph(invoke: Toolchain) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["--quantizer", "mse"], ["--quantizer: means nothing without integers", "add --dtype int8"]),
-        (["--calibrate", "data=x.npy"], ["--calibrate: means nothing without integers"]),
+        (["--quantizer", "mse"], ["--quantizer: applies only to integers", "add --dtype int8"]),
+        (["--calibrate", "data=x.npy"], ["--calibrate: applies only to integers"]),
         (["--dtype", "int8", "--calibrate", "x.npy"], ["--calibrate x.npy: not NAME=FILE.npy"]),
         (["--dtype", "int8", "--calibrate", "data=x.npy"], ["data", "x.npy: no such file"]),
         (["--dtype", "int8", "--calibrate", "data=nan.npy"], ["nan.npy holds NaN or infinity in 1 of 243"]),

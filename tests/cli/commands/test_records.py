@@ -76,7 +76,7 @@ def test_the_newest_are_listed_and_the_others_counted(
     monkeypatch.setenv("TZ", "UTC")
     ran = invoke("records", "list")
     assert len(ran.out.splitlines()) == 1 + 50
-    assert ran.err.startswith("… and 13 more: --limit N shows more of them")
+    assert ran.err.startswith("… and 13 more: --limit N shows more;")
     assert len(invoke("records", "list", "--limit", "63").out.splitlines()) == 1 + 63
     two = invoke("records", "list", "--limit", "2", "--json")
     assert [record["failure"] for record in two.document] == ["runtime", None]
@@ -86,7 +86,7 @@ def test_the_newest_are_listed_and_the_others_counted(
     late = invoke("records", "list", "--since", "2026-02-20", "--board", "desk", "--json").document
     assert {record["created"][:10] >= "2026-02-20" for record in late} == {True} and late
     ran = invoke("records", "list", "--since", "yesterday")
-    assert ran.code == 2 and ran.says("--since", "'yesterday' is no day or time, such as 2026-11-23")
+    assert ran.code == 2 and ran.says("--since", "'yesterday' is not a day or time, such as 2026-11-23")
 
 
 @pytest.mark.usefixtures("records")

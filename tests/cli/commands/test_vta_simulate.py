@@ -30,7 +30,7 @@ def test_the_memory_is_compared_and_the_model_is_called_one(invoke: Toolchain, d
     told = invoke("vta", "simulate", dump, "--strict")
     assert told.code == 0
     assert "model (no board): " in told.out and "100 MHz" in told.out
-    assert "the memory afterwards is that of expected.bin" in told.out
+    assert "the memory equals expected.bin" in told.out
     said = invoke("vta", "simulate", dump, "--json").document
     assert said["passed"] is True and said["refused"] is None and said["difference"] is None
     assert said["strict"] is False and said["bitstream"] == "1x16_i8w8a32_15_15_18_17"

@@ -24,7 +24,7 @@ def test_a_build_takes_what_the_model_chose_and_says_so(
     monkeypatch.setattr(row, "MaliModel", FixedModel)
     tuned = invoke("tune", *HERE, "--runner", "mali-model", "--trials", "3")
     assert tuned.code == 0, tuned.err
-    assert "these times are a model's: nothing was measured" in tuned.out
+    assert "these times come from a model: nothing was measured" in tuned.out
     rows = invoke("records", "list", "--json").document
     assert rows and all(row["modelled"] and row["board"] == "mali-model" for row in rows)
     assert {row["device"] for row in rows} == {"opencl:mali-t860"}

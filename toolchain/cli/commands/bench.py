@@ -1,4 +1,4 @@
-"""`toolchain bench`: how long an inference takes."""
+"""`toolchain bench`: measures the latency of an inference."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     "--number", type=click.IntRange(min=1), default=1, show_default=True, help="Inferences per sample."
 )
 @click.option(
-    "--repeat", type=click.IntRange(min=1), metavar="N", help="Samples; default: what --time allows."
+    "--repeat", type=click.IntRange(min=1), metavar="N", help="Number of samples; default: as --time allows."
 )
 @click.option(
     "--min-repeat-ms",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Shortest sample; inferences are added until it is reached.",
+    help="Minimum length of a sample in ms; inferences are added until it is reached.",
 )
 @click.option(
     "--time",
@@ -76,7 +76,7 @@ def command(
 
 
 def show(result: BenchResult) -> None:
-    """Print the statistics for people."""
+    """Print the statistics as text."""
     times = {
         "mean": result.mean_ms,
         "std": result.std_ms,
@@ -92,13 +92,13 @@ def show(result: BenchResult) -> None:
     click.echo(f"{result.runs} runs, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
     if result.copies_ms:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
-        kind = result.device.partition(":")[0]  # which of them computed, warnings say
-        click.echo(f"time on {kind}; beside it, inputs there {to:.3f} ms, outputs back {back:.3f} ms")
+        kind = result.device.partition(":")[0]  # warnings name the device
+        click.echo(f"time on {kind}, without copies: inputs {to:.3f} ms, outputs {back:.3f} ms")
     if result.modelled:
         said = result.modelled
         click.echo(
             f"cycle model {said['version']}: {said['ms']:.3f} ms on the accelerator, {said['cycles']} cycles "
-            f"at {said['mhz']} MHz; a model's time, which no board has shown"
+            f"at {said['mhz']} MHz; a modelled time, not measured on a board"
         )
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")

@@ -1,4 +1,4 @@
-"""`toolchain board`: where bundles run."""
+"""`toolchain board`: lists, adds, provisions and emulates boards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.group()
 @output_options
 def command() -> None:
-    """Add boards and look after them; start and stop emulated ones."""
+    """Add and maintain boards; start and stop emulated ones."""
 
 
 for _each in board_ssh.COMMANDS:
@@ -36,7 +36,7 @@ command.add_command(provision)
 @command.command("list")
 @output_options
 def list_boards() -> None:
-    """List the boards, and the classes a build can be for."""
+    """List the boards, and the board classes."""
     from toolchain.boards.inventory import lookup as inventory
     from toolchain.profiles import class_names
 
@@ -56,11 +56,11 @@ def list_boards() -> None:
 @click.option(
     "--devices",
     is_flag=True,
-    help="Also ask the board's drivers for their devices; puts edge-rt there first.",
+    help="Also ask the board's drivers for their devices; installs edge-rt there first.",
 )
 @output_options
 def show(board: str, devices: bool) -> None:
-    """Show what is known of a board or a class, and whether the board is in the running lab."""
+    """Show the facts of a board or a class, and whether the board is in the running lab."""
     from toolchain.boards.inventory.lookup import find_board, find_target
 
     found = find_target(board)
@@ -88,7 +88,7 @@ def show(board: str, devices: bool) -> None:
 @command.group()
 @output_options
 def emulate() -> None:
-    """Boards that are processes or containers of this host."""
+    """Emulate boards: processes or containers of this host."""
 
 
 def _test_bed_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,13 +109,13 @@ def _test_bed_options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="process: programs under qemu's user mode; container: a system with an SSH server, in Docker; "
     "auto: container if Docker answers.",
 )
-@click.option("--name", metavar="N", help="Its name; default: CLASS-emulated.")
+@click.option("--name", metavar="N", help="Name of the board; default: CLASS-emulated.")
 @_test_bed_options
 @output_options
 def start(class_name: str, kind: str, name: str | None, device: str | None) -> None:
     """Start an emulated board of a class and wait until it answers.
 
-    A container board that was stopped, by a reboot for instance, goes on as it was.
+    A container board that was stopped, by a reboot for instance, is started again with its files.
     """
     from toolchain.boards.emulation import emulated
 
@@ -165,7 +165,7 @@ def _row(board: Board) -> dict[str, Any]:
 
 
 def _device(device: Device) -> dict[str, Any]:
-    """Return what the class says of a device; of a VTA also its bitstream, of a plugin's kind the plugin."""
+    """Return the class's entry of a device, a VTA's with its bitstream, a plugin's with the plugin."""
     from toolchain.devices.plugins import plugins
     from toolchain.vta.reading import find_config
 
@@ -179,7 +179,7 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 def _drivers(board: Board) -> dict[str, Any]:
-    """Return what a board's drivers say of its devices, as `board status` has it."""
+    """Return the answers of a board's drivers about its devices, in the form of `board status`."""
     from toolchain.boards.edge_rt.install import install
     from toolchain.boards.edge_rt.status import drivers_of
 
@@ -187,7 +187,7 @@ def _drivers(board: Board) -> dict[str, Any]:
 
 
 def _reach(name: str | None) -> dict[str, Any]:
-    """Return what toolchain.toml says of how a board is reached."""
+    """Return the address of a board and its other facts in toolchain.toml; empty if it has no entry."""
     from toolchain.boards.ssh.address import show_address
     from toolchain.boards.ssh.hostkeys import fingerprint
     from toolchain.configuration.settings import configuration

@@ -1,4 +1,4 @@
-"""`toolchain board add`, `status`, `exec`, `shell`, `logs`, `remove`: boards that are there."""
+"""`toolchain board add`, `status`, `exec`, `shell`, `logs`, `remove`: commands for real boards."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _board = click.argument("board", shell_complete=complete.boards)
     metavar="C",
     required=True,
     shell_complete=complete.classes,
-    help="Its board class.",
+    help="Board class of the board.",
 )
-@click.option("--name", metavar="N", help="Its name here; default: the first part of HOST.")
+@click.option("--name", metavar="N", help="Name of the board; default: the first part of HOST.")
 @click.option(
-    "--fingerprint", metavar="SHA256:…", help="Of its host key: pinned without a question if it is that."
+    "--fingerprint", metavar="SHA256:…", help="Expected host key: pinned without a question if it matches."
 )
-@click.option("--yes", is_flag=True, help="Pin whatever host key it shows.")
-@click.option("--install-key", is_flag=True, help="Ask for the password once, to put your public key there.")
+@click.option("--yes", is_flag=True, help="Pin the host key that the board shows, whichever it is.")
+@click.option("--install-key", is_flag=True, help="Ask for the password once, to install your public key.")
 @click.option(
     "--identity", type=click.Path(path_type=Path), metavar="FILE", help="The private key to log in with."
 )
-@click.option("--jump", metavar="[USER@]HOST[:PORT]", help="Go through that host.")
-@click.option("--group", "groups", metavar="G", multiple=True, help="A group it belongs to; may be repeated.")
+@click.option("--jump", metavar="[USER@]HOST[:PORT]", help="Jump host to connect through.")
+@click.option("--group", "groups", metavar="G", multiple=True, help="Group of the board; may be repeated.")
 @output_options
 def add(
     address: str,
@@ -56,8 +56,8 @@ def add(
 ) -> None:
     """Add a board to toolchain.toml.
 
-    Shows the fingerprint of its host key and pins that key once you say yes; from then on no other is
-    accepted. Your ssh_config, agent and ProxyJump are used.
+    Shows the fingerprint of its host key and pins the key once you say yes; no other key is accepted after
+    that. Your ssh_config, agent and ProxyJump are used.
     """
     from toolchain.boards.inventory.adding import NewBoard, add_board
     from toolchain.errors import UsageError
@@ -104,7 +104,7 @@ def add(
 @click.argument("name", shell_complete=complete.boards)
 @output_options
 def remove(name: str) -> None:
-    """Take a board out of toolchain.toml; on the board nothing is touched."""
+    """Remove a board from toolchain.toml; nothing is changed on the board."""
     from toolchain.boards.emulation import emulated
     from toolchain.boards.inventory import register
     from toolchain.errors import UsageError
@@ -119,10 +119,10 @@ def remove(name: str) -> None:
 @click.argument("boards", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
 @output_options
 def status(boards: tuple[str, ...]) -> None:
-    """Ask boards how they are: load, temperature, governor, free space, edge-rt, devices, lab.
+    """Show the state of boards: load, temperature, governor, free space, edge-rt, devices, lab.
 
-    Where the class has a GPU that networks run on, hints say what keeps it from that, or makes it slower.
-    Without a name, all of them. Each is shown as soon as it answers. Ends with 1 if one did not.
+    For classes with a GPU, hints say what prevents it from computing, or slows it down. Without a name,
+    all boards are asked. Each is shown as soon as it answers. Exits with 1 if a board did not answer.
     """
     from toolchain.boards.edge_rt.status import statuses
     from toolchain.boards.inventory.lookup import find_boards, list_boards
@@ -160,7 +160,7 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
 
 
 def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
-    """Say what a driver says of its devices, or why it says nothing."""
+    """Return the devices that a driver reports as text, or why it reports none."""
     if not kind["names"]:
         return f"none ({kind['problem']})"
     note = "emulated " if emulated else ""
@@ -180,15 +180,15 @@ def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
 @click.argument("argv", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
     "--timeout", type=Seconds(), default=600.0, show_default=True, metavar="S",
-    help="Seconds until it is killed.",
+    help="Seconds until the command is killed.",
 )  # fmt: skip
 @output_options
 def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
-    """Run a command in the board's folder and end as it does.
+    """Run a command in the board's folder and exit with its code.
 
-    What it prints is shown as it comes; with --json, at its end: the first 16 MiB of its output and the last
-    1 MiB of its errors, and how many bytes were dropped. On a terminal control characters are
-    escaped. It gets no input: `board shell` does.
+    Output is shown while the command runs; with --json, at its end: the first 16 MiB of standard output,
+    the last 1 MiB of standard error, and how many bytes were dropped. Control characters are escaped on a
+    terminal. The command gets no input; use `board shell` for that.
     """
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.boards.output.live import run_live
@@ -214,7 +214,7 @@ def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
 @_board
 @output_options
 def shell(board: str) -> None:
-    """Log in on a board with the OpenSSH client, which accepts the pinned host key alone."""
+    """Log in on a board with the OpenSSH client, which accepts only the pinned host key."""
     from toolchain.boards.inventory.login import login_command
 
     argv = login_command(board)
@@ -225,11 +225,11 @@ def shell(board: str) -> None:
 @click.command()
 @_board
 @click.option(
-    "-n", "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="The last so many."
+    "-n", "--lines", type=click.IntRange(min=1), default=50, show_default=True, help="Lines from the end."
 )
 @output_options
 def logs(board: str, lines: int) -> None:
-    """Show what a board's server and tunnel said while the lab ran last."""
+    """Show the log of a board's server and tunnel from the last run of the lab."""
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
     from toolchain.rpc import state

@@ -1,4 +1,4 @@
-"""`toolchain build`: from a network to a bundle."""
+"""`toolchain build`: compiles a network to a bundle."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 @device_option
 @model_options
 @click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
-@click.option("--no-shipped", is_flag=True, help="Leave out the records that come with this package.")
+@click.option("--no-shipped", is_flag=True, help="Ignore the records that come with this package.")
 @click.option(
-    "--check", is_flag=True, help="Run the sample on this host first; write nothing if it is wrong."
+    "--check", is_flag=True, help="Run the sample on this host first; write nothing if its result is wrong."
 )
-@named_inputs("--sample", "The input that `verify` runs, one for each input; default: a seeded one.")
+@named_inputs("--sample", "Data that `verify` runs, one for each input; default: seeded random data.")
 @click.option(
     "--linker",
     type=click.Choice(["zig", "gcc", "ndk"]),
     default="zig",
     show_default=True,
-    help="What links the library.",
+    help="Linker of the library.",
 )
 @click.option(
     "--format",
@@ -86,11 +86,11 @@ def command(
 ) -> int | None:
     """Compile a network into a bundle for a board.
 
-    Records of earlier tuning decide how tasks are computed where they match; the output says for how many,
-    and with -v for which, and where those records come from.
+    Records of earlier tuning decide how tasks are computed, if they match. The output says for how many
+    tasks; with -v, for which, and where the records come from.
 
-    With --check the sample runs on this host before anything is written, by the device that is built for. A
-    wrong result ends with 4, as that of `verify` does; for boards of other architectures there is `verify`.
+    With --check the sample runs on this host, on the device that is built for, before anything is written.
+    A wrong result exits with 4, like `verify`. For boards of other architectures use `verify`.
     """
     from toolchain.boards.inventory.lookup import find_target
 
@@ -127,7 +127,7 @@ def command(
 
 
 def show(result: BuildResult) -> None:
-    """Print what was built for people."""
+    """Print a summary of the build as text."""
     from toolchain.building.build import count
 
     everything = [*result.decisions, *result.beside]
@@ -146,7 +146,7 @@ def show(result: BuildResult) -> None:
     if result.beside:
         beside = count(result.beside)
         click.echo(
-            f"beside, on the CPU: {beside['total']} tasks, {beside['tuned']} tuned, "
+            f"in addition, on the CPU: {beside['total']} tasks, {beside['tuned']} tuned, "
             f"{beside['improved']} improved"
         )
     device = f", {result.target.device}" if result.target.device else ""
@@ -162,7 +162,7 @@ def show(result: BuildResult) -> None:
 
 
 def _show_decisions(decisions: Sequence[Decision[Any]]) -> None:
-    """Print which record decided for each task."""
+    """Print the record of each task."""
     rows = []
     for decision in decisions:
         said = decision.to_json()

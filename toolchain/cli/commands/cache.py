@@ -1,4 +1,4 @@
-"""`toolchain cache`: what can be made again."""
+"""`toolchain cache`: files that can be made again."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from toolchain.cli.output import emit, output_options, table
 @click.group()
 @output_options
 def command() -> None:
-    """List and prune what can be made again."""
+    """List and prune files that can be made again."""
 
 
 @command.command("list")
 @output_options
 def list_cache() -> None:
-    """List what the cache folder holds, with sizes."""
+    """List the content of the cache folder, with sizes."""
     from toolchain.cache import list_entries
 
     entries = list_entries()
@@ -32,8 +32,8 @@ def list_cache() -> None:
 
 
 @command.command()
-@click.option("--all", "everything", is_flag=True, help="Remove everything, what is in use included.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--all", "everything", is_flag=True, help="Remove everything, including what is in use.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @output_options
 def prune(everything: bool, dry_run: bool) -> None:
     """Remove what this version no longer uses."""

@@ -1,4 +1,4 @@
-"""`toolchain completion`: the completion script of a shell."""
+"""`toolchain completion`: prints the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import click
 
 from toolchain.cli.output import emit, output_options
 
-# bash also ends words at ':', and so would see three in zoo:mobilenet. They are joined before click's
-# function is asked, and what bash holds for words of their own is cut off its answers.
+# bash also splits words at ':', so that zoo:mobilenet becomes three. They are joined before click's function
+# runs, and the part that bash treats as earlier words is cut off its answers.
 _WHOLE_WORDS = """
 _toolchain_whole_words() {
     local word joins= words=() cut=

@@ -1,4 +1,4 @@
-"""`toolchain demo`: the whole way."""
+"""`toolchain demo`: tunes, builds, verifies and times one network."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("model", default="zoo:mobilenet", shell_complete=complete.models)
-@named_inputs("--input", "The input that is verified and timed; default: a seeded one.")
+@named_inputs("--input", "Data to verify and time, one for each input; default: seeded random data.")
 @click.option(
     "--board",
     metavar="B",
     shell_complete=complete.boards,
-    help="Default: an emulated rk3399, or local where that cannot be had.",
+    help="Default: an emulated rk3399, or local if that is not possible.",
 )
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
     default=32,
     show_default=True,
-    help="Candidates to measure in all.",
+    help="Number of candidates to measure.",
 )
 @click.option(
     "-o",

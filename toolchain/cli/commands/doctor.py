@@ -1,4 +1,4 @@
-"""`toolchain doctor`: what is here, what is missing, how to get it."""
+"""`toolchain doctor`: checks what is installed on this machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from toolchain.errors import MissingError
 @click.command()
 @output_options
 def command() -> None:
-    """Say what is here, what is missing and how to get it.
+    """Check what is installed, what is missing and how to get it.
 
     Also shows where the value of each setting came from. Exits with 3 if something needed is missing.
     """
     from toolchain.configuration.settings import configuration
     from toolchain.doctor import diagnose, settings_with_origins
 
-    note("looking around; a few seconds")
+    note("checking this machine; a few seconds")
     checks = diagnose()
     settings = settings_with_origins(configuration())
 

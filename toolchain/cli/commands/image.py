@@ -1,4 +1,4 @@
-"""`toolchain image`: the images whose containers steps run in."""
+"""`toolchain image`: the images in whose containers steps run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from toolchain.cli.output import output_options
 COMMANDS = {
     "build": "Make images that are absent or out of date.",
     "list": "List the images, and which are out of date.",
-    "test": "Let images compile something and run it.",
+    "test": "Test images: compile and run something in each.",
     "shell": "Open a shell in an image.",
-    "push": "Send images to a registry.",
-    "pull": "Fetch images from a registry.",
-    "bootstrap": "Make the Debian that images stand on.",
+    "push": "Push images to a registry.",
+    "pull": "Pull images from a registry.",
+    "bootstrap": "Make the Debian that images are based on.",
 }
 
 
 @click.group(cls=LazyGroup, package="toolchain.cli.commands.images", table=COMMANDS)
 @output_options
 def command() -> None:
-    """Containers with the cross-compilers, that build and tune can run in."""
+    """Manage the images with cross-compilers, in which build and tune can run."""

@@ -1,4 +1,4 @@
-"""`toolchain init`: a first configuration file."""
+"""`toolchain init`: writes a first configuration file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolchain.cli.output import emit, output_options
 def command() -> None:
     """Write a first toolchain.toml.
 
-    Every key stands in it, commented, with its default. A file that is there already is left alone.
+    It has every key with its default, commented out. An existing file is not changed.
     """
     from toolchain.configuration.starter import write_starter
 

@@ -1,4 +1,4 @@
-"""`toolchain lab`: the tracker and the servers on boards."""
+"""`toolchain lab`: the tracker, and the servers on boards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Start, show and stop the tracker and the servers on boards.
 
-    `toolchain tune` starts a lab of its own where none runs, so that this is needed only to keep one.
+    `toolchain tune` starts its own lab if none runs; use these commands to keep one running.
     """
 
 
@@ -30,7 +30,7 @@ def command() -> None:
     metavar="B",
     multiple=True,
     shell_complete=complete.boards,
-    help="The same as an argument: a board, a class or a group; default: every board.",
+    help="Same as an argument: a board, a class or a group; default: every board.",
 )
 @click.option(
     "--port",
@@ -43,8 +43,8 @@ def command() -> None:
 def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
     """Start the lab, or add boards to the one that runs.
 
-    A board that cannot be reached is away, which `lab status` shows with the reason; it is taken in when it
-    comes back.
+    A board that cannot be reached is `away`; `lab status` shows the reason. It joins the lab when it comes
+    back.
     """
     from toolchain.boards.inventory.lookup import find_boards, list_boards
     from toolchain.rpc import lab
@@ -59,7 +59,7 @@ def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
 @command.command()
 @output_options
 def status() -> None:
-    """Show the tracker and, per key, its servers."""
+    """Show the tracker and the servers of each key."""
     from toolchain.rpc import lab
 
     found = lab.status()
@@ -78,7 +78,7 @@ def status() -> None:
 @command.command()
 @output_options
 def stop() -> None:
-    """End the lab and all that runs in it."""
+    """Stop the lab and all that runs in it."""
     from toolchain.rpc import lab
 
     stopped = lab.stop()
@@ -89,10 +89,10 @@ def stop() -> None:
 @click.argument("key")
 @output_options
 def release(key: str) -> None:
-    """Take back what is handed out under KEY: its sessions end, whoever holds them.
+    """Take back the boards leased under KEY: their sessions end, whoever holds them.
 
-    A session whose client has gone ends by itself, and every session has a time after which the lab takes
-    the board back; this is for those that shall end before.
+    A session whose client has gone ends by itself, and every lease has a time limit. Use this to end one
+    earlier.
     """
     from toolchain.rpc import lab
 

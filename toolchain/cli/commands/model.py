@@ -52,7 +52,7 @@ def list_models() -> None:
 @graph_options
 @output_options
 def inspect(model: str, options: ModelOptions) -> None:
-    """Show a network's inputs, operators and what cannot be compiled."""
+    """Show a network's inputs, its operators, and the nodes that cannot be compiled."""
     from toolchain.models.inspect import inspect_model
 
     found = inspect_model(model, options)
@@ -102,7 +102,7 @@ def _show_open(found: dict[str, Any]) -> None:
 @output_path("FILE.onnx", "The file to write.")
 @output_options
 def export(model: str, options: ModelOptions, output: Path) -> None:
-    """Write a network as ONNX, with the shapes that were asked for."""
+    """Write a network as ONNX, with the requested shapes."""
     from toolchain.models.write_onnx import export_model
 
     export_model(model, options, output)

@@ -1,4 +1,4 @@
-"""`toolchain board provision`: makes a board ready, or as it was before."""
+"""`toolchain board provision`: prepares a board, or undoes that."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--ask-sudo", is_flag=True, help="Ask for sudo's password, where a step needs root and sudo wants one."
 )
-@click.option("--ignore-clock", is_flag=True, help="Go on though the board's clock is wrong by days.")
+@click.option("--ignore-clock", is_flag=True, help="Continue even if the board's clock is wrong by days.")
 @click.option(
     "--remove", is_flag=True, help="Undo everything: processes, governors, files; with --account, that too."
 )
@@ -54,7 +54,7 @@ def provision(
     ignore_clock: bool,
     remove: bool,
 ) -> None:
-    """Make a board ready: its folder and edge-rt; only what is missing is done."""
+    """Prepare a board: make its folder and install edge-rt; do only what is missing."""
     from toolchain.boards import provisioning
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
@@ -65,7 +65,7 @@ def provision(
             "leave out --governor, --gpu-governor, --sdk, --bitstream and --ignore-clock",
         )
     if bitstream and account:
-        raise UsageError("--account and --bitstream: one after the other", "leave out --bitstream at first")
+        raise UsageError("--account and --bitstream exclude each other", "leave out --bitstream at first")
     found = find_board(board)
 
     def ask() -> str:
@@ -83,7 +83,7 @@ def provision(
 
 
 def _design(board: Board, file: Path) -> Design:
-    """Return the design in a file, for the VTA of the board's class."""
+    """Read a bitstream for the VTA of the board's class."""
     from toolchain.boards.provisioning.design import read_design
     from toolchain.devices.device import VTA
     from toolchain.errors import UsageError
@@ -104,7 +104,7 @@ def _log_in_from_now_on(board: Board, result: Provisioned) -> None:
 
     if result.done and result.moved and board.name in register.names():
         file = register.log_in_as(board.name, result.facts.user)
-        note(f"{file}: board {board.name} is user {result.facts.user} from now on")
+        note(f"{file}: the login of board {board.name} is now {result.facts.user}")
 
 
 def _show(result: Provisioned, *, remove: bool) -> None:

@@ -1,4 +1,4 @@
-"""`toolchain records`: what tuning has measured."""
+"""`toolchain records`: the records of tuning."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from toolchain.records.record import Record
     from toolchain.records.selection import Selection
 
-_WIDEST = 64  # characters of a cell; a class, a core or a level of ours has fewer
+_WIDEST = 64  # characters of a cell; names of our classes, cores and levels are shorter
 
 
-_LIMIT = 50  # records that are listed, where nobody said how many
+_LIMIT = 50  # default number of records to list
 
 
 @click.group()
 @output_options
 def command() -> None:
-    """List, hand on and thin out what tuning has measured."""
+    """List, export, import and thin out records of tuning."""
 
 
 @command.command("list")
 @selection_options
-@click.option("--board", "boards", metavar="B", multiple=True, help="That this board measured; likewise.")
+@click.option("--board", "boards", metavar="B", multiple=True, help="Only of this board; may be repeated.")
 @click.option(
-    "--since", type=Moment(), metavar="TIME", help="Of this day or time (2026-11-23[T18:00]), or later."
+    "--since", type=Moment(), metavar="TIME", help="Only since this day or time (2026-11-23[T18:00])."
 )
 @click.option(
     "--limit",
@@ -45,7 +45,7 @@ def command() -> None:
 )
 @output_options
 def list_records(selection: Selection, boards: tuple[str, ...], since: str | None, limit: int | None) -> None:
-    """List measured candidates, the newest first, failures included."""
+    """List records, the newest first, failures included."""
     from toolchain.cli.store import user_store_with_warnings
 
     chosen = replace(selection, boards=boards, since=since or "")
@@ -58,17 +58,17 @@ def list_records(selection: Selection, boards: tuple[str, ...], since: str | Non
             _show(list(newest))
         more = store.count(chosen) - limit if limit is not None else 0
     if more > 0:
-        note(f"… and {more} more: --limit N shows more of them, --task, --board and --since choose")
+        note(f"… and {more} more: --limit N shows more; --task, --board and --since filter them")
 
 
 @command.command()
 @selection_options
 @output_options
 def best(selection: Selection) -> None:
-    """List what a build applies: one record for each task, cpu and board class.
+    """List the records that builds apply: one for each task, cpu and board class.
 
-    A task that was tuned in packed and in other layouts, or with and without winograd, has one of each; the
-    column WITH has the options of builds that take another one than builds without options.
+    A task tuned in packed and in other layouts, or with and without winograd, has one of each; column WITH
+    shows the options of builds that use another record than builds without options.
     """
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.taken import taken
@@ -89,7 +89,7 @@ for _each in (*records_exchange.COMMANDS, records_repair.repair):
 
 
 def _show(records: Sequence[Record], options: Sequence[str] | None = None) -> None:
-    """Print records; `options` are those of the builds that take them, where that was asked."""
+    """Print records; `options` are the options of the builds that use each, if they were requested."""
     head = ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"]
     more: list[list[str]] = [[] for _ in records]
     if options is not None:
@@ -116,7 +116,7 @@ def _show(records: Sequence[Record], options: Sequence[str] | None = None) -> No
 
 
 def _cell(text: str) -> str:
-    """Return a text that does not widen the column for all others; --json has the whole of it."""
+    """Return a text, shortened so that it does not widen its column; --json has all of it."""
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 

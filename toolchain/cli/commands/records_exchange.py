@@ -25,9 +25,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def selection_options(function: Function) -> Function:
     """Add `--task`, `--class` and `--kind`; the command gets them as `selection`."""
 
-    @click.option("--task", "tasks", metavar="ID", multiple=True, help="Of this task; may be repeated.")
-    @click.option("--class", "classes", metavar="CLASS", multiple=True, help="Of this board class; likewise.")
-    @click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Of this kind; likewise.")
+    @click.option("--task", "tasks", metavar="ID", multiple=True, help="Only of this task; may be repeated.")
+    @click.option("--class", "classes", metavar="CLASS", multiple=True, help="Only of this class; likewise.")
+    @click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind; likewise.")
     @functools.wraps(function)
     def called(
         *args: Any, tasks: tuple[str, ...], classes: tuple[str, ...], kinds: tuple[str, ...], **options: Any
@@ -40,7 +40,7 @@ def selection_options(function: Function) -> Function:
 
 
 def builds() -> list[Build]:
-    """Return the sorts of builds there are, with the records that they take."""
+    """Return the kinds of builds, each with the records that it can use."""
     from toolchain.backends.table import offers
 
     return [build for offer in offers() for build in offer.builds]
@@ -52,18 +52,18 @@ format_option = click.option(
     type=click.Choice(["text", "metaschedule"]),
     default="text",
     show_default=True,
-    help="Or MetaSchedule's database of JSON, for traces of --layout NCHW|NHWC; FILE is its folder.",
+    help="text, or MetaSchedule's JSON database for traces of --layout NCHW|NHWC; then FILE is a folder.",
 )
 
 
 @click.command("export")
 @click.argument("file", type=click.Path(path_type=Path))
 @selection_options
-@click.option("--best", is_flag=True, help="Only what builds take.")
+@click.option("--best", is_flag=True, help="Only the records that builds apply.")
 @format_option
 @output_options
 def export_records(file: Path, selection: Selection, best: bool, file_format: str) -> None:
-    """Write records into FILE, a text of one record a line, for another user or machine."""
+    """Write records to FILE, one per line, for another user or machine."""
     from toolchain.backends.table import metaschedule
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.exchange import write_records
@@ -96,14 +96,14 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
 )
 @output_options
 def import_records(file: Path, file_format: str, board: str | None) -> None:
-    """Take in the records of FILE, all of them or none; those that are there already stay once."""
+    """Import the records of FILE, all of them or none; existing ones are not duplicated."""
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.selection import unmeasured
 
     functions, records = _read(file, file_format, board)
     read = len(records)
     with user_store_with_warnings() as store:
-        if file_format != "text":  # it has lost which run they are of
+        if file_format != "text":  # MetaSchedule's files do not say which run measured a record
             records = unmeasured(records, store.all())
         new = store.add_new(functions, records)
         where = store.name
@@ -139,17 +139,17 @@ def _read(file: Path, file_format: str, board: str | None) -> tuple[list[Recorde
     default=1,
     show_default=True,
     metavar="K",
-    help="Different candidates of a task, for each cpu, board class and sort of build.",
+    help="Candidates to keep per task, for each cpu, board class and kind of build.",
 )
 @click.option(
-    "--keep-failures", is_flag=True, help="Remember what failed: the next run does not try it again."
+    "--keep-failures", is_flag=True, help="Keep failures too, so that the next run does not try them again."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @output_options
 def distill_records(keep: int, keep_failures: bool, dry_run: bool) -> None:
-    """Remove all records but the best, and make the file as small as they are.
+    """Remove all records but the best, and shrink the file.
 
-    Builds take what they took before; the next run of `tune` may measure again what was removed.
+    Builds apply the same records as before; the next run of `tune` may measure removed candidates again.
     """
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.distill import distill

@@ -8,13 +8,13 @@ from toolchain.cli.output import emit, note, output_options, table
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @output_options
 def repair(dry_run: bool) -> None:
     """Remove the records that cannot be read, and nothing else.
 
-    Commands skip such records, and warn of them: what another program wrote into the store, or what no clock
-    can have shown.
+    Commands skip such records with a warning: those that another program wrote, and those with impossible
+    times.
     """
     from toolchain.records import repair as repairing
     from toolchain.records.store import user_store

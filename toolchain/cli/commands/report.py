@@ -1,4 +1,4 @@
-"""`toolchain report`: the plots of a tuning run."""
+"""`toolchain report`: plots of a tuning run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from toolchain.cli.output import emit, note, output_options
 
 @click.command()
 @click.argument("path", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
-@click.option("--run", metavar="ID", help="Which run, by the beginning of its id; default: the last one.")
+@click.option("--run", metavar="ID", help="Run to show, by the beginning of its id; default: the last one.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The page; default: tuning-ID.html here.",
+    help="Page to write; default: tuning-ID.html in the current folder.",
 )
 @output_options
 def command(path: Path | None, run: str | None, output: Path | None) -> None:
     """Write the plots of a tuning run as an HTML page.
 
-    PATH is a store of records or what `toolchain records export` wrote; without it: your own records. A run
-    that was interrupted has its page, too. How often the network computes each task is not in the records:
-    `toolchain tune --report` shows that.
+    PATH is a store of records or a file of `toolchain records export`; default: your own records. An
+    interrupted run has a page too. Records do not say how often the network computes each task; `toolchain
+    tune --report` shows that.
     """
     from toolchain.reports.runs import read_run
     from toolchain.reports.source import records_in

@@ -1,4 +1,4 @@
-"""`toolchain run`: one inference on a board."""
+"""`toolchain run`: runs one inference on a board."""
 
 from __future__ import annotations
 

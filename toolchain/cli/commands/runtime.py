@@ -1,4 +1,4 @@
-"""`toolchain runtime`: the runtime for programs of the user's own."""
+"""`toolchain runtime`: the C library for a user's own programs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def command() -> None:
 
 
 @command.command()
-@board_option("The board or board class whose processor it is for.")
+@board_option("The board or board class to compile for.")
 @output_path("DIR", "The folder for libedge.so, edge_rt.h and a README.")
 @output_options
 def export(board: str | None, output: Path) -> None:
-    """Write libedge.so and edge_rt.h for a board, with a README that says how to use them."""
+    """Write libedge.so and edge_rt.h for a board, with a README on how to use them."""
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.runtime import arch_of, ensure_runtime
     from toolchain.runtime.export import export_runtime

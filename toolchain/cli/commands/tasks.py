@@ -1,4 +1,4 @@
-"""`toolchain tasks`: what there is to tune."""
+"""`toolchain tasks`: the tunable tasks of a network, their code and their kernels."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class _Form(click.Choice[str]):
-    """What code is printed as: a device's own source by the kind of device, those of plugins too."""
+    """The form in which code is printed; kinds of devices, plugins' too, name their kernel source."""
 
     def __init__(self) -> None:
         super().__init__(["tir", *kernel_kinds(), "llvm", "assembly"])
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the form."""
+        """Return the form; accept the kinds of plugins too."""
         row = find_kind(value)
         return value if row and row.language else super().convert(value, param, ctx)
 
@@ -37,20 +37,20 @@ class _Form(click.Choice[str]):
 @cluster_option
 @device_option
 @click.option("--show", metavar="ID", help="Print the definition of one task.")
-@click.option("--code", "as_code", is_flag=True, help="With --show: print the code that a build makes of it.")
+@click.option("--code", "as_code", is_flag=True, help="With --show: print the code that a build generates.")
 @click.option(
     "--form",
     type=_Form(),
     default="tir",
     show_default=True,
-    help="With --code: what to print it as; with --device opencl, llvm and assembly are what the host does.",
+    help="With --code: form to print; with --device opencl, llvm and assembly show the host code.",
 )
-@click.option("--explain", metavar="ID", help="Print what the kernels of one task ask of the device.")
+@click.option("--explain", metavar="ID", help="Print the resources that the kernels of one task need.")
 @click.option(
     "--model",
     "by_model",
     is_flag=True,
-    help="With --explain: what a Mali-T860 would make of them, by Mesa's compiler in the image mali-model.",
+    help="With --explain: predict their times on a Mali-T860, with Mesa's compiler in the image mali-model.",
 )
 @model_options
 @output_options
@@ -104,7 +104,7 @@ def command(
 
 
 def show_tasks(tasks: Sequence[Task]) -> None:
-    """Print the tasks."""
+    """Print the tasks as a table or as JSON."""
     emit(
         [task.to_json() for task in tasks],
         lambda: table(

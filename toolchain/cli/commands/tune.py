@@ -1,4 +1,4 @@
-"""`toolchain tune`: records from trials on boards."""
+"""`toolchain tune`: measures candidates and stores records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Search(TypedDict):
-    """The options of a search as they are typed; those of `TuneOptions`, but for `tasks`."""
+    """The options of a search as the user types them: those of `TuneOptions` without `tasks`."""
 
     trials: int
     time_s: float | None
@@ -57,80 +57,80 @@ class Search(TypedDict):
     type=click.IntRange(min=1),
     default=64,
     show_default=True,
-    help="Candidates to measure in all.",
+    help="Number of candidates to measure.",
 )
 @click.option(
     "--time",
     "time_s",
     type=Seconds(),
     metavar="S",
-    help="Take S seconds, a quarter of them to time the whole network: what does not fit is left out.",
+    help="Time limit in seconds, a quarter of it for the whole network; what does not fit is skipped.",
 )
 @click.option(
     "--early-stopping",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Give a task no more trials once N in a row made it faster by less than 1 %.",
+    help="Stop a task after N trials in a row that improved it by less than 1 %.",
 )
 @click.option("--tasks", metavar="ID,…", default="", help="Tune only these; `toolchain tasks` lists them.")
-@click.option("--number", type=click.IntRange(min=1), default=1, show_default=True, help="Calls per result.")
+@click.option("--number", type=click.IntRange(min=1), default=1, show_default=True, help="Calls per sample.")
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Results per candidate."
+    "--repeat", type=click.IntRange(min=1), default=3, show_default=True, help="Samples per candidate."
 )
 @click.option(
     "--min-repeat-ms",
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="A result takes at least this long.",
+    help="Minimum length of a sample in ms.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
     type=Seconds(),
     metavar="S",
-    help="For one candidate on the board; default: from its FLOPs.",
+    help="Seconds for one candidate on the board; default: from its FLOPs.",
 )
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores.")
 @click.option(
     "--tuner",
     metavar="NAME",
-    help="Who searches: xgb, xgb-rank, xgb-knob, ga, random, gridsearch (the default for packed code), or "
-    "evolutionary (the default for other layouts, and for those alone).",
+    help="Search algorithm: xgb, xgb-rank, xgb-knob, ga, random, gridsearch (the default for packed code), "
+    "or evolutionary (the default for other layouts, and only for those).",
 )
 @click.option(
     "--scheduler",
     metavar="NAME",
     default="gradient",
     show_default=True,
-    help="Who shares the trials out: gradient, where they promise to save most; or round-robin.",
+    help="How trials are shared among tasks: gradient (where they promise to save most) or round-robin.",
 )
 @click.option(
     "--builders",
     metavar="N|dask://HOST:PORT",
-    help="Who compiles candidates: so many processes here (default: the setting `jobs`), or a Dask cluster.",
+    help="Where candidates are compiled: N processes here (default: the setting `jobs`), or a Dask cluster.",
 )
 @click.option(
     "--runner",
     metavar="NAME",
-    help="Who measures: boards (the default, but of a VTA), or what the device's own code has: mali-model, a "
-    "model of the Mali-T860, or vta-model, the cycles of a VTA. Models need no board; their records say so.",
+    help="What measures: boards (the default except for a VTA), or a model of the device: mali-model "
+    "(Mali-T860) or vta-model (cycles of a VTA). Models need no board; their records say so.",
 )
-@click.option("--fresh", is_flag=True, help="Use nothing that earlier runs measured.")
+@click.option("--fresh", is_flag=True, help="Ignore what earlier runs measured.")
 @click.option(
     "--search-seed",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="What xgb, ga, random and evolutionary draw by; gridsearch measures in a fixed order.",
+    help="Random seed of xgb, ga, random and evolutionary; gridsearch has a fixed order.",
 )
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the run's plots as an HTML page; `toolchain report` makes it later, too.",
+    help="Write the run's plots as an HTML page; `toolchain report` can also make it later.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be tuned, and measure nothing.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be tuned; measure nothing.")
 @engine_option
 @output_options
 def command(
@@ -146,15 +146,16 @@ def command(
 ) -> int | None:
     """Search for faster code by measuring candidates on a board.
 
-    Every trial is kept at once: stop with Ctrl-C when you like, the next run goes on from there. What is
-    being measured comes to its end; a second Ctrl-C does not wait. `toolchain build` applies what was found.
+    Every trial is stored at once: stop with Ctrl-C at any time, and the next run continues from there.
+    Measurements in progress are completed; a second Ctrl-C does not wait for them. `toolchain build` applies
+    the results.
     """
     from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
 
     on_boards = measured_on_boards(search["runner"], code.device_kind)
     boards = find_measured(board_name(board), on_boards=on_boards)
-    engine = engine if on_boards else engine or "host"  # a model or a simulator has a container of its own
+    engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
     profile = boards[0].profile
     profile.device(code.device_kind)
     writes = [report.parent] if report else []
@@ -163,7 +164,7 @@ def command(
             return container.run()
         from toolchain.rpc.lab import join
 
-        # The boards are this host's business, and so are the keys to them.
+        # This host reaches the boards and has the keys to them; the container has not.
         cores = profile.cluster(search["cluster"])
         with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)

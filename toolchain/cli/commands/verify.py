@@ -1,4 +1,4 @@
-"""`toolchain verify`: right or wrong numbers."""
+"""`toolchain verify`: compares a bundle's outputs with the reference."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @execution_options
 @output_options
 def command(bundle: Path, board: str | None, **execution: Unpack[Execution]) -> None:
-    """Compare a bundle's results on a board with the reference.
+    """Compare a bundle's outputs on a board with the reference.
 
-    The reference in the bundle is onnxruntime's. Exits with 4 when an output is outside its tolerance.
+    The bundle has the reference, computed by onnxruntime. Exits with 4 if an output exceeds its tolerance.
     """
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
@@ -46,7 +46,7 @@ def _error(output: OutputDeviation) -> str:
 
 
 def show(result: VerifyResult) -> None:
-    """Print the comparison for people."""
+    """Print the comparison as text."""
     table(
         ["OUTPUT", "SHAPE", "ERROR", "TOLERANCE", "WORST AT", "PASSED"],
         [

@@ -1,4 +1,4 @@
-"""`toolchain vta`: the accelerator's configurations and programs."""
+"""`toolchain vta`: configurations and programs of the accelerator VTA."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = 20  # problems; --json has all
 @click.group()
 @output_options
 def command() -> None:
-    """The accelerator VTA: configurations, programs and whether they are portable."""
+    """Inspect and test the accelerator VTA: configurations, programs, portability."""
 
 
 command.add_command(compile_)
@@ -36,7 +36,7 @@ command.add_command(tasks_)
 @click.argument("config", metavar="[NAME|FILE]", required=False, shell_complete=complete.vta_configs)
 @output_options
 def config(config: str | None) -> None:
-    """Show a configuration and what follows from it; without a name, list the published ones.
+    """Show a configuration and the facts derived from it; without a name, list the published ones.
 
     FILE has the form of upstream's vta_config.json.
     """
@@ -59,14 +59,14 @@ def config(config: str | None) -> None:
     "--config",
     metavar="NAME|FILE",
     shell_complete=complete.vta_configs,
-    help="Of the design that the program is for; default: what a folder says, else pynq.",
+    help="Configuration of the design; default: the folder's, else pynq.",
 )
 @click.option(
-    "--isa-rev", type=click.IntRange(1, 2), help="How it is encoded; default: what the configuration says."
+    "--isa-rev", type=click.IntRange(1, 2), help="Revision of the encoding; default: the configuration's."
 )
 @output_options
 def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
-    """Print a program as text, an instruction a line.
+    """Print a program as text, one instruction per line.
 
     PATH is a folder that a program was dumped into, or a file of instructions, 16 bytes each.
     """
@@ -100,7 +100,8 @@ def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
 def lint(folder: Path) -> None:
     """Check that a dumped program keeps the rules on which all implementations agree.
 
-    It is not run: what depends on values that it computes is not judged. Exits with 4 where a rule is broken.
+    The program is not run, so what depends on computed values is not checked. Exits with 4 if a rule is
+    broken.
     """
     from toolchain.errors import CheckError
     from toolchain.foreign import printable
@@ -128,12 +129,12 @@ def lint(folder: Path) -> None:
 
 @command.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--strict", is_flag=True, help="Refuse what only some implementations of the machine run.")
+@click.option("--strict", is_flag=True, help="Reject programs that only some implementations run.")
 @click.option(
     "--trace",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write when each instruction runs, for ui.perfetto.dev or chrome://tracing.",
+    help="Write a timeline of the instructions, for ui.perfetto.dev or chrome://tracing.",
 )
 @click.option(
     "--timeout",
@@ -141,14 +142,14 @@ def lint(folder: Path) -> None:
     type=click.FloatRange(0, min_open=True),
     default=120.0,
     show_default=True,
-    help="Seconds until the simulator is given up.",
+    help="Seconds until the simulator is stopped.",
 )
 @output_options
 def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> None:
-    """Run a dumped program on the machine in software, and compare its memory with what is expected.
+    """Run a dumped program in the simulator, and compare its memory with the expected one.
 
-    Cycles and milliseconds are those of a model: no board was asked. Exits with 4 where the program is
-    refused or the memory is another.
+    Cycles and milliseconds come from a model, not from a board. Exits with 4 if the program is rejected or
+    the memory differs.
     """
     from toolchain.errors import CheckError, UsageError
     from toolchain.foreign import printable
@@ -217,9 +218,9 @@ def _tell_judged(judged: Judged, mhz: float) -> None:
     rows = [(name, *vars(times).values()) for name, times in model.stages]
     table(["STAGE", "INSTRUCTIONS", "BUSY", "WAITS FOR TOKENS", "WAITS FOR FETCH"], rows)
     if judged.passed is None:
-        click.echo("\nthere is no expected.bin: nobody said what the memory should be")
+        click.echo("\nthere is no expected.bin to compare the memory with")
     elif judged.passed:
-        click.echo("\nthe memory afterwards is that of expected.bin")
+        click.echo("\nthe memory equals expected.bin")
 
 
 def _tell_problems(found: Sequence[Problem], instructions: int) -> None:

@@ -1,4 +1,4 @@
-"""`toolchain vta compile`: a convolution or a network's regions as programs, with the memory they work in."""
+"""`toolchain vta compile`: programs for a convolution or for a network's regions, with their memory."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 @click.option(
     "--knobs",
     metavar="K=V,…",
-    help="With --conv, how it is cut: tile_h, tile_w, tile_ci and tile_co (in blocks of channels), "
-    "oc_nthread, h_nthread; default: what an estimate likes best.",
+    help="With --conv, its tiling: tile_h, tile_w, tile_ci and tile_co (in blocks of channels), "
+    "oc_nthread, h_nthread; default: the fastest by an estimate.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of inputs, and of --conv's weights."
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Seed of inputs, and of --conv's weights."
 )
 @click.option("--residual", is_flag=True, help="With --conv: add a second input to the sums.")
 @click.option(
@@ -43,7 +43,7 @@ _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
     metavar="NAME|FILE",
     default="pynq",
     shell_complete=complete.vta_configs,
-    help="Of the design; default: pynq.",
+    help="Configuration of the design; default: pynq.",
 )
 @click.option(
     "--dump",
@@ -51,7 +51,7 @@ _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    help="Where to write insn.bin, dram.bin, expected.bin and layout.json.",
+    help="Folder for insn.bin, dram.bin, expected.bin and layout.json.",
 )
 @vta_options
 @output_options
@@ -66,10 +66,10 @@ def compile_(
     options: ModelOptions,
     code: CodeOptions,
 ) -> None:
-    """Compile a convolution, with values from a seed, or a network's regions, and write what any VTA can run.
+    """Compile a convolution with seeded values, or a network's regions, to programs that any VTA can run.
 
-    expected.bin is the memory after a run by whole numbers in numpy, not by a simulator. Of a network with
-    several regions each has a folder in DIR.
+    expected.bin is the memory after the program, computed with integers in numpy, not in a simulator. Each
+    region of a network with several gets a folder in DIR.
     """
     from toolchain.vta.reading import find_config
 
@@ -132,4 +132,4 @@ def _tell_compiled(compiled: Compiled, folder: Path, instructions: int) -> None:
     click.echo(f"{instructions} instructions, {memory / 2**20:.1f} MiB of memory: {printable(str(folder))}")
     milliseconds = compiled.dump.config.cycles.milliseconds(cycles)
     click.echo(f"cut by {compiled.knobs}")
-    click.echo(f"about {cycles} cycles, {milliseconds:.2f} ms: an estimate, of no board")
+    click.echo(f"about {cycles} cycles, {milliseconds:.2f} ms: an estimate, not measured")

@@ -1,4 +1,4 @@
-"""`toolchain vta tasks`: what of a network a VTA computes."""
+"""`toolchain vta tasks`: the convolutions of a network that a VTA computes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("tasks")
 @model_argument
 @click.option(
-    "--board", default="pynq", show_default=True, shell_complete=complete.boards, help="Whose VTA it is for."
+    "--board", default="pynq", show_default=True, shell_complete=complete.boards, help="Board with the VTA."
 )
 @vta_options
 @output_options

@@ -1,1 +1,1 @@
-"""What `toolchain tune` shows: how far it is, and what came of it."""
+"""The output of `toolchain tune`: progress and results."""

@@ -1,4 +1,4 @@
-"""The table of a run's tasks, drawn by rich and kept up to date."""
+"""Draws the table of a run's tasks with rich, and updates it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolchain.cli.tuning import text
 from toolchain.cli.tuning.standing import Row, Standing
 from toolchain.foreign import printable
 
-_AROUND = 6  # lines of the terminal that are not rows: header, totals, the shell's prompt
+_AROUND = 6  # terminal lines that are not rows: header, totals, the shell's prompt
 
 
 @contextmanager
 def live_table(standing: Standing) -> Iterator[None]:
-    """Draw how far a run is until the block ends."""
+    """Draw the progress of a run until the block ends."""
     console = terminal.console(stderr=True)
     live = Live(
         console=console,
@@ -35,7 +35,7 @@ def live_table(standing: Standing) -> Iterator[None]:
 
 
 def draw(standing: Standing, height: int) -> Group:
-    """Return what is shown on a terminal of so many lines: not all tasks, but those whose turn it is."""
+    """Return the table for a terminal of `height` lines; if it is too small, tasks at work come first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in text.HEADERS:
         numeric = header in ("BEST MS", "GFLOPS", "TRIALS")

@@ -1,4 +1,4 @@
-"""A tuning run while it lasts, on stderr: a table that changes on a terminal, lines elsewhere."""
+"""Progress of a tuning run on stderr: a changing table on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def tuning_progress() -> Iterator[Listener]:
-    """Yield a listener that shows a run; where an interrupt or an error ends that, it says what was found."""
+    """Yield a listener that shows a run; after an interrupt or an error it prints the results so far."""
     standing = Standing()
     try:
         if sys.stderr.isatty():
@@ -36,15 +36,15 @@ def tuning_progress() -> Iterator[Listener]:
 
 
 def _listener(standing: Standing, *, lines: bool) -> Listener:
-    """Return a listener that keeps `standing` up to date and prints what does not show in a table.
+    """Return a listener that updates `standing` and prints events that the table does not show.
 
     Parameters
     ----------
     lines
-        There is no table: every batch gets a line.
+        Print a line for every batch, because there is no table.
     """
     every = is_verbose()
-    known: set[str] = set()  # failures of which one was told
+    known: set[str] = set()  # kinds of failures that were printed
     step = thinned_out(note)
 
     def listen(event: Event) -> None:
@@ -72,4 +72,4 @@ def _tell_so_far(standing: Standing) -> None:
         identity, name, ms, gflops, trials = text.cells(row)
         note(f"  {identity}  {ms:>9} ms  {gflops:>7} GFLOPS  {trials} trials  {name}")
     note(text.total(standing))
-    note("what was measured is kept: the same command goes on from here; `toolchain build` takes the best")
+    note("all trials are stored: the same command continues from here; `toolchain build` applies the best")

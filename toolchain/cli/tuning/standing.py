@@ -1,4 +1,4 @@
-"""How far a tuning run is, put together from what it tells."""
+"""The progress of a tuning run, computed from its events."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from toolchain.tuning.events import Began, Event, LeftOut, Notice, StepBegan, Tr
 
 @dataclass
 class Row:
-    """How far one task is.
+    """The progress of one task.
 
     Attributes
     ----------
     default_ms, best_ms
-        None: its default has not been measured yet.
+        Milliseconds of the default and of the best candidate; None until the default has been measured.
     out
-        Turns that it has now.
+        Number of turns in progress.
     """
 
     task: Task
@@ -30,21 +30,21 @@ class Row:
 
     @property
     def gflops(self) -> float | None:
-        """1e9 floating-point operations per second of the best."""
+        """Speed of the best candidate in 1e9 floating-point operations per second."""
         return self.task.flops / self.best_ms / 1e6 if self.best_ms else None
 
 
 class Standing:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes
     ----------
     rows
-        One for each task, the heaviest first.
+        One row for each task, the heaviest first.
     limit
-        Trials at most.
+        Largest number of trials.
     step
-        What it is at.
+        Text of the current step.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Standing:
         self._begun = time.monotonic()
 
     def take(self, event: Event) -> None:
-        """Take note of what happened."""
+        """Update the progress with an event."""
         match event:
             case Began():
                 self.rows = [Row(task) for task in event.tasks]
@@ -81,32 +81,32 @@ class Standing:
                 pass
 
     def row(self, task: Task) -> Row:
-        """Return a task's row."""
+        """Return the row of a task."""
         return next(row for row in self.rows if row.task.workload == task.workload)
 
     @property
     def trials(self) -> int:
-        """How many candidates were measured."""
+        """Number of candidates measured."""
         return sum(row.trials for row in self.rows)
 
     @property
     def seconds(self) -> float:
-        """Since the run began."""
+        """Seconds since the run began."""
         return time.monotonic() - self._begun
 
     @property
     def untuned_ms(self) -> float | None:
-        """Of all tasks together, each times its weight, by default; None while one has not been measured."""
+        """Sum over tasks of weight times default, in ms; None until all defaults are measured."""
         return _weighted([(row, row.default_ms) for row in self.rows])
 
     @property
     def estimated_ms(self) -> float | None:
-        """Of all tasks together, with the best of each."""
+        """Sum over tasks of weight times best, in ms; None until all defaults are measured."""
         return _weighted([(row, row.best_ms) for row in self.rows])
 
     @property
     def at_work(self) -> list[str]:
-        """The ids of the tasks of which candidates are being built or measured."""
+        """Ids of the tasks whose candidates are being built or measured."""
         return [row.task.id for row in self.rows if row.out]
 
 

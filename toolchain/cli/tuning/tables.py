@@ -1,4 +1,4 @@
-"""What a run would do, and what came of one."""
+"""Prints the plan of a tuning run, and its results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_plan(plan: RunPlan) -> None:
-    """Print what a run would do."""
+    """Print the plan of a run."""
     table(
         ["ID", "WEIGHT", "MFLOP", "WAYS", "MEASURED", "NAME"],
         [
@@ -44,7 +44,7 @@ def _reason(plan: RunPlan) -> str:
 
 
 def show_result(result: TuneResult) -> None:
-    """Print what came of a run."""
+    """Print the results of a run."""
     table(
         ["ID", "TRIALS", "FAILED", "DEFAULT MS", "CHOSEN MS", "CHOICE", "NAME"],
         [
@@ -70,16 +70,16 @@ def show_result(result: TuneResult) -> None:
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
     )
     if any(tuned.modelled for tuned in result.tasks):
-        click.echo("these times are a model's: nothing was measured")
+        click.echo("these times come from a model: nothing was measured")
     if result.network is not None:
         click.echo(
-            "MS: of a call within the network; the search measures tasks alone, where caches help them"
+            "MS: time of a call within the network; the search measures tasks alone, with warmer caches"
         )
         click.echo(f"network: {result.network}")
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a time as text, such as `1 h 5 min`."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return f"{seconds:.0f} s"

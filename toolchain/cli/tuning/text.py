@@ -1,4 +1,4 @@
-"""The numbers of a run as people read them."""
+"""The numbers of a tuning run as text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from toolchain.cli.tuning.standing import Row, Standing
 from toolchain.tuning.events import Trial
 
 HEADERS = ("ID", "NAME", "BEST MS", "GFLOPS", "TRIALS")
-"""Of `cells`."""
+"""Headings of `cells`."""
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Return a row of the table of tasks."""
+    """Return the cells of a task's row."""
     failed = f" ({row.failed} failed)" if row.failed else ""
     return (row.task.id, row.task.name, number(row.best_ms), number(row.gflops, 1), f"{row.trials}{failed}")
 
@@ -27,7 +27,7 @@ def total(standing: Standing) -> str:
 
 
 def batch(standing: Standing, row: Row) -> str:
-    """Return a line for a batch that has been measured."""
+    """Return a line about a measured batch."""
     trials = f"{row.trials} trial{'' if row.trials == 1 else 's'}"
     failed = f", {row.failed} failed" if row.failed else ""
     return (
@@ -39,14 +39,14 @@ def batch(standing: Standing, row: Row) -> str:
 
 
 def trial(standing: Standing, event: Trial) -> str:
-    """Return a line for one candidate."""
+    """Return a line about one candidate."""
     place = _count(standing) if event.stage == "search" else event.stage.rjust(9)
     board = f"  on {event.board}" if event.board else ""
     return f"{place}  {event.task.id}  {outcome(event)}{board}  {event.task.name}"
 
 
 def outcome(event: Trial) -> str:
-    """Return what came of one candidate."""
+    """Return the result of one candidate as text."""
     if event.ms is None:
         return f"failed, {event.failure}: {event.message}"
     took = f"{number(event.ms):>9} ms a call"
@@ -54,7 +54,7 @@ def outcome(event: Trial) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number, or a dash where there is none."""
+    """Return a number, or a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 

@@ -1,1 +1,1 @@
-"""The commands of `toolchain image`: a module each, imported only when it runs."""
+"""The commands of `toolchain image`: one module for each, imported only when it runs."""

@@ -8,12 +8,12 @@ from toolchain.cli.output import emit, note, output_options
 
 
 @click.command("bootstrap")
-@click.option("--anew", is_flag=True, help="Make it again, from the packages as they are today.")
+@click.option("--anew", is_flag=True, help="Make it again, from today's packages.")
 @output_options
 def command(anew: bool) -> None:
-    """Make the Debian that images stand on, from packages; or fetch the pinned debian_image.
+    """Make the Debian that images are based on, from packages; or pull the pinned debian_image.
 
-    `image build` does it by itself when it is not there.
+    `image build` does this by itself if it is missing.
     """
     from toolchain.images.debian.bootstrap import ensure_debian
     from toolchain.images.engine import connect

@@ -26,13 +26,13 @@ def _parse_pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     callback=_parse_pairs,
     help="An ARG of the named images' Dockerfiles; the value of a KEY_ARCHIVE is a file of this machine.",
 )
-@click.option("--no-cache", is_flag=True, help="Make the named images again, step by step.")
-@click.option("--dry-run", is_flag=True, help="Say what would be made.")
+@click.option("--no-cache", is_flag=True, help="Make the named images again, without Docker's cache.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be made.")
 @output_options
 def command(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, dry_run: bool) -> None:
-    """Make images that are absent or out of date, and first what they stand on; default: all.
+    """Make images that are absent or out of date, after the images they are based on; default: all.
 
-    But for mali-model, which has to be named: it takes minutes, and few need it.
+    mali-model is made only if it is named: it takes minutes, and few need it.
     """
     from toolchain.images.engine import connect
     from toolchain.images.making.build import build_images

@@ -14,7 +14,7 @@ _UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 @click.command("list")
 @output_options
 def command() -> None:
-    """List the images: tag, size, age, and whether what they are made of has changed since."""
+    """List the images: tag, size, age, and whether their sources have changed since."""
     from toolchain.images.engine import connect
     from toolchain.images.listing import states
 

@@ -14,12 +14,11 @@ from toolchain.cli.output import note, output_options
     "--registry",
     metavar="HOST[:PORT][/PREFIX]",
     required=True,
-    help="Where from; each is HOST[:PORT][/PREFIX]/edge-toolchain/NAME there.",
+    help="Registry to pull from; an image is HOST[:PORT][/PREFIX]/edge-toolchain/NAME there.",
 )
 @output_options
 def command(names: tuple[str, ...], registry: str) -> None:
-    """Fetch images from a registry in place of those here; default: all of the table but
-    optional ones.
+    """Pull images from a registry in place of local ones; default: all but optional ones.
 
     Docker's own configuration has the credentials: `docker login HOST`.
     """

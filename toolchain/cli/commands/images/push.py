@@ -14,11 +14,11 @@ from toolchain.cli.output import note, output_options
     "--registry",
     metavar="HOST[:PORT][/PREFIX]",
     required=True,
-    help="Where to; each becomes HOST[:PORT][/PREFIX]/edge-toolchain/NAME.",
+    help="Registry to push to; an image becomes HOST[:PORT][/PREFIX]/edge-toolchain/NAME.",
 )
 @output_options
 def command(names: tuple[str, ...], registry: str) -> None:
-    """Send images to a registry; default: all that are here.
+    """Push images to a registry; default: all that exist here.
 
     Docker's own configuration has the credentials: `docker login HOST`.
     """

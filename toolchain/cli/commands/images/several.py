@@ -1,4 +1,4 @@
-"""Doing one thing with several images: an error with one does not keep it from being done with others."""
+"""Does one thing with several images; an error with one image does not stop the others."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def named(names: Iterable[str]) -> list[Image]:
-    """Return the images of those names, each once; none: all of the table."""
+    """Return the images with these names, without repetition; for no names, all of the table."""
     from toolchain.images.catalogue import catalogue, image_named
 
     return [image_named(name) for name in dict.fromkeys(names)] or list(catalogue().values())
 
 
 def named_or_here(engine: Engine, names: Iterable[str]) -> list[Image]:
-    """Return the images of those names; none: those of the table that the engine has."""
+    """Return the images with these names; for no names, those that exist here."""
     if names := list(names):
         return named(names)
     here = [image for image in named(()) if engine.image_labels(image.tag) is not None]
@@ -37,14 +37,14 @@ def report(
     act: Callable[[Image], Mapping[str, Any]],
     columns: Mapping[str, Callable[[Mapping[str, Any]], object]],
 ) -> None:
-    """Call `act` with each image and print what came of it; exit with the code of the first error.
+    """Call `act` with each image and print the results; exit with the code of the first error.
 
     Parameters
     ----------
     act
-        Returns what JSON says of an image beside its name.
+        Returns the fields of an image for JSON, without its name.
     columns
-        Heading → what the table for people shows of that, beside the name.
+        Columns of the table after the name: heading, and what to show of those fields.
     """
     rows: list[dict[str, Any]] = []
     failed: list[ToolchainError] = []

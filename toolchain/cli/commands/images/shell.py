@@ -14,11 +14,11 @@ from toolchain.cli.output import note, output_options
 @click.argument("name", shell_complete=complete.images)
 @output_options
 def command(name: str) -> int:
-    """Open a shell in an image, in the current folder: what a step would see, and may do.
+    """Open a shell in an image, in the current folder, with the mounts and rights of a step.
 
-    The workspace can be read, the folder it is opened in written; no network is reached.
+    It can read the workspace and write the current folder; it reaches no network.
     """
-    from toolchain.cli.engine import Container
+    from toolchain.cli.engine import ContainerRun
     from toolchain.errors import UsageError
     from toolchain.images.catalogue import image_named
     from toolchain.images.engine import connect
@@ -36,7 +36,7 @@ def command(name: str) -> int:
     if choice.reason:
         note(choice.reason)
     here = Path.cwd()
-    container = Container(choice.image, mounts_for([], [here]))
+    container = ContainerRun(choice.image, mounts_for([], [here]))
     step = Step(
         image=choice.image.id,
         argv=["/bin/bash", "--norc"],

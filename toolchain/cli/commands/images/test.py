@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete.images)
 @output_options
 def command(names: tuple[str, ...]) -> None:
-    """Let images show that they do their job; default: all that are here.
+    """Test images; default: all that exist here.
 
-    Each compiles a program and a network for its boards and runs them; what it prints goes to stderr.
+    Each compiles a program and a network for its boards and runs them; its output goes to stderr.
     """
     from toolchain.cli.commands.images.several import named_or_here, report
     from toolchain.errors import ToolchainError
