@@ -82,7 +82,7 @@ def test_an_interrupted_run_says_what_was_found_and_how_to_go_on(capsys: pytest.
     assert "44fe76e2 1.000 ms 8.0 GFLOPS 3 (1 failed) trials fused_conv2d" in said
     assert "90ab12cd 1.000 ms 1.0 GFLOPS 0 trials fused_dense" in said
     assert "These tasks: 4.000 ms per inference (7.000 without tuning) Trials: 3/20" in said
-    assert "the same command goes on from here" in said
+    assert "the same command continues from here" in said
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_run_that_ends_while_defaults_are_measured_says_what_it_has(
     said = re.sub(" +", " ", capsys.readouterr().err)
     assert "44fe76e2 2.000 ms 4.0 GFLOPS 0 trials fused_conv2d" in said
     assert "90ab12cd - ms - GFLOPS 0 trials fused_dense" in said
-    assert "the same command goes on from here" in said
+    assert "the same command continues from here" in said
 
 
 def test_a_run_interrupted_before_its_first_default_found_nothing(
