@@ -6,7 +6,10 @@ The network was built with `--outputs BOXES,SCORES`: boxes [1, N, 4] by two corn
 Prints class, score and corners of each object, one on a line. Needs `edge_example.py` beside it.
 """
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edge_example import run
@@ -16,9 +19,13 @@ MOST_OVERLAP = 0.5  # of two boxes of a class that are kept, as intersection ove
 MOST_OBJECTS = 100  # of a class
 
 
-def overlap(a, b):
+def area(box: Sequence[float]) -> float:
+    """Return the area of a box by two opposite corners."""
+    return abs(box[2] - box[0]) * abs(box[3] - box[1])
+
+
+def overlap(a: Sequence[float], b: Sequence[float]) -> float:
     """Return intersection over union of two boxes; any two opposite corners will do."""
-    area = lambda box: abs(box[2] - box[0]) * abs(box[3] - box[1])  # noqa: E731
     inner = 1.0
     for i in (0, 1):
         low = max(min(a[i], a[i + 2]), min(b[i], b[i + 2]))
@@ -27,13 +34,13 @@ def overlap(a, b):
     return inner / both if both > 0 else 0.0
 
 
-def objects(boxes, scores):
+def objects(boxes: Sequence[float], scores: Sequence[float]) -> Iterator[tuple[int, float, Sequence[float]]]:
     """Yield (class, score, box) of what is kept: of boxes that overlap the one with the best score."""
     count = len(boxes) // 4
     box = [boxes[4 * i : 4 * i + 4] for i in range(count)]
     for kind in range(len(scores) // count):
         score = scores[kind * count : (kind + 1) * count]
-        kept = []
+        kept: list[int] = []
         for i in sorted(range(count), key=lambda i: -score[i]):
             if score[i] <= LEAST_SCORE or len(kept) == MOST_OBJECTS:
                 break

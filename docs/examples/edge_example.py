@@ -6,6 +6,8 @@ INPUT holds float32 values in C order. Prints each output's values, one on a lin
 beside this file, or where EDGE_LIBRARY says.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import sys
@@ -34,13 +36,13 @@ edge.edge_close.argtypes = [c_void_p]
 edge.edge_last_error.restype = c_char_p
 
 
-def checked(status):
+def checked(status: int) -> None:
     """End with the library's own words when a call failed."""
     if status != 0:
         sys.exit(f"edge_example: {edge.edge_last_error().decode()}")
 
 
-def run(library, shape, data):
+def run(library: str, shape: list[int], data: bytes) -> list[list[float]]:
     """Return the outputs of one inference, each as a list of numbers."""
     network = edge.edge_open(os.fsencode(library), None)  # None: one thread for each core
     checked(0 if network else 1)
