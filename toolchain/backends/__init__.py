@@ -1,1 +1,1 @@
-"""The ways of making code."""
+"""Backends: the ways of generating code for a fused network."""

@@ -1,6 +1,6 @@
-"""Fast code for CPUs: packed layouts and generated functions, chosen per function of a fused network.
+"""Fast code for CPUs and devices: packed layouts and generated functions for each task of a fused network.
 
-`read` says what an unpacked fused function computes, `plan` chooses layouts and a rule for every call,
-the algorithms of `algorithms.table` write the packed function, and `rewrite`
-puts the network together again. docs/decisions/0019 has the reasons.
+`recognise` reads what an unpacked fused function computes; `network.plan` chooses layouts and a choice for
+every call; the algorithms of `algorithms.table` generate the packed function; `network.rewrite` puts the
+network together again. docs/decisions/0019 has the reasons.
 """

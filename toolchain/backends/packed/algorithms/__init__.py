@@ -1,1 +1,1 @@
-"""The ways to compute contractions, and which of them is chosen."""
+"""The algorithms for contractions, and the policy that chooses among them."""

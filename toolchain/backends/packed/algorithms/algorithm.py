@@ -1,4 +1,4 @@
-"""What every way of computing is asked for: one object for each stands in `table`."""
+"""The interface of an algorithm; `table` has one object for each."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ K = TypeVar("K", bound=Choice)
 
 
 class Algorithm(ABC, Generic[C, K]):
-    """One way of computing a kind of contraction.
+    """A way to compute contractions of one kind.
 
     Attributes
     ----------
     choice
-        The type of its choices.
+        Type of its choices.
     values
-        How its input and output lie in memory: in blocks of channels (`packed`), as the network has them
-        (`plain`), or as they come (`either`).
+        Layout of its input and output: blocks of channels (`packed`), the network's own (`plain`), or the
+        layout that the neighbours use (`either`).
     exact
-        Its rounding errors are those of sums of products; others are left out by `--winograd off`.
+        Whether it sums the products as the definition does, with the same kind of rounding errors;
+        `--winograd off` excludes the others.
     full_blocks
-        It reads its input in full blocks, however few channels that has.
+        Whether it reads its input in full blocks even if it has fewer channels than a block.
     any_products
-        It can use instructions that add several products to each sum, or keep sums of another type.
+        Whether it can use instructions that add several products to each sum, or keep sums of another type.
     """
 
     choice: type[K]
@@ -48,16 +49,16 @@ class Algorithm(ABC, Generic[C, K]):
 
     @property
     def name(self) -> str:
-        """What its choices, records and rules call it."""
+        """Name of the algorithm in choices, records and rules."""
         return self.choice.algorithm
 
     @abstractmethod
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether this computes a contraction, by some choice."""
+        """Return whether at least one choice of this algorithm computes the contraction."""
 
     @abstractmethod
     def default(self, contraction: C, machine: Machine) -> K | None:
-        """Return the choice that is taken without a record; None: there is no good one."""
+        """Return the choice that builds use without a record; None if there is no good one."""
 
     @abstractmethod
     def candidates(self, contraction: C, machine: Machine) -> list[K]:
@@ -65,43 +66,43 @@ class Algorithm(ABC, Generic[C, K]):
 
     @abstractmethod
     def legal(self, choice: K, contraction: C, machine: Machine) -> bool:
-        """Whether a choice computes a contraction that the algorithm applies to."""
+        """Return whether a choice computes a contraction for which `applies` is true."""
 
     def cost(self, choice: K, contraction: C, machine: Machine) -> Cost | None:
-        """Return what a choice is estimated to cost; None: no other algorithm applies, so none was made."""
+        """Return the estimated cost of a choice; None if this algorithm has no cost model."""
         del choice, contraction, machine
         return None
 
     def source(self, contraction: C) -> tirx.Buffer | None:
-        """Return the operand that must be packed; None: none."""
+        """Return the operand that must be packed; None if there is none."""
         del contraction
         return None
 
     def halo(self, contraction: C, choice: K) -> tuple[int, ...]:
-        """Return the zeros that are read around the packed operand, before each axis and then after it."""
+        """Return the zeros needed around the packed operand: before each axis, then after each axis."""
         del contraction, choice
         return ()
 
     def constant(self, param: tirx.Buffer, contraction: C, machine: Machine) -> Layout | None:
-        """Return the layout in which a constant that is not the weight is read; None: plain."""
+        """Return the layout of a constant that is not the weight; None for the plain layout."""
         del param, contraction, machine
         return None
 
     @abstractmethod
     def weight(self, value: Array, contraction: C, choice: K, machine: Machine, input_lanes: int) -> Array:
-        """Return a constant weight in the order in which the function reads it.
+        """Return a constant weight, packed in the order in which the function reads it.
 
         Parameters
         ----------
         input_lanes
-            Channels of a block of the input; 1 where it is plain.
+            Number of channels in a block of the input; 1 if the input is plain.
         """
 
     @abstractmethod
     def function(
         self, read: Read, contraction: C, choice: K, layouts: Layouts, machine: Machine
     ) -> tirx.PrimFunc:
-        """Return the function, what follows the contraction element by element included."""
+        """Return the generated function, with the element-wise epilogue of the contraction."""
 
 
 class PackedAlgorithm(Algorithm[W, K]):
@@ -114,12 +115,12 @@ class PackedAlgorithm(Algorithm[W, K]):
         return contraction.x
 
     def halo(self, contraction: W, choice: K) -> tuple[int, ...]:
-        """Return all zeros that the windows reach."""
+        """Return the padding of the convolution on all sides."""
         del choice
         return contraction.pads
 
     def constant(self, param: tirx.Buffer, contraction: W, machine: Machine) -> Layout | None:
-        """Return blocks of channels for what has the output's channels and rank."""
+        """Return the packed layout for a constant with the output's rank and channels, else None."""
         shape = shape_of(param)
         if len(shape) == len(contraction.out) + 2 and shape[1] == contraction.co:
             return dense_layout(machine.lanes, len(shape))

@@ -1,4 +1,4 @@
-"""How one function is computed: what a tuner chooses and a record keeps."""
+"""A choice: an algorithm with its parameters, which a tuner selects and a record stores."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 from toolchain.backends.packed.machine import Loads
 
 Order = Literal["rows", "channels"]
-"""What runs in parallel first: rows of the output, or its channels (each thread reads its own weights)."""
+"""Outer parallel axis: rows of the output, or its channels (then each thread reads its own weights)."""
 
-# The keys of a payload, and what they say where an algorithm has no such knob.
+# The keys of a payload, with the values for algorithms that lack the knob.
 _KEYS: Mapping[str, object] = {
     "blocks": 1,
     "columns": 1,
@@ -24,7 +24,7 @@ _KEYS: Mapping[str, object] = {
     "rows": 1,
     "tile": (),
 }
-# Those that payloads have only where they say something else: they came later, for devices.
+# Keys that a payload has only if the value differs: they were added later, for devices.
 _LATER: Mapping[str, object] = {"group": (), "loads": "inputs"}
 
 
@@ -32,23 +32,23 @@ _NONE = object()
 
 
 def knob(key: str, default: Any = MISSING) -> Any:
-    """Return a field of a choice that a record keeps under another key than its name."""
+    """Return a field of a choice that records store under another key than the field's name."""
     return field(default=default, metadata={"key": key})
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How one task is computed; each algorithm has a type of its own.
+    """The parameters with which one task is computed; each algorithm has a subclass.
 
     Attributes
     ----------
     algorithm
-        The algorithm's name.
+        Name of the algorithm.
     group
-        Work items of a group along the last axes of what is computed, the last one first; empty: as it suits,
-        and on CPUs, which have none.
+        Work items of a group along the last axes of the computed tensor, the last axis first. Empty lets the
+        code generator decide; always empty on CPUs.
     loads
-        What a tile loads first, and keeps for all its products.
+        Operand that a tile loads first and keeps in registers for all its products.
     """
 
     algorithm: ClassVar[str]
@@ -57,23 +57,23 @@ class Choice:
 
     @property
     def knobs(self) -> dict[str, Any]:
-        """Every key of a record's payload but the algorithm, the same for all algorithms."""
+        """Every key of a record's payload except the algorithm; the same keys for all algorithms."""
         own = {_key(own): getattr(self, own.name) for own in fields(self)}
         return {**_KEYS, **{key: value for key, value in own.items() if _LATER.get(key, _NONE) != value}}
 
     def to_json(self) -> str:
-        """Return the choice as a record's payload."""
+        """Return the choice as the payload of a record."""
         payload = {"algorithm": self.algorithm, **self.knobs}
         return json.dumps(payload, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_knobs(cls, knobs: Mapping[str, object]) -> Self:
-        """Return the choice that was written with these knobs.
+        """Return the choice with these knobs, as read from a record.
 
         Raises
         ------
         ValueError
-            The algorithm has no such knob, or no such value of it.
+            The algorithm has no such knob, or the knob no such value.
         """
         own = {_key(each): each.name for each in fields(cls)}
         for key, value in knobs.items():

@@ -1,4 +1,4 @@
-"""The rule for every function that no other algorithm computes; see `stages.stagewise`."""
+"""The algorithm `general`, for every function that no other algorithm computes; see `stages.stagewise`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolchain.backends.packed.stages.stagewise import stagewise
 
 @dataclass(frozen=True)
 class GeneralChoice(Choice):
-    """There is nothing to choose."""
+    """The choice of `general`, which has no parameters."""
 
     algorithm = "general"
 
@@ -27,7 +27,7 @@ GENERAL = GeneralChoice()
 
 
 class General(Algorithm[Contraction, GeneralChoice]):
-    """Loops over the stages of a function, contractions or not."""
+    """Loops over the stages of a function, with or without a contraction."""
 
     choice = GeneralChoice
     values = "either"
@@ -38,12 +38,12 @@ class General(Algorithm[Contraction, GeneralChoice]):
         return True
 
     def default(self, contraction: Contraction, machine: Machine) -> GeneralChoice:
-        """Return the only one."""
+        """Return the only choice."""
         del contraction, machine
         return GENERAL
 
     def candidates(self, contraction: Contraction, machine: Machine) -> list[GeneralChoice]:
-        """Return none: no tuner measures what is taken only where nothing else applies."""
+        """Return no choices: no other algorithm applies, so there is nothing to measure."""
         del contraction, machine
         return []
 

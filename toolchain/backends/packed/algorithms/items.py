@@ -1,4 +1,4 @@
-"""Tiles of work items on a device: what one item sums up, and how many items make a group."""
+"""Tiles for devices: the sums of a work item, and the number of work items in a group."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from math import prod
 from toolchain.backends.packed.loops.groups import AXES
 from toolchain.backends.packed.machine import Machine
 
-_LEAST = 0.7  # of the widest tile, down to which one is taken that leaves no rest
-_ROW = (16, 64)  # items of a row that make a group alone, from and to
-_SUMS = (4, 5, 6, 7, 8, 10, 12, 14, 16)  # vectors of sums that a tuner may try
+_LEAST = 0.7  # smallest width of a tile without rest, relative to the widest tile
+_ROW = (16, 64)  # least and most items along a row that form a group of their own
+_SUMS = (4, 5, 6, 7, 8, 10, 12, 14, 16)  # numbers of sum vectors that a tuner may try
 
 
 def columns_of(extent: int, limit: int) -> int:
-    """Return the columns of a tile: as many as there may be, fewer where a rest would be left.
+    """Return the columns of a tile: at most `limit`, fewer if that leaves no rest of the row.
 
-    The rest of a row takes a launch of its own.
+    A rest takes a launch of its own.
     """
     dividing = [size for size in range(1, min(extent, limit) + 1) if extent % size == 0]
     best = max(dividing)
@@ -24,15 +24,15 @@ def columns_of(extent: int, limit: int) -> int:
 
 
 def column_choices(extent: int, blocks: int, machine: Machine) -> Iterator[int]:
-    """Yield the columns of tiles that a tuner may try, beside `blocks` of sums, each once."""
+    """Yield the column counts of tiles with `blocks` blocks that a tuner may try, without repetition."""
     found = {columns_of(extent, max(1, sums // blocks)) for sums in _SUMS}
     yield from sorted((each for each in found if each <= machine.columns(blocks)), reverse=True)
 
 
 def group_of_row(items: int, machine: Machine) -> tuple[int, ...]:
-    """Return a group along a row alone, empty where rows are short: then as it suits.
+    """Return a work group along one row; empty if rows are too short, then the code generator decides.
 
-    The row is the same for all of a group, which leaves each item more registers.
+    All items of such a group have the same row index, which saves registers in each item.
     """
     least, most = _ROW
     fitting = max(each for each in range(1, min(items, machine.group, most) + 1) if items % each == 0)
@@ -40,7 +40,7 @@ def group_of_row(items: int, machine: Machine) -> tuple[int, ...]:
 
 
 def group_choices(machine: Machine) -> Iterator[tuple[int, ...]]:
-    """Yield the groups of work items that a tuner may try."""
+    """Yield the work groups that a tuner may try."""
     yield ()
     for along in (4, 8, 16, 32):
         for across in (1, 4, 8, 16):
@@ -49,7 +49,7 @@ def group_choices(machine: Machine) -> Iterator[tuple[int, ...]]:
 
 
 def fits(group: tuple[int, ...], machine: Machine) -> bool:
-    """Whether a device takes a group; a machine without any takes none but the empty one."""
+    """Return whether a device accepts a work group; a machine without groups accepts only the empty one."""
     return (
         len(group) <= AXES
         and all(each >= 1 for each in group)

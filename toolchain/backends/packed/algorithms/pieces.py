@@ -1,4 +1,4 @@
-"""How many rows of a convolution one parallel piece has."""
+"""The number of convolution rows in a parallel piece of work."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from math import prod
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-MOST_ROWS = 20  # most rows of a piece; 7 to 28 measured alike
-_PIECES = 4  # per thread, so that a busy core holds up no more than a quarter of its share
+MOST_ROWS = 20  # largest number of rows per piece; 7 to 28 measured alike
+_PIECES = 4  # per thread, so that a busy core delays at most a quarter of its share
 
 
 def rows_of_piece(conv: Convolution, machine: Machine, others: int, most: int) -> int:
-    """Return the rows of a piece: many, but enough pieces for every thread."""
+    """Return the rows of a piece: as many as leave enough pieces for every thread."""
     if len(conv.out) == 1:
         return 1
     height, above = conv.out[-2], others * prod(conv.out[:-2])

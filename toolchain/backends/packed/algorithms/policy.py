@@ -1,4 +1,4 @@
-"""Which choice a function gets without a record and by one, and which a tuner may measure."""
+"""Chooses how a contraction is computed without a record, and lists what a tuner may measure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolchain.backends.packed.recognise.contraction import Contraction
 
 
 def default_choice(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
-    """Return how a contraction is computed; `GENERAL`: by the general rule."""
+    """Return the choice that builds use without a record; `GENERAL` if no other algorithm applies."""
     best: Choice | None = None
     for algorithm in _applying(contraction, machine, use_winograd):
         choice = algorithm.default(contraction, machine)
@@ -32,13 +32,13 @@ def candidates(contraction: Contraction, machine: Machine) -> list[Choice]:
 
 
 def legal(choice: Choice, contraction: Contraction, machine: Machine) -> bool:
-    """Whether a choice computes a contraction."""
+    """Return whether a choice computes a contraction."""
     algorithm = algorithm_of(choice)
     return _applies(algorithm, contraction, machine) and algorithm.legal(choice, contraction, machine)
 
 
 def cost(choice: Choice, contraction: Contraction, machine: Machine) -> Cost | None:
-    """Return what a choice is estimated to cost; None: its algorithm has no model."""
+    """Return the estimated cost of a choice; None if its algorithm has no cost model."""
     return algorithm_of(choice).cost(choice, contraction, machine)
 
 

@@ -1,4 +1,4 @@
-"""The algorithms there are. A new one is a room of its own and a line here."""
+"""The table of algorithms. A new algorithm is a folder of its own and a line here."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ ALGORITHMS: tuple[Algorithm[Any, Any], ...] = (
     Columnwise(),
     General(),
 )
-"""Of several that apply the first is taken by default, unless a later one is estimated to be better."""
+"""The first algorithm that applies is the default, unless the estimate of a later one is better."""
 
 _BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}
 
 
 def algorithm_of(choice: Choice) -> Algorithm[Any, Any]:
-    """Return the algorithm that a choice is one of."""
+    """Return the algorithm of a choice."""
     return _BY_NAME[choice.algorithm]
 
 
 def choice_from(payload: str) -> Choice:
-    """Return the choice of a record's payload.
+    """Return the choice in a record's payload.
 
     Raises
     ------
     ToolchainError
-        It is none of this version.
+        The payload was written by another version and names a choice unknown to this one.
     """
     try:
         knobs = dict(json.loads(payload))

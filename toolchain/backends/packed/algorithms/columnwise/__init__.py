@@ -1,1 +1,1 @@
-"""Convolutions of fewer output channels than a block has: the lanes of a vector are neighbouring columns."""
+"""Convolutions with fewer output channels than a block: a vector's lanes are neighbouring columns."""

@@ -1,4 +1,4 @@
-"""Sums of few output channels: every lane is a column."""
+"""The algorithm `columnwise`, for few output channels: a vector's lanes are neighbouring columns."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.recognise.transposed import Transposed
 
-_WIDEST = 8  # strides; a vector of each phase is kept in registers
+_WIDEST = 8  # largest stride: one vector for each phase is kept in registers
 
 
 class Columnwise(Algorithm[Convolution | Transposed, ColumnwiseChoice]):
-    """Sums of few output channels: every lane is a column."""
+    """Convolution with few output channels: a vector's lanes are neighbouring columns."""
 
     choice = ColumnwiseChoice
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether it has fewer output channels than lanes, and rows of a vector at least."""
+        """Return whether it has fewer output channels than lanes, and rows of at least one vector."""
         if machine.pieces.fine or not isinstance(contraction, Convolution | Transposed):
             return False
         stride, dilation = contraction.stride[-1], contraction.dilation[-1]
         if isinstance(contraction, Convolution):
             fits = 1 in (stride, dilation)
         else:
-            fits = contraction.out[-1] % stride == 0  # all phases of a row have as many places
+            fits = contraction.out[-1] % stride == 0  # so that all phases of a row have the same length
         columns = grid_of(contraction).out[-1]
         return fits and stride <= _WIDEST and contraction.co < machine.lanes <= columns
 
     def default(self, contraction: Convolution | Transposed, machine: Machine) -> ColumnwiseChoice:
-        """Return the tile that loads least."""
+        """Return the tile with the fewest loads per product."""
         return space.default(grid_of(contraction), machine)
 
     def candidates(self, contraction: Convolution | Transposed, machine: Machine) -> list[ColumnwiseChoice]:
@@ -56,7 +56,7 @@ class Columnwise(Algorithm[Convolution | Transposed, ColumnwiseChoice]):
         return space.legal(choice, grid_of(contraction), machine)
 
     def cost(self, choice: ColumnwiseChoice, contraction: Convolution | Transposed, machine: Machine) -> Cost:
-        """Return the estimate."""
+        """Return the estimated cost."""
         return cost(choice, contraction, machine)
 
     def weight(
@@ -67,7 +67,7 @@ class Columnwise(Algorithm[Convolution | Transposed, ColumnwiseChoice]):
         machine: Machine,
         input_lanes: int,
     ) -> Array:
-        """Return the weight as `weight_shape` says."""
+        """Return the weight, packed in the order in which the function reads it."""
         del machine, input_lanes
         if isinstance(contraction, Transposed):
             return pack_turned(value, contraction, choice)
@@ -81,7 +81,7 @@ class Columnwise(Algorithm[Convolution | Transposed, ColumnwiseChoice]):
         layouts: Layouts,
         machine: Machine,
     ) -> tirx.PrimFunc:
-        """Return the function, epilogue included."""
+        """Return the generated function, epilogue included."""
         if isinstance(contraction, Transposed):
             return turned(read, contraction, choice, layouts, machine)
         return columnwise(read, contraction, choice, layouts, machine)

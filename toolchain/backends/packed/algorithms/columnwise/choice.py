@@ -1,4 +1,4 @@
-"""How a convolution of few output channels is computed."""
+"""The choice of the algorithm `columnwise`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from toolchain.backends.packed.algorithms.choice import Choice, knob
 
 @dataclass(frozen=True)
 class ColumnwiseChoice(Choice):
-    """A tile of sums in registers.
+    """A register tile of sums.
 
     Attributes
     ----------
     channels, vectors
-        Of a tile: output channels, and vectors of neighbouring columns.
+        Size of a tile: output channels, and vectors of neighbouring columns.
     rows
-        Output rows of one parallel piece.
+        Output rows of one parallel piece of work.
     """
 
     algorithm = "columnwise"

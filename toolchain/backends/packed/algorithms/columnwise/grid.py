@@ -1,4 +1,4 @@
-"""What a transposed convolution reads, as the windows of a convolution of stride 1."""
+"""Describes the input windows of a transposed convolution as those of a convolution with stride 1."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from toolchain.backends.packed.recognise.transposed import Transposed
 
 
 def grid_of(contraction: Convolution | Transposed) -> Convolution:
-    """Return the convolution whose windows are read: itself, or of a transposed one that of its phases.
+    """Return the convolution itself; for a transposed one, the convolution whose windows its phases read.
 
-    The outputs of all phases at one place of the input, stride x stride of them, lie in one window.
+    One window has all inputs for the outputs of all phases at one input place: stride x stride outputs.
     """
     if isinstance(contraction, Convolution):
         return contraction

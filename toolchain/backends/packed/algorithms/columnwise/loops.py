@@ -1,10 +1,10 @@
 """Convolution of few output channels on plain values.
 
-A tile is some output channels x some vectors of neighbouring columns, kept in registers while it sums up
-over input channels and taps: a weight meets a vector of inputs. In blocks of channels, as `direct` works,
-most lanes would be channels that there are not: one channel, 256 taps, stride 2 took 15 times as long.
+A register tile has some output channels x some vectors of neighbouring columns. It sums up over input
+channels and taps, with one weight for each vector of inputs. In blocks of channels, as in `direct`, most
+lanes would be padding: one channel with 256 taps at stride 2 took 15 times as long.
 
-Where windows reach beyond the image or have a stride, a piece first copies what it reads, see `window`.
+If windows reach beyond the image or have a stride, a piece first copies the inputs it reads, see `window`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.expressions import calls, epilogue
 from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
 
-_FEW = 7  # taps of a row up to which all are written out
-_AT_ONCE = 8  # weights whose products are written out where there are more
+_FEW = 7  # a row with at most that many taps is fully unrolled
+_AT_ONCE = 8  # weights whose products are unrolled in longer rows
 
 
 def columnwise(
@@ -45,7 +45,7 @@ def columnwise(
     Parameters
     ----------
     layouts
-        None of them packed.
+        Layouts of the parameters; all must be plain.
     """
     if any(layouts):
         raise ValueError(f"{conv.y.name}: it is computed on plain values")
@@ -55,18 +55,19 @@ def columnwise(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tile is.
+    """The position of a tile.
 
     Attributes
     ----------
     n, group, row, first
-        Of the output: image, which tile of channels, place on all axes but the last, first column.
+        Position in the output: image, tile of channels, place on all axes but the last, first column.
     inside, column
-        Of the same row and column in what is read, the window or the input.
+        The same row and column in the buffer that is read: the window or the input.
     vectors
-        How many vectors of columns the tile has.
+        Number of vectors of columns in the tile.
     last
-        Where its last vector begins, seen from `first`, to end with the row; None: behind the others.
+        Start of the tile's last vector relative to `first`, so that it ends with the row; None: the vectors
+        follow each other.
     """
 
     n: Expr
@@ -84,12 +85,12 @@ def _same(weight: Expr, _k: int) -> Expr:
 
 
 class Columns:
-    """The function under construction.
+    """Generator of the function.
 
     Parameters
     ----------
     shape
-        Of the packed weight: (co / channels, ci of a group, …, taps that follow each other * channels).
+        Shape of the packed weight: (co / channels, ci of a group, …, consecutive taps * channels).
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Columns:
         self.dtype = str(conv.x.dtype)  # of the products; `y` may be wider
 
     def emit(self) -> None:
-        """Emit all pieces: some rows, or a part of a row, of all channels."""
+        """Emit all pieces; a piece has all channels of some rows, or of a part of a row."""
         conv, choice, nest = self.conv, self.choice, self.nest
         rows = choice.rows if len(conv.out) > 1 else 1
         outer = list(conv.out[:-1])
@@ -116,7 +117,7 @@ class Columns:
         wide = columns_of_piece(conv, choice, self.machine)
         parts = -(-conv.out[-1] // wide)
         with nest.pieces([conv.batch, *outer, parts]) as (n, *where, part):
-            # The last part ends with the row: some columns are computed twice, with the same result.
+            # The last part ends with the row; it may repeat columns of the part before, with equal results.
             first = nest.simplify(tirx.min(part * wide, conv.out[-1] - wide))
             row = [*where[:-1], nest.simplify(where[-1] * rows)] if where else []
             window = Window(nest, conv, choice, self.x, wide) if needs_window(conv) else None
@@ -136,7 +137,7 @@ class Columns:
                         self.tile(at, window)
 
     def _cut(self, wide: int) -> list[tuple[int, int, int, int | None]]:
-        """Return the tiles of a row: (first column, how many, vectors, `last` of a place)."""
+        """Return the tiles of a row: (first column, number of tiles, vectors per tile, `last` of a place)."""
         lanes = self.lanes
         found: list[tuple[int, int, int, int | None]] = []
         for start, count, size in shares(-(-wide // lanes), self.choice.vectors):
@@ -150,7 +151,7 @@ class Columns:
         return found
 
     def sums(self, at: Place, taps: int) -> Tile:
-        """Return the sums of a tile, of so many taps of each input channel."""
+        """Return the sums of a tile, for `taps` taps of each input channel."""
         instruction, count = self.machine.instruction(self.dtype), self.conv.ci // self.conv.groups * taps
         return Tile(self.nest, instruction, at.vectors, self.choice.channels, count, "weights")
 
@@ -170,22 +171,22 @@ class Columns:
         store_all(self, tile.totals, choice.channels, index, loop=loop)
 
     def _at_once(self, taps: Taps) -> int:
-        """Return how many taps of a row are written out: all if they are few, else about equal parts."""
+        """Return how many taps of a row are unrolled: all if they are few, else about equal parts."""
         most, few = max(1, _AT_ONCE // self.choice.channels), _FEW
         if self.machine.operand == "lane":
-            # Vectors are short: tap t + lanes reads what tap t reads a vector further on. LLVM would keep
-            # that for as long as both are written out, and spill.
+            # Vectors are short: tap t + lanes reads what tap t reads one vector further on. LLVM would keep
+            # that value as long as both taps are unrolled, and spill.
             most, few = min(most, self.lanes), self.lanes + 1
         return taps.each if taps.each <= few else -(-taps.each // -(-taps.each // most))
 
     def vector(self, at: Place, vector: Expr | int) -> Expr | int:
-        """Return where a vector of a tile begins, seen from the tile's first column."""
+        """Return the first column of a vector, relative to the tile's first column."""
         return vector * self.lanes if at.last is None else tirx.min(vector * self.lanes, at.last)
 
     def _sum(
         self, at: Place, tile: Tile, window: Window | None, taps: Taps, start: int, many: int, size: int
     ) -> None:
-        """Add up the products of some taps of every row: `many` times `size` of each phase, from `start`."""
+        """Add the products of some taps of each row: `many` times `size` of each phase, from `start`."""
         conv, nest = self.conv, self.nest
         inner = conv.ci // conv.groups
         with tile.loops([inner, *conv.kernel[:-1], taps.phases, many], size) as (own, *above, phase, step):

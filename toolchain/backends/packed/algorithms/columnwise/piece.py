@@ -1,4 +1,4 @@
-"""What a parallel piece has of a convolution of few output channels: columns, and a window of the input."""
+"""The size of a parallel piece of a columnwise convolution: its columns, and its window of the input."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 PIECES = 4
-"""Per thread, so that a busy core holds up no more than a quarter of its share."""
+"""Pieces per thread, so that a busy core delays at most a quarter of its share."""
 
 
 def needs_window(conv: Convolution) -> bool:
-    """Whether the input cannot be read where it is: it has zeros around, or a stride."""
+    """Return whether the input must be copied first: because of padding, or of a stride."""
     return any(conv.pads) or conv.stride[-1] > 1
 
 
 def columns_of_piece(conv: Convolution, choice: ColumnwiseChoice, machine: Machine) -> int:
-    """Return the columns of a piece: whole rows, unless that leaves threads without work.
+    """Return the columns of a piece: a whole row, or parts of it if threads would have no work otherwise.
 
-    Parts of rows are full tiles: a whole number of them.
+    A part is a whole number of full tiles.
     """
     columns = conv.out[-1]
     unit = choice.vectors * machine.lanes
@@ -36,15 +36,15 @@ def columns_of_piece(conv: Convolution, choice: ColumnwiseChoice, machine: Machi
 def window_shape(
     conv: Convolution, choice: ColumnwiseChoice, machine: Machine, columns: int
 ) -> tuple[int, ...]:
-    """Return (ci, planes, rows of the input, phases, places) of what so many columns of a piece read."""
+    """Return the shape of a piece's window (ci, planes, input rows, phases, places) for `columns` columns."""
     above = [(taps - 1) * step + 1 for taps, step in zip(conv.kernel, conv.dilation, strict=True)][:-1]
     if above:
         above[-1] += (choice.rows - 1) * conv.stride[-2]
-    # Zeros behind the image are written in full vectors, beyond the last place.
+    # Zeros after the image are stored as full vectors, which may go beyond the last place.
     return (conv.ci, *above, conv.stride[-1], columns + reach(conv) + machine.lanes)
 
 
 def bytes_of_window(conv: Convolution, choice: ColumnwiseChoice, machine: Machine) -> int:
-    """Return the bytes of a piece's window."""
+    """Return the size of a piece's window in bytes."""
     columns = columns_of_piece(conv, choice, machine)
     return machine.size(conv.dtype) * prod(window_shape(conv, choice, machine, columns))

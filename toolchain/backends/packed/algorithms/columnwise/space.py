@@ -1,4 +1,4 @@
-"""Tiles of convolutions of few output channels: what a core's registers hold."""
+"""The choices of `columnwise`: tiles whose sums fit the registers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CHANNELS, _MOST_VECTORS, _MOST_ROWS = 8, 8, 32
 
 
 def default(conv: Convolution, machine: Machine) -> ColumnwiseChoice:
-    """Return the tile that loads least for its products, in pieces whose inputs the cache holds."""
+    """Return the tile with the fewest loads per product, in pieces whose inputs fit the cache."""
     tiles = [_tile(conv, machine, channels) for channels in _channels(conv)]
     best = min(tiles, key=lambda tile: (loads(tile, machine, conv.dtype), -tile.channels))
     return replace(best, rows=_rows(conv, best, machine))
@@ -30,7 +30,7 @@ def candidates(conv: Convolution, machine: Machine) -> list[ColumnwiseChoice]:
 
 
 def legal(choice: ColumnwiseChoice, conv: Convolution, machine: Machine) -> bool:
-    """Whether a choice computes a convolution, without spills."""
+    """Return whether a choice computes a convolution without spills."""
     if min(choice.channels, choice.vectors, choice.rows) < 1 or (conv.co // conv.groups) % choice.channels:
         return False
     if choice.rows > 1 and (len(conv.out) == 1 or conv.out[-2] % choice.rows):
@@ -39,7 +39,7 @@ def legal(choice: ColumnwiseChoice, conv: Convolution, machine: Machine) -> bool
 
 
 def _most_vectors(channels: int, machine: Machine) -> int:
-    """Return the vectors of columns whose sums registers hold, beside inputs and a weight."""
+    """Return the largest number of vectors per tile that leaves registers for inputs and a weight."""
     weights = 2 if machine.operand == "memory" else channels
     most = (machine.registers - weights) // (channels + 1)
     if machine.tiles.sums is not None:
@@ -53,14 +53,14 @@ def _channels(conv: Convolution) -> list[int]:
 
 
 def _tile(conv: Convolution, machine: Machine, channels: int) -> ColumnwiseChoice:
-    """Return tiles of so many channels, about equal and none wider than the registers."""
+    """Return a tile with `channels` channels that divides the row into about equal parts that fit."""
     row = -(-conv.out[-1] // machine.lanes)
     most = min(_MOST_VECTORS, _most_vectors(channels, machine))
     return ColumnwiseChoice(channels, -(-row // -(-row // most)))
 
 
 def _rows(conv: Convolution, choice: ColumnwiseChoice, machine: Machine) -> int:
-    """Return the rows of a piece: many share what they read, but there is a piece for every thread."""
+    """Return the rows of a piece: as many as share inputs in the cache, but a piece for every thread."""
     if len(conv.out) == 1:
         return 1
     above = conv.batch * prod(conv.out[:-2])

@@ -1,8 +1,9 @@
-"""Transposed convolution of few output channels on plain values.
+"""Transposed convolution with few output channels on plain values.
 
-The outputs of a row that have the same remainder by the stride, a phase, are sums of neighbouring inputs:
-vectors of columns, as of a convolution with stride 1. The vectors of all phases are interleaved before they
-are stored. In blocks of channels 64 to 3 channels, 4x4 at stride 2, took four times as long as onnxruntime.
+Outputs of a row with equal remainder by the stride form a phase. They are sums of neighbouring inputs, so a
+phase is computed in vectors of columns like a convolution with stride 1. The vectors of all phases are
+interleaved before they are stored. In blocks of channels, 64 to 3 channels with 4x4 taps at stride 2 took
+four times as long as onnxruntime.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
-_WRITTEN = 8  # taps of a row up to which all are written out
+_WRITTEN = 8  # a row with at most that many taps is fully unrolled
 
 
 def turned(
@@ -43,7 +44,7 @@ def turned(
 
 
 def pack_turned(weight: Array, conv: Transposed, choice: ColumnwiseChoice) -> Array:
-    """Return a weight (ci, co / groups, *kernel) as the function reads it: taps by phase, C channels each."""
+    """Return a weight (ci, co / groups, *kernel), packed for the function: taps by phase, C channels each."""
     theirs, ours = conv.ci // conv.groups, conv.co // conv.groups
     grouped = weight.reshape(conv.groups, theirs, ours, *conv.kernel)
     order = [
@@ -93,7 +94,7 @@ class _Turned(Columns):
                 self._store(at, row, [each.totals for each in sums])
 
     def _add(self, at: Place, tile: Tile, window: Window | None, phase: Sequence[Phase], start: int) -> None:
-        """Add up the products of a phase, whose taps lie from `start`."""
+        """Add the products of a phase, whose taps begin at `start` in the weight."""
         counts, before = [each.taps for each in phase], self.conv.pads
         if not all(counts):
             return
@@ -131,7 +132,7 @@ class _Turned(Columns):
         store_all(self, wide, channels, index, loop=self.machine.operand == "memory")
 
     def _interleaved(self, phases: Sequence[tirx.Buffer]) -> list[tirx.Buffer]:
-        """Return a vector of places of each phase as vectors of neighbouring outputs, for all channels."""
+        """Turn one vector per phase into vectors of neighbouring outputs, for all channels."""
         lanes, stride, channels = self.lanes, len(phases), self.choice.channels
         if stride == 1:
             return list(phases)

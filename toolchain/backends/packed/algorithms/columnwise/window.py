@@ -1,4 +1,4 @@
-"""The inputs that a piece of work reads, copied so that vectors can be loaded: zeros around, phases apart."""
+"""A copy of a piece's inputs, the window: zeros around and phases apart, so that vectors can be loaded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from toolchain.backends.packed.recognise.read import Expr
 
 
 class Window:
-    """A copy of the inputs of some rows and columns of outputs.
+    """A copy of the inputs for some rows and columns of outputs.
 
     Parameters
     ----------
     x
-        The input as the network has it.
+        The network's input.
     columns
-        Of outputs.
+        Number of output columns.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Window:
         self.buffer = nest.local(shape, str(x.dtype))
 
     def fill(self, n: Expr, row: Sequence[Expr], first: Expr) -> None:
-        """Copy what the outputs read whose first is at `row` and column `first`."""
+        """Copy the inputs of the outputs from row `row` and column `first` on."""
         conv, nest = self.conv, self.nest
         size = [int(extent) for extent in self.buffer.shape[:-2]]
         with nest.grid(size) as (channel, *above):
@@ -60,10 +60,10 @@ class Window:
                         self._zeros([*here, phase], tirx.const(0, "int32"), self.places)
 
     def _line(self, here: Sequence[Expr], there: Sequence[Expr], first: Expr) -> None:
-        """Copy one line of the input, zeros before and behind it."""
+        """Copy one line of the input, with zeros before and after it."""
         conv, nest, lanes = self.conv, self.nest, self.lanes
         stride, pad, size = conv.stride[-1], conv.pads[len(conv.out) - 1], conv.size[-1]
-        # Of these places the inputs of all phases are inside the image.
+        # At these places the inputs of all phases are inside the image.
         begin, end = (
             nest.simplify(tirx.max(tirx.min(place - first, self.places), 0))
             for place in (-(-pad // stride), (size + pad) // stride)
@@ -91,7 +91,7 @@ class Window:
                     self._each(here, there, end, base)
 
     def _zeros(self, here: Sequence[Expr | int], begin: Expr, end: Expr | int) -> None:
-        """Write zeros up to `end`, and up to a vector beyond."""
+        """Write zeros from `begin` to `end`; the last vector may go beyond."""
         nest, lanes = self.nest, self.lanes
         count = nest.simplify((end - begin + (lanes - 1)) // lanes)
         with nest.where(count > 0) as may:
@@ -114,7 +114,7 @@ class Window:
             ir.buffer_store(self.buffer, value, [*here, phase, tirx.Ramp(place, 1, lanes)])
 
     def _each(self, here: Sequence[Expr], there: Sequence[Expr], place: Expr, base: Expr) -> None:
-        """Copy a number of each phase, zero where it is beside the image."""
+        """Copy one number of each phase; zero outside the image."""
         size = self.conv.size[-1]
         for phase in range(self.conv.stride[-1]):
             column = self.nest.simplify(base + place * self.conv.stride[-1] + phase)

@@ -1,4 +1,4 @@
-"""A product of matrices on plain values."""
+"""The algorithm `dense`: a matrix product on plain values."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from toolchain.backends.packed.recognise.read import Read
 
 
 class Dense(Algorithm[Matmul, DenseChoice]):
-    """A product of matrices on plain values."""
+    """Matrix product on plain values."""
 
     choice = DenseChoice
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether it is a product of matrices."""
+        """Return whether it is a matrix product."""
         del machine
         return isinstance(contraction, Matmul)
 
     def default(self, contraction: Matmul, machine: Machine) -> DenseChoice:
-        """Return the measured or modelled best tile."""
+        """Return the best tile by measurements or models."""
         return space.default(contraction, machine)
 
     def candidates(self, contraction: Matmul, machine: Machine) -> list[DenseChoice]:
@@ -36,13 +36,13 @@ class Dense(Algorithm[Matmul, DenseChoice]):
         return space.candidates(contraction, machine)
 
     def legal(self, choice: DenseChoice, contraction: Matmul, machine: Machine) -> bool:
-        """Whether a choice fits the contraction and the registers."""
+        """Return whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
 
     def weight(
         self, value: Array, contraction: Matmul, choice: DenseChoice, machine: Machine, input_lanes: int
     ) -> Array:
-        """Return the weight as `weight_shape` says."""
+        """Return the weight, packed in panels; see `weight_shape`."""
         del input_lanes
         return pack_weight(value, contraction, choice, machine.lanes)
 
@@ -54,5 +54,5 @@ class Dense(Algorithm[Matmul, DenseChoice]):
         layouts: Layouts,
         machine: Machine,
     ) -> tirx.PrimFunc:
-        """Return the function, epilogue included."""
+        """Return the generated function, epilogue included."""
         return dense(read, contraction, choice, layouts, machine)

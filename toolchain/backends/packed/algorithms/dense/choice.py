@@ -1,4 +1,4 @@
-"""How a product of matrices is computed."""
+"""The choice of the algorithm `dense`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from toolchain.backends.packed.algorithms.choice import Choice, Order, knob
 
 @dataclass(frozen=True)
 class DenseChoice(Choice):
-    """A tile of sums in registers, and in which order the tiles are computed.
+    """A register tile of sums, and the order in which tiles are computed.
 
     Attributes
     ----------
     vectors, rows
-        Of a tile: vectors of columns of the output, and its rows.
+        Size of a tile: vectors of output columns, and output rows.
     tiles
-        Tiles of one parallel piece, one below the other.
+        Tiles of one parallel piece of work, one below the other.
     order
-        What runs in parallel first: rows of the output, or its columns.
+        Outer parallel axis: rows of the output, or its columns.
     """
 
     algorithm = "dense"

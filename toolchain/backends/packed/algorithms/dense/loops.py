@@ -1,8 +1,8 @@
-"""Products of matrices on plain values.
+"""Matrix products on plain values.
 
-A tile of `rows` rows x `vectors` vectors of the output is kept in vector registers while it sums up.
-What is multiplied from the right lies in panels (inner, blocks * lanes): a constant is packed so when the
-network is compiled, a variable into a local panel for every piece of work, unless it is read only once.
+A register tile of `rows` rows x `vectors` vectors of the output sums up over the reduction axis. The right
+operand is read from panels (inner, blocks * lanes): a constant is packed when the network is compiled; a
+variable is packed into a local panel for every piece of work, unless it is read only once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from toolchain.backends.packed.recognise.expressions import bind, epilogue, inli
 from toolchain.backends.packed.recognise.matmul import Matmul, Operand
 from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
 
-# Where b is read: (inner, column of the group) -> the value.
+# Reads b: (inner index, column of the group) -> the value.
 Right = Callable[[Expr, Expr], Expr]
-_FEW = 4  # rows up to which weights cannot be loaded as fast as they are used
-_AHEAD = 2048  # numbers: of 1024 to 8192, which brought a tenth of the bandwidth from memory, the middle
+_FEW = 4  # with at most that many rows, weights cannot be loaded as fast as they are used
+_AHEAD = 2048  # prefetch distance in numbers: 1024 to 8192 were alike (a tenth more bandwidth), so the middle
 
 
 def dense(
@@ -67,7 +67,7 @@ class _Dense:
             self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
 
     def emit(self) -> None:
-        """Emit all pieces: a group of columns and some tiles of rows of one batch."""
+        """Emit all pieces; a piece is a group of columns and some tiles of rows of one batch."""
         size = self.choice.rows
         full, rest = divmod(self.rows, size)
         steps = min(self.choice.tiles, -(-self.rows // size))
@@ -88,7 +88,7 @@ class _Dense:
                     self._tile(batch, group, tirx.IntImm("int32", full * size), rest, right)
 
     def _right(self, batch: list[Expr], group: Expr) -> Right:
-        """Return what reads b, packed into a panel first where that pays."""
+        """Return a function that reads b; pack b into a panel first if that pays."""
         product = self.product
         if product.weight is not None:
             weight = self.arguments[self.read.parameter(product.weight)]
@@ -100,14 +100,14 @@ class _Dense:
         once = self.rows <= self.choice.rows and self.columns % self.wide == 0
         if once and product.b.runs_along(product.columns):
             return lambda k, column: self._load(product.b, batch, None, k, group * self.wide + column)
-        if self.machine.pieces.fine:  # a panel would not fit what an item keeps
+        if self.machine.pieces.fine:  # a work item has no room for a panel
             return lambda k, column: self._right_at(batch, group, k, column)
         panel = self.nest.local((self.inner, self.wide), self.dtype)
         self._fill(panel, batch, group)
         return lambda k, column: panel[k, column]
 
     def _right_at(self, batch: list[Expr], group: Expr, k: Expr, column: Expr) -> Expr:
-        """Return b at a row and a column of a group; zero beyond the matrix."""
+        """Return b at a row and at a column of a group; zero beyond the matrix."""
         at = self.analyzer.simplify(group * self.wide + column)
         value = self._load(self.product.b, batch, None, k, at)
         if self.analyzer.can_prove(at < self.columns):
@@ -115,7 +115,7 @@ class _Dense:
         return tirx.if_then_else(at < self.columns, value, self.zero)
 
     def _fill(self, panel: tirx.Buffer, batch: list[Expr], group: Expr) -> None:
-        """Copy the group's columns of b into a panel; columns beyond the matrix become zeros."""
+        """Copy a group's columns of b into a panel, with zeros for columns beyond the matrix."""
         product, analyzer = self.product, self.analyzer
 
         def copy(k: Expr, column: Expr) -> None:
@@ -144,7 +144,7 @@ class _Dense:
     def _branch(
         self, group: Expr, place: int, whole: Callable[[], None], part: Callable[[], None] | None
     ) -> None:
-        """Emit what is done for a vector of columns inside the matrix, and for one at its edge or beyond."""
+        """Emit `whole` for a vector of columns inside the matrix, `part` for one at or beyond its edge."""
         inside = self.analyzer.simplify(group * self.choice.vectors + place < self.columns // self.lanes)
         if self.analyzer.can_prove(inside):
             whole()
@@ -162,7 +162,7 @@ class _Dense:
     def _load(
         self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
     ) -> Expr:
-        """Return an element of an operand; one that no buffer holds is computed here."""
+        """Return an element of an operand; one that is not stored is computed inline."""
         index = self._index(operand, batch, row, k, column)
         return inlined(self.read, self._stored, self.analyzer)(operand.buffer, index)
 
@@ -181,7 +181,7 @@ class _Dense:
         return [self.analyzer.simplify(substitute(each, bound, tirx.BufferLoad)) for each in operand.index]
 
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
-        """Emit one tile, its rows from `first`."""
+        """Emit one tile, with its rows from `first`."""
         analyzer = self.analyzer
         choice, instruction = self.choice, self.machine.instruction(self.dtype)
         tile = Tile(self.nest, instruction, choice.vectors, size, self.inner, choice.loads)
@@ -212,7 +212,7 @@ class _Dense:
         self._store(batch, group, first, size, tile.totals)
 
     def _fetch(self, group: Expr, k: Expr, size: int) -> None:
-        """Ask for the weights that are needed soon where each is used only a few times."""
+        """Prefetch weights if each is used only a few times."""
         if self.product.weight is None or size > _FEW:
             return
         weight = self.arguments[self.read.parameter(self.product.weight)]
@@ -230,7 +230,7 @@ class _Dense:
                     self._write(total[row * lanes + lane], batch, first + row, start + lane)
 
             def part(total: tirx.Buffer = total, start: Expr = start) -> None:
-                # Through memory: the registers of a tile cannot be indexed.
+                # Through memory, because registers cannot be indexed.
                 kept = self.nest.local((size * lanes,), str(total.dtype))
                 with self.nest.unroll(size) as row, self.nest.vector(lanes) as lane:
                     ir.buffer_store(kept, total[row * lanes + lane], [row * lanes + lane])

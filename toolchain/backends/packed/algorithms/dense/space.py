@@ -1,4 +1,4 @@
-"""Tiles of products of matrices: what a core's registers hold."""
+"""The choices of `dense`: tiles whose sums fit the registers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from toolchain.backends.packed.algorithms.items import fits
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.matmul import Matmul
 
-_PIECES = 16  # parallel pieces from which on the rows need not be cut: four for each of four cores
-_REPACKED = 8  # tiles of rows from which on a panel may be packed for each piece of them
-# Multiply-adds that must be under way to keep two units of four cycles' latency busy (Intel's and AMD's
-# optimisation manuals; Arm's cores need fewer).
+_PIECES = 16  # with so many pieces, rows need not be divided further: four for each of four cores
+_REPACKED = 8  # smallest number of row tiles in a piece that packs its own panel
+# Independent multiply-adds needed to keep two units with four cycles' latency busy (optimisation manuals of
+# Intel and AMD; Arm's cores need fewer).
 _CHAINS = 8
-_ITEMS = 128  # of a core: groups of 64, of which one computes while another waits for memory
-_LOADS = 0.1  # what a load adds to a multiply-add's time: measured, 1 x 14 takes a tenth longer than 2 x 14
+_ITEMS = 128  # work items per core: two groups of 64, one computes while the other waits for memory
+_LOADS = 0.1  # time of a load relative to a multiply-add: measured, 1 x 14 takes a tenth longer than 2 x 14
 
 
 def default(product: Matmul, machine: Machine) -> DenseChoice:
-    """Return how a product is computed."""
+    """Return the choice that builds use without a record."""
     vectors = -(-product.columns.extent // machine.lanes)
 
     def cost(blocks: int) -> float:
-        """Vectors computed, those of the padding too, by what one of them takes."""
+        """Return the relative time of all vectors, padding included, with tiles of that many blocks."""
         rows = min(product.rows.extent, _limit(machine, blocks))
         sums = blocks * rows
         waiting = max(1, _CHAINS / sums)
@@ -35,7 +35,7 @@ def default(product: Matmul, machine: Machine) -> DenseChoice:
 
 
 def _items(product: Matmul, machine: Machine, vectors: int) -> DenseChoice:
-    """Return the largest tile that leaves every core of a device enough work items."""
+    """Return the largest tile with which every core of a device has enough work items."""
     for blocks, limit in ((1, 7), (1, 4), (1, 2)):
         found = _choice(product, machine, blocks, limit, "channels")
         items = product.batch.extent * -(-product.rows.extent // found.rows) * vectors
@@ -45,7 +45,7 @@ def _items(product: Matmul, machine: Machine, vectors: int) -> DenseChoice:
 
 
 def candidates(product: Matmul, machine: Machine) -> list[DenseChoice]:
-    """Return the ways to compute a product, the default first."""
+    """Return the choices that a tuner may measure, the default first."""
     found = [default(product, machine)]
     orders: tuple[Order, ...] = ("channels", "rows")
     for blocks in (4, 3, 2, 1):
@@ -55,7 +55,7 @@ def candidates(product: Matmul, machine: Machine) -> list[DenseChoice]:
 
 
 def legal(choice: DenseChoice, product: Matmul, machine: Machine) -> bool:
-    """Whether a choice computes a product."""
+    """Return whether a choice computes a product without spills."""
     return (
         1 <= choice.vectors <= -(-product.columns.extent // machine.lanes)
         and 1 <= choice.rows <= min(product.rows.extent, _limit(machine, choice.vectors))
@@ -66,8 +66,8 @@ def legal(choice: DenseChoice, product: Matmul, machine: Machine) -> bool:
 
 
 def _limit(machine: Machine, blocks: int) -> int:
-    """Rows of a tile that leave registers for the operands."""
-    if machine.operand == "lane":  # a register of each row's inputs too
+    """Return the rows of a tile that leave registers for the operands."""
+    if machine.operand == "lane":  # the inputs of each row need a register too
         return max(1, min(8, (machine.registers - blocks - 1) // (blocks + 1)))
     return min(14, (machine.registers - blocks - 1) // blocks)
 

@@ -1,4 +1,4 @@
-"""A constant matrix, in the order in which a product reads it."""
+"""The packed weight of a matrix product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.backends.packed.recognise.matmul import Matmul
 
 
 def weight_shape(product: Matmul, choice: DenseChoice, lanes: int) -> tuple[int, ...]:
-    """Return (batch, n / (N V), k, N V): N vectors of V columns lie side by side."""
+    """Return (batch, n / (N V), k, N V): a panel has N vectors of V columns side by side."""
     wide = choice.vectors * lanes
     batch = prod(
         extent for extent, read in zip(product.batch.extents, product.batch_of_b, strict=True) if read
@@ -21,7 +21,7 @@ def weight_shape(product: Matmul, choice: DenseChoice, lanes: int) -> tuple[int,
 
 
 def pack_weight(weight: Array, product: Matmul, choice: DenseChoice, lanes: int) -> Array:
-    """Return a constant right operand as the function reads it."""
+    """Return a constant right operand, packed in the order in which the function reads it."""
     batch, groups, inner, wide = weight_shape(product, choice, lanes)
     matrix = product.matrix(weight)
     padded = np.pad(matrix, [(0, 0), (0, 0), (0, groups * wide - matrix.shape[2])])

@@ -1,1 +1,1 @@
-"""Convolutions whose every channel is a group of its own."""
+"""Depthwise convolutions: every channel is a group of its own."""

@@ -1,4 +1,4 @@
-"""Sums over taps alone: every lane is a channel of its own."""
+"""The algorithm `depthwise`: sums over taps, every lane a channel of its own."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from toolchain.backends.packed.recognise.read import Read
 
 
 class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
-    """Sums over taps alone: every lane is a channel of its own."""
+    """Depthwise convolution: sums over taps, every lane a channel of its own."""
 
     choice = DepthwiseChoice
     full_blocks = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether every channel is a group of its own."""
+        """Return whether every channel is a group of its own."""
         del machine
         return isinstance(contraction, Convolution) and contraction.depthwise
 
     def default(self, contraction: Convolution, machine: Machine) -> DepthwiseChoice:
-        """Return the measured or modelled best tile."""
+        """Return the best tile by measurements or models."""
         return space.default(contraction, machine)
 
     def candidates(self, contraction: Convolution, machine: Machine) -> list[DepthwiseChoice]:
@@ -40,11 +40,11 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
         return space.candidates(contraction, machine)
 
     def legal(self, choice: DepthwiseChoice, contraction: Convolution, machine: Machine) -> bool:
-        """Whether a choice fits the contraction and the registers."""
+        """Return whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
 
     def cost(self, choice: DepthwiseChoice, contraction: Convolution, machine: Machine) -> Cost:
-        """Return the time of the products, channels that only a block has included."""
+        """Return the estimated time of the products, padding channels included."""
         del choice
         taps, channels = prod(contraction.kernel), padded(contraction.co, machine.lanes)
         products = contraction.batch * prod(contraction.out) * taps * channels
@@ -59,7 +59,7 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
         machine: Machine,
         input_lanes: int,
     ) -> Array:
-        """Return the weight as `weight_shape` says."""
+        """Return the weight, packed as `weight_shape`."""
         del choice, input_lanes
         return pack_weight(value, contraction, machine.lanes)
 
@@ -71,5 +71,5 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
         layouts: Layouts,
         machine: Machine,
     ) -> tirx.PrimFunc:
-        """Return the function, epilogue included."""
+        """Return the generated function, epilogue included."""
         return depthwise(read, contraction, choice, layouts, machine)

@@ -1,4 +1,4 @@
-"""How a depthwise convolution is computed."""
+"""The choice of the algorithm `depthwise`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from toolchain.backends.packed.algorithms.choice import Choice
 
 @dataclass(frozen=True)
 class DepthwiseChoice(Choice):
-    """Sums of some columns of one block in registers.
+    """A register tile: sums of some columns of one block of channels.
 
     Attributes
     ----------
     columns
         Output columns of a tile.
     rows
-        Output rows of one parallel piece.
+        Output rows of one parallel piece of work.
     """
 
     algorithm = "depthwise"

@@ -1,4 +1,4 @@
-"""Tiles of depthwise convolutions; `direct.space` says how they were measured."""
+"""The choices of `depthwise`; `direct.space` says how the tiles were measured."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-_WIDEST = 14  # columns
+_WIDEST = 14  # largest number of columns per tile
 
 
 def default(conv: Convolution, machine: Machine) -> DepthwiseChoice:
-    """Return how a depthwise convolution is computed; on x86 4 to 14 columns measured alike."""
+    """Return the default tile; on x86, tiles of 4 to 14 columns measured alike."""
     pieces = conv.batch * -(-conv.co // machine.lanes)
     plain, other = machine.tiles.depthwise
     limit = other if conv.out[-1] <= machine.tiles.short or conv.stride[-1] > 1 else plain
@@ -34,7 +34,7 @@ def candidates(conv: Convolution, machine: Machine) -> list[DepthwiseChoice]:
 
 
 def legal(choice: DepthwiseChoice, conv: Convolution, machine: Machine) -> bool:
-    """Whether a choice computes a convolution, without spills."""
+    """Return whether a choice computes a convolution without spills."""
     if machine.pieces.fine and (choice.rows > 1 or not fits(choice.group, machine)):
         return False
     if choice.rows > 1 and (len(conv.out) == 1 or conv.out[-2] % choice.rows):

@@ -1,1 +1,1 @@
-"""Convolutions as they are written: sums over input channels and taps."""
+"""Direct convolution: sums over input channels and taps, as in the definition."""

@@ -1,4 +1,4 @@
-"""Sums over input channels and taps."""
+"""The algorithm `direct`: sums over input channels and taps."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from toolchain.backends.packed.recognise.read import Read
 
 
 class Direct(PackedAlgorithm[Convolution, DirectChoice]):
-    """Sums over input channels and taps."""
+    """Direct convolution: sums over input channels and taps."""
 
     choice = DirectChoice
     any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether it is a convolution whose groups have several channels."""
+        """Return whether it is a convolution whose groups have several channels."""
         del machine
         return isinstance(contraction, Convolution) and not contraction.depthwise
 
     def default(self, contraction: Convolution, machine: Machine) -> DirectChoice:
-        """Return the measured or modelled best tile."""
+        """Return the best tile by measurements or models."""
         return space.default(contraction, machine)
 
     def candidates(self, contraction: Convolution, machine: Machine) -> list[DirectChoice]:
@@ -40,21 +40,21 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
         return space.candidates(contraction, machine)
 
     def legal(self, choice: DirectChoice, contraction: Convolution, machine: Machine) -> bool:
-        """Whether a choice fits the contraction and the registers."""
+        """Return whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
 
     def cost(self, choice: DirectChoice, contraction: Convolution, machine: Machine) -> Cost:
-        """Return the estimate of a convolution without groups."""
+        """Return the estimated cost of a convolution without groups."""
         return cost(choice, contraction, machine)
 
     def halo(self, contraction: Convolution, choice: DirectChoice) -> tuple[int, ...]:
-        """Return the zeros that taps meet which are not skipped."""
+        """Return the padding that is read: that of taps which are not skipped."""
         return halo(contraction, choice)
 
     def weight(
         self, value: Array, contraction: Convolution, choice: DirectChoice, machine: Machine, input_lanes: int
     ) -> Array:
-        """Return the weight as `weight_shape` says."""
+        """Return the weight, packed as `weight_shape`."""
         return pack_weight(value, contraction, choice, machine.lanes, input_lanes)
 
     def function(
@@ -65,5 +65,5 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
         layouts: Layouts,
         machine: Machine,
     ) -> tirx.PrimFunc:
-        """Return the function, epilogue included."""
+        """Return the generated function, epilogue included."""
         return direct(read, contraction, choice, layouts, machine)

@@ -1,4 +1,4 @@
-"""How a direct convolution is computed."""
+"""The choice of the algorithm `direct`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from toolchain.backends.packed.algorithms.choice import Choice, Order
 
 @dataclass(frozen=True)
 class DirectChoice(Choice):
-    """A tile of sums in registers, and in which order the tiles are computed.
+    """A register tile of sums, and the order in which tiles are computed.
 
     Attributes
     ----------
     blocks, columns
-        Of a tile: output blocks and output columns.
+        Size of a tile: output blocks and output columns.
     rows
-        Output rows of one parallel piece.
+        Output rows of one parallel piece of work.
     order
-        What runs in parallel first.
+        Outer parallel axis.
     flat
-        A tile is whole rows (of small images), or goes from the end of a row to the begin of the next.
+        Whether a tile may span several rows: whole rows of a small image, or the end of one row and the begin
+        of the next.
     depth
-        Input blocks that are summed up for all tiles of a piece before the next ones are; 0: all.
+        Input blocks per pass: their products are added for all tiles of a piece before the next pass; 0: one
+        pass with all.
     """
 
     algorithm = "direct"

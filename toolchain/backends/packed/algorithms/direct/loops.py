@@ -1,13 +1,13 @@
 """Direct convolution on packed values.
 
-A tile of `blocks` output blocks x `columns` output columns is kept in vector registers while it sums
-up over input channels and the kernel. Weights lie in the order in which they are read.
+A register tile of `blocks` output blocks x `columns` output columns sums up over input channels and the
+kernel. The weight is packed in the order in which it is read.
 
-Small images with many channels would read all weights of a piece anew for every tile, the first time
-from memory. There the sum goes in passes over `depth` input blocks each: their weights stay in the
-first cache for all tiles of the piece, the sums wait in the output, and every step fetches a little of
-the next pass's weights. Measured on an AVX-512 server core, weights from memory, ms: 512 channels 7x7,
-kernel 3x3: 2.20 without, 1.84 with passes, 1.24 with fetching; 1x1 512 to 2048 7x7: 0.92, 0.82, 0.57.
+For small images with many channels, every tile would read all weights of a piece again, the first time from
+memory. There the reduction is divided into passes over `depth` input blocks each: their weights stay in L1
+for all tiles of the piece, the partial sums wait in the output, and every step prefetches a part of the next
+pass's weights. Measured on an AVX-512 server core, weights from memory, ms: 512 channels 7x7, kernel 3x3:
+2.20 without passes, 1.84 with passes, 1.24 with prefetch; 1x1 512 to 2048 7x7: 0.92, 0.82, 0.57.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
 
-_WRITTEN = 0  # taps of a row up to which they are written out
+_WRITTEN = 0  # a row with at most that many taps is fully unrolled
 
 
 def direct(
@@ -70,7 +70,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Pass:
-    """A pass over some input blocks: which, and which of the piece's tiles it is now."""
+    """One pass over some input blocks: its number, and the current tile of the piece's `tiles`."""
 
     number: Expr
     tile: Expr
@@ -138,7 +138,7 @@ class _Direct:
                     self.emitter.zero_halo_of_tile(n, group * choice.blocks + block, row, first, size)
 
     def _cut(self) -> list[tuple[int, int, int]]:
-        """Return the tiles of a row, or of an image: (start, how many, columns)."""
+        """Return the tiles of a row, or of an image if flat: (start, number of tiles, columns per tile)."""
         width, choice = self.conv.out[-1], self.choice
         unit = width if choice.flat and choice.columns % width == 0 else 1
         return shares(prod(self.conv.out) if choice.flat else width, choice.columns, unit)
@@ -155,8 +155,8 @@ class _Direct:
         self._reduce(at, tile, part)
         last = None if part is None else tirx.EQ(part.number, self.passes - 1)
         with self.nest.when(last):
-            # On Arm the loop would cost more than it saves: a 1x1 layer with SiLU then executes 1.3 times
-            # as many instructions on a Cortex-A72, 1.33 times as many on a Cortex-A9.
+            # On Arm the loop would cost more than it saves: a 1x1 layer with SiLU would then execute 1.3
+            # times as many instructions on a Cortex-A72, 1.33 times as many on a Cortex-A9.
             store_all(
                 emitter,
                 totals,
@@ -169,7 +169,7 @@ class _Direct:
                 self._each(at, lambda place, here, index: emitter.store_sum(totals[place][here], index))
 
     def _each(self, at: _Place, do: Callable[[int, Expr, list[Expr]], None]) -> None:
-        """Emit what `do` does with every vector of the tile: block, place in its buffer, logical index."""
+        """Call `do` with every vector of the tile: block, place in its buffer, logical index."""
         lanes = self.machine.lanes
         for place in range(self.choice.blocks):
             with self.nest.unroll(at.columns) as column, self.nest.vector(lanes) as lane:
@@ -181,16 +181,16 @@ class _Direct:
         return [at.n, channel, *self._output(at, column)]
 
     def _output(self, at: _Place, column: Expr) -> list[Expr]:
-        """Return the spatial place of a column of the tile."""
+        """Return the spatial position of a column of the tile."""
         place = self.analyzer.simplify(at.first + column)
         return places(place, self.conv.out, self.analyzer) if self.choice.flat else [*at.row, place]
 
     def _source(self, at: _Place, block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
-        """Return what a tap of the kernel reads for a column."""
+        """Return the input that a tap of the kernel reads for a column."""
         return self._load(at, block, self._read_at(self._output(at, column), taps), channel)
 
     def _read_at(self, place: Sequence[Expr], taps: Sequence[Expr]) -> list[Expr]:
-        """Return where a tap of the kernel reads, on the first axes, or on all."""
+        """Return the position that a tap of the kernel reads, on the first axes or on all."""
         conv, origin = self.conv, self.emitter.origin
         axes = zip(place, taps, conv.stride, conv.dilation, origin, strict=False)
         return [each * stride + tap * dilation + start for each, tap, stride, dilation, start in axes]
@@ -200,16 +200,17 @@ class _Direct:
         return tirx.BufferLoad(self.emitter.x, [at.n, group * self.inner + block, *spatial, channel])
 
     def _reduce(self, at: _Place, tile: Tile, part: _Pass | None) -> None:
-        """Add up the products of the tile, of one pass or of all input blocks."""
+        """Add the products of the tile, of one pass or of all input blocks."""
         if self.machine.operand == "lane" and self.input_lanes == 1 and not self.choice.flat and part is None:
             self._reduce_row(at, tile)
             return
         conv, vector, packed, lanes = self.conv, self.input_lanes, self.emitter.weight, self.machine.lanes
         inputs = tile.inputs(vector)
-        # With one lane the taps are outside: LLVM unrolls the inner loops, and what neighbouring taps
-        # share would be kept in registers that there are not (3 channels, 3x3 stride 2: 0.46 for 0.13 ms).
+        # With one lane the loops over taps are outside: LLVM unrolls the inner loops, and would keep values
+        # that neighbouring taps share in more registers than there are (3 channels, 3x3 stride 2: 0.46, not
+        # 0.13 ms).
         extents = [*conv.kernel, self.depth] if vector == 1 else [self.depth, *conv.kernel]
-        # Where the taps of a row are written out, addresses are computed once for all of them.
+        # If the taps of a row are unrolled, their addresses are computed once.
         written = vector > 1 and self.machine.pieces.fine and conv.kernel[-1] <= _WRITTEN
         columns = [extents.pop()] if written else []
         with tile.loops(extents, vector) as found, self.nest.grid(columns, unrolled=True) as last:
@@ -225,10 +226,10 @@ class _Direct:
                 )
 
     def _reduce_row(self, at: _Place, tile: Tile) -> None:
-        """Add up the products one input channel after the other, its neighbouring columns in one register.
+        """Add the products one input channel after the other, with its neighbouring columns in one register.
 
-        A piece of a row is read once for all taps in it. Instructions for each vector of products on a
-        Cortex-A72, 3 channels, 7x7 stride 2: 1.18 instead of 1.84.
+        A part of a row is loaded once for all its taps. Instructions per vector of products on a Cortex-A72,
+        3 channels, 7x7 stride 2: 1.18 instead of 1.84.
         """
         stride, dilation, packed = self.conv.stride[-1], self.conv.dilation[-1], self.emitter.weight
         lanes, *above, wide = self.machine.lanes, *self.conv.kernel
@@ -259,12 +260,12 @@ class _Direct:
                     tile.add(column, lambda _k: x, weight)
 
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
-        """Emit what follows under the condition that taps, on the first axes or on all, meet the image."""
+        """Emit what follows under the condition that the taps (on the first or all axes) meet the image."""
         place = [*at.row, at.first]
         return self.nest.when(inside(self.conv, self.choice, place, at.columns, taps, self.analyzer))
 
     def _fetch(self, at: _Place, part: _Pass | None, step: list[Expr]) -> None:
-        """Ask for this step's share of the next pass's weights."""
+        """Prefetch this step's share of the next pass's weights."""
         if part is None or not self.machine.prefetches:
             return
         extents = [self.depth, *self.conv.kernel, self.input_lanes][: len(step)]

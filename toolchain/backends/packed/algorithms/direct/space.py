@@ -1,4 +1,4 @@
-"""Tiles of direct convolutions: what a core's registers and its first cache hold.
+"""The choices of `direct`: tiles whose sums fit the registers, and passes whose weights fit L1.
 
 Measured on a Sapphire Rapids core (FMA peak 249 GFLOP/s shared with other work, so that its best is about
 210), GFLOP/s, 3x3: AVX-512 2x14 209, 4x6 207, 2x7 202, 1x14 173, 1x28 110; where the blocks are odd 3x9 216,
@@ -28,21 +28,22 @@ from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
 from toolchain.backends.packed.machine import Loads, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-# Numbers of a row that a tile on a device reads, where those are no vectors. By the model of a Mali, of 3
-# channels, 7x7 at stride 2: 4 columns 10.4 ms, 5 9.6, 7 18.4 (many spills); 5 would leave rests of most rows.
-# 3x3 at stride 2: 3 columns 2.65 ms, 7 2.02. Groups of several rows: 10.0 ms and 11 spills, of one 8.3 and 6.
+# Most input numbers per row of a device's tile if they form no vectors. By the model of a Mali, 3 channels,
+# 7x7 at stride 2: 4 columns 10.4 ms, 5 columns 9.6, 7 columns 18.4 (many spills); 5 would leave rests in most
+# rows. 3x3 at stride 2: 3 columns 2.65 ms, 7 columns 2.02. Groups of several rows: 10.0 ms and 11 spills; of
+# one row: 8.3 and 6.
 _OF_NUMBERS = 15
-_WIDEST = 14  # columns; a row of 28 sums leaves LLVM no registers to hold (see above)
-_LARGE = 28  # rows from which on a piece of a few rows is enough work
-_ROWS = 8  # most rows of a piece without passes; 4 to 8 measured alike
-_FEW = 1024  # places of an image up to which passes pay: 5 % at 28x28, from 56x56 on they cost 3 %
-_STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
-_SECOND = 1 << 20  # bytes of weights that stay in the second cache while rows and images go by
-_SHORTEST = 64  # products per sum of a pass, to pay for bringing the sum from the output and back
+_WIDEST = 14  # columns per tile; a row of 28 sums leaves LLVM too few registers (see above)
+_LARGE = 28  # smallest image height at which a piece of a few rows is enough work
+_ROWS = 8  # largest number of rows per piece without passes; 4 to 8 measured alike
+_FEW = 1024  # largest output size at which passes pay: they gain 5 % at 28x28, and lose 3 % from 56x56 on
+_STAYS = 256 << 10  # bytes of weights that are assumed to stay in L2 between runs
+_SECOND = 1 << 20  # bytes of weights that stay in L2 while rows and images pass through it
+_SHORTEST = 64  # fewest products per sum in a pass, to pay for loading the sum from the output and storing it
 
 
 def default(conv: Convolution, machine: Machine) -> DirectChoice:
-    """Return how a convolution is computed directly."""
+    """Return the choice that builds use without a record."""
     if machine.pieces.fine:
         return _items(conv, machine, machine.tiles.blocks, machine.tiles.columns)
     count = _output_blocks(conv, machine)
@@ -51,13 +52,13 @@ def default(conv: Convolution, machine: Machine) -> DirectChoice:
 
 
 def widest(machine: Machine, blocks: int) -> int:
-    """Return the most columns of a tile whose sums stay in registers."""
+    """Return the largest number of columns of a tile whose sums stay in registers."""
     limit = min(machine.tiles.columns, machine.columns(blocks))
     return limit if machine.tiles.sums is None else min(limit, machine.tiles.sums // blocks or 1)
 
 
 def _limit(conv: Convolution, machine: Machine, blocks: int) -> int:
-    """Return the most columns of a tile of a convolution, see `widest`."""
+    """Return the largest number of columns of a tile for this convolution, see `widest`."""
     limit, tiles = widest(machine, blocks), machine.tiles
     if conv.ci // conv.groups >= machine.lanes:
         if tiles.pointwise is not None and prod(conv.kernel) == 1:
@@ -68,13 +69,13 @@ def _limit(conv: Convolution, machine: Machine, blocks: int) -> int:
 
 
 def _flattens(conv: Convolution, machine: Machine) -> bool:
-    """Whether a tile may go from the end of a row to the begin of the next, at the cost of divisions."""
+    """Return whether tiles may span the end of one row and the begin of the next (it costs divisions)."""
     plain = prod(conv.kernel) == prod(conv.stride) == 1 and not any(conv.pads)
     return machine.tiles.flattens and len(conv.out) == 2 and plain
 
 
 def candidates(conv: Convolution, machine: Machine) -> list[DirectChoice]:
-    """Return the direct choices that a tuner may measure, the default first."""
+    """Return the choices that a tuner may measure, the default first."""
     first = default(conv, machine)
     space = _items_space if machine.pieces.fine else _space
     found = [first, *space(conv, machine, first)]
@@ -82,7 +83,7 @@ def candidates(conv: Convolution, machine: Machine) -> list[DirectChoice]:
 
 
 def legal(choice: DirectChoice, conv: Convolution, machine: Machine) -> bool:
-    """Whether a choice computes a convolution, without spills."""
+    """Return whether a choice computes a convolution without spills."""
     if min(choice.blocks, choice.columns, choice.rows) < 1 or choice.depth < 0:
         return False
     if machine.pieces.fine:
@@ -125,7 +126,7 @@ def _choice(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Dir
 
 
 def _items(conv: Convolution, machine: Machine, most: Sequence[int], columns: int) -> DirectChoice:
-    """Return the tiles of work items: of the most blocks that divide the output's."""
+    """Return the tile of a work item, with the first of the block counts `most` that divides the output's."""
     count = _output_blocks(conv, machine)
     blocks = next((each for each in most if count % each == 0), 1)
     if conv.ci // conv.groups >= machine.lanes:
@@ -162,18 +163,18 @@ def _space(conv: Convolution, machine: Machine, first: DirectChoice) -> Iterator
 
 
 def _output_blocks(conv: Convolution, machine: Machine) -> int:
-    """Return the output blocks of one group."""
+    """Return the number of output blocks of a group."""
     return -(-merged(conv, machine.lanes)[2] // machine.lanes)
 
 
 def _input_blocks(conv: Convolution, machine: Machine) -> int:
-    """Return the input blocks of one group; 1 where channels are not packed."""
+    """Return the number of input blocks of a group; 1 if channels are not packed."""
     ci = merged(conv, machine.lanes)[1]
     return -(-ci // machine.lanes) if ci >= machine.lanes else 1
 
 
 def _depth(conv: Convolution, machine: Machine, blocks: int) -> int:
-    """Return how many input blocks' weights fit the first cache; 0: all, or too few to be worth it."""
+    """Return how many input blocks have weights that fit L1; 0 if all do, or too few to pay off."""
     count, taps = _input_blocks(conv, machine), prod(conv.kernel)
     block = machine.size(conv.dtype) * taps * machine.lanes * machine.lanes * blocks
     fit = max(1, machine.near // block)

@@ -1,7 +1,7 @@
-"""Which taps of a kernel read nothing but padding, for a row of outputs or a tile of columns.
+"""Skips the taps of a kernel that read only padding, for a row of outputs or a tile of columns.
 
-Where dilation is large that is much of the work: 3x3 at dilation 12 on 16x16 meets the image with a quarter
-of its products. What is skipped needs no halo either.
+With a large dilation that saves much work: of 3x3 at dilation 12 on 16x16, a quarter of the products meet
+the image. Padding of skipped taps needs no halo.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr
 
-_WORTH = 1 / 8  # of an axis's products, from which on it pays to ask; 3x3 on 14x14 has 1 / 21
+_WORTH = 1 / 8  # smallest share of skipped products on an axis that pays for the test; 3x3 on 14x14: 1 / 21
 
 
 def guarded(conv: Convolution, choice: DirectChoice) -> list[bool]:
-    """Return per axis but the last whether taps beyond the image are skipped: its halo is not read."""
+    """Return for each axis but the last whether taps beyond the image are skipped, so it needs no halo."""
     if choice.flat:
         return [False] * (len(conv.out) - 1)
     return [_share(conv, axis, 1) >= _WORTH for axis in range(len(conv.out) - 1)]
@@ -39,14 +39,14 @@ def inside(
     taps: Sequence[Expr],
     analyzer: Analyzer,
 ) -> Expr | None:
-    """Return the condition under which taps meet the image for a tile; None: it is not worth asking.
+    """Return the condition that the taps meet the image for a tile; None if the test does not pay.
 
     Parameters
     ----------
     place
-        Of the tile's first column.
+        Position of the tile's first column.
     taps
-        On the first axes, or on all.
+        Taps on the first axes, or on all.
     """
     if choice.flat:
         return None
@@ -60,7 +60,7 @@ def inside(
 
 
 def _share(conv: Convolution, axis: int, columns: int) -> float:
-    """Return which share of an axis's taps reads padding alone, for tiles of so many outputs."""
+    """Return the share of an axis's taps that read only padding, for tiles of `columns` outputs."""
     out, stride, before = conv.out[axis], conv.stride[axis], conv.pads[axis]
     starts = [
         (tile * stride + tap * conv.dilation[axis] - before)

@@ -1,4 +1,4 @@
-"""The weight of a direct convolution, in the order in which it is read."""
+"""The packed weight of a direct convolution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 
 
 def weight_shape(conv: Convolution, choice: DirectChoice, lanes: int, input_lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), ci of a group / VI, *kernel, VI, N V): N blocks of V outputs lie side by side."""
+    """Return (co / (N V), ci of a group / VI, *kernel, VI, N V), with N blocks of V outputs side by side."""
     wide = choice.blocks * lanes
     _groups, ci, _co = merged(conv, lanes)
     return (-(-conv.co // wide), -(-ci // input_lanes), *conv.kernel, input_lanes, wide)
@@ -20,7 +20,7 @@ def weight_shape(conv: Convolution, choice: DirectChoice, lanes: int, input_lane
 def pack_weight(
     weight: Array, conv: Convolution, choice: DirectChoice, lanes: int, input_lanes: int
 ) -> Array:
-    """Return a weight (co, ci / groups, *kernel) as the function reads it."""
+    """Return a weight (co, ci / groups, *kernel), packed in the order in which the function reads it."""
     outer, inner, *kernel, _input_lanes, wide = weight_shape(conv, choice, lanes, input_lanes)
     weight = _merge(conv.reached(weight), conv, lanes)
     around = [(0, -conv.co % wide), (0, -weight.shape[1] % input_lanes), *((0, 0) for _ in kernel)]
@@ -30,7 +30,7 @@ def pack_weight(
 
 
 def _merge(weight: Array, conv: Convolution, lanes: int) -> Array:
-    """Return the weight of the merged groups: block-diagonal, zeros elsewhere."""
+    """Return the weight of the merged groups: block-diagonal, with zeros elsewhere."""
     groups, ci, co = merged(conv, lanes)
     outputs, own = conv.co // conv.groups, weight.shape[1]
     many = co // outputs

@@ -1,1 +1,1 @@
-"""Transposed convolutions, as convolutions whose outputs interleave."""
+"""Transposed convolutions, computed as convolutions whose outputs interleave."""

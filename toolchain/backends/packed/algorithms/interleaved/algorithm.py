@@ -1,4 +1,4 @@
-"""Convolutions with stride 1 whose outputs interleave."""
+"""The algorithm `interleaved`: a transposed convolution as convolutions whose outputs interleave."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from toolchain.backends.packed.recognise.transposed import Transposed
 
 
 class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
-    """Convolutions with stride 1 whose outputs interleave."""
+    """Transposed convolution, computed as convolutions with stride 1 whose outputs interleave."""
 
     choice = InterleavedChoice
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether it is a transposed convolution."""
+        """Return whether it is a transposed convolution."""
         del machine
         return isinstance(contraction, Transposed)
 
     def default(self, contraction: Transposed, machine: Machine) -> InterleavedChoice:
-        """Return the measured or modelled best tile."""
+        """Return the best tile by measurements or models."""
         return space.default(contraction, machine)
 
     def candidates(self, contraction: Transposed, machine: Machine) -> list[InterleavedChoice]:
@@ -39,11 +39,11 @@ class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
         return space.candidates(contraction, machine)
 
     def legal(self, choice: InterleavedChoice, contraction: Transposed, machine: Machine) -> bool:
-        """Whether a choice fits the contraction and the registers."""
+        """Return whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
 
     def cost(self, choice: InterleavedChoice, contraction: Transposed, machine: Machine) -> Cost:
-        """Return the time of the products, channels that only blocks have included."""
+        """Return the estimated time of the products, padding channels included."""
         lanes = machine.lanes if contraction.ci >= machine.lanes else 1
         shape = weight_shape(contraction, choice, machine.lanes, lanes)
         places = prod(-(-out // step) for out, step in zip(contraction.out, contraction.stride, strict=True))
@@ -60,7 +60,7 @@ class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
         machine: Machine,
         input_lanes: int,
     ) -> Array:
-        """Return the weight as `weight_shape` says."""
+        """Return the weight, packed as `weight_shape`."""
         return pack_weight(value, contraction, choice, machine.lanes, input_lanes)
 
     def function(
@@ -71,5 +71,5 @@ class Interleaved(PackedAlgorithm[Transposed, InterleavedChoice]):
         layouts: Layouts,
         machine: Machine,
     ) -> tirx.PrimFunc:
-        """Return the function, epilogue included."""
+        """Return the generated function, epilogue included."""
         return interleaved(read, contraction, choice, layouts, machine)

@@ -1,4 +1,4 @@
-"""How a transposed convolution is computed."""
+"""The choice of the algorithm `interleaved`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from toolchain.backends.packed.algorithms.choice import Choice, Order
 
 @dataclass(frozen=True)
 class InterleavedChoice(Choice):
-    """A tile of sums in registers, of outputs with the same remainder by the stride.
+    """A register tile of sums, for outputs with equal remainder by the stride.
 
     Attributes
     ----------
     blocks, columns
-        Of a tile: output blocks and output columns.
+        Size of a tile: output blocks and output columns.
     order
-        What runs in parallel first.
+        Outer parallel axis.
     """
 
     algorithm = "interleaved"

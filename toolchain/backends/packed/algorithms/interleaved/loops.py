@@ -1,7 +1,7 @@
 """Transposed convolution on packed values, as stride x stride convolutions whose outputs interleave.
 
-Outputs with the same remainder by the stride are a direct convolution with stride 1 by the taps that meet
-them. Tiles as in `direct`; the taps of every phase lie side by side.
+Outputs with equal remainder by the stride, a phase, are a direct convolution with stride 1 over the taps that
+meet them. Tiles are as in `direct`; the weight has the taps of every phase side by side.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
-_STAYS = 256 << 10  # bytes of weights that are taken to lie in the second cache from run to run
+_STAYS = 256 << 10  # bytes of weights that are assumed to stay in L2 between runs
 
 
 def interleaved(
@@ -46,9 +46,9 @@ def interleaved(
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a tile of a phase is: image, output blocks, place on all axes but the last, first column.
+    """The position of a tile of a phase: image, output blocks, place on all axes but the last, first column.
 
-    The phase's taps lie from `tap`.
+    `tap` is the index of the phase's first tap in the weight.
     """
 
     n: Expr
@@ -75,7 +75,7 @@ class _Interleaved:
         self.inputs, self.shared = inputs_of(conv, choice.blocks * self.lanes, input_lanes)
 
     def emit(self) -> None:
-        """Emit all rows: one of every phase is a parallel piece."""
+        """Emit all pieces; a piece has one row of every phase."""
         conv = self.conv
         lines = [-(-out // stride) for out, stride in zip(conv.out[:-1], conv.stride, strict=False)]
         if self.machine.pieces.fine:
@@ -94,7 +94,7 @@ class _Interleaved:
                 tap += prod(each.taps for each in phase)
 
     def _phase(self, n: Expr, group: Expr, line: list[Expr], phase: Sequence[Phase], tap: int) -> None:
-        """Emit one row of a phase, whose taps lie from `tap`."""
+        """Emit one row of a phase, whose taps begin at `tap` in the weight."""
         conv, analyzer = self.conv, self.analyzer
         counts = [conv.places(axis, each) for axis, each in enumerate(phase)]
         if not all(counts):
@@ -116,7 +116,7 @@ class _Interleaved:
                     self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
 
     def _tiles(self, phase: Sequence[Phase], tap: int) -> None:
-        """Emit every tile of a phase, whose taps lie from `tap`, as a piece of its own."""
+        """Emit every tile of a phase as a piece of its own; its taps begin at `tap` in the weight."""
         counts = [self.conv.places(axis, each) for axis, each in enumerate(phase)]
         if not all(counts):
             return
@@ -184,7 +184,7 @@ class _Interleaved:
                 )
 
     def _fetch(self, place: list[Expr]) -> None:
-        """Ask for the weights of the same tap and the next block of inputs, where no cache holds them all."""
+        """Prefetch the weights of the same tap and the next input block, unless L2 holds all weights."""
         weight = self.emitter.weight
         shape = [int(extent) for extent in weight.shape]
         if not self.machine.prefetches or prod(shape) * self.machine.size(self.conv.dtype) < _STAYS:

@@ -1,4 +1,4 @@
-"""Tiles of transposed convolutions: what a core's registers hold."""
+"""The choices of `interleaved`: tiles whose sums fit the registers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from toolchain.backends.packed.recognise.transposed import Transposed
 
 
 def default(conv: Transposed, machine: Machine) -> InterleavedChoice:
-    """Return how a transposed convolution is computed."""
+    """Return the choice that builds use without a record."""
     if machine.pieces.fine:
         return _choice(conv, machine, machine.tiles.blocks[0], "channels")
     return _choice(conv, machine, 2 if -(-conv.co // machine.lanes) % 2 == 0 else 1, "channels")
 
 
 def candidates(conv: Transposed, machine: Machine) -> list[InterleavedChoice]:
-    """Return the ways to compute a transposed convolution, the default first."""
+    """Return the choices that a tuner may measure, the default first."""
     orders: tuple[Order, ...] = ("rows", "channels")
     ways = [_choice(conv, machine, blocks, order) for blocks in (2, 1) for order in orders]
     found = dict.fromkeys([default(conv, machine), *ways])
@@ -25,7 +25,7 @@ def candidates(conv: Transposed, machine: Machine) -> list[InterleavedChoice]:
 
 
 def legal(choice: InterleavedChoice, conv: Transposed, machine: Machine) -> bool:
-    """Whether a choice computes a transposed convolution."""
+    """Return whether a choice computes a transposed convolution without spills."""
     return (
         choice.blocks >= 1
         and -(-conv.co // machine.lanes) % choice.blocks == 0
@@ -36,12 +36,12 @@ def legal(choice: InterleavedChoice, conv: Transposed, machine: Machine) -> bool
 
 
 def _limit(machine: Machine, blocks: int) -> int:
-    """Columns of a tile that leave registers for the operands."""
+    """Return the columns of a tile that leave registers for the operands."""
     return min(machine.tiles.transposed, (machine.registers - blocks - 1) // blocks)
 
 
 def _choice(conv: Transposed, machine: Machine, blocks: int, order: Order) -> InterleavedChoice:
-    """Return tiles of about the same width, none wider than the limit."""
+    """Return tiles of about equal width within the limit."""
     width = -(-conv.out[-1] // conv.stride[-1])  # of the outputs of one phase
     columns = -(-width // -(-width // _limit(machine, blocks)))
     return InterleavedChoice(blocks, columns, order=order, loads=machine.loads)

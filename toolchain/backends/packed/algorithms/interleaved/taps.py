@@ -1,6 +1,6 @@
-"""Taps of a transposed convolution that meet only the zeros around the image are skipped, where that pays.
+"""Skips the taps of a transposed convolution that meet only padding, if that pays.
 
-Of a picture made from one place by 4x4 taps, as generators begin, 15 of 16 products are such.
+A generator's first layer makes an image from one place with 4x4 taps: 15 of 16 products meet padding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tvm.sym import Analyzer
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.backends.packed.recognise.transposed import Phase, Transposed
 
-_WORTH = 1 / 8  # of an axis's products, from which on it pays to ask
+_WORTH = 1 / 8  # smallest share of skipped products on an axis that pays for the test
 
 
 def inside(
@@ -24,12 +24,12 @@ def inside(
     taps: Sequence[Expr],
     analyzer: Analyzer,
 ) -> Expr | None:
-    """Return under which condition a phase's taps meet the image for a tile; None: it is not worth asking.
+    """Return the condition that a phase's taps meet the image for a tile; None if the test does not pay.
 
     Parameters
     ----------
     place
-        Of the tile's first column, among the phase's.
+        Position of the tile's first column within the phase.
     """
     found: list[Expr] = []
     for axis, (each, own, tap) in enumerate(zip(phase, place, taps, strict=True)):
@@ -41,7 +41,7 @@ def inside(
 
 
 def _share(conv: Transposed, axis: int, phase: Phase, columns: int) -> float:
-    """Return which share of an axis's taps meets zeros alone, for tiles of so many outputs of a phase."""
+    """Return the share of an axis's taps that meet only padding, for tiles of `columns` phase outputs."""
     starts = [
         place + phase.offset - tap * phase.back
         for place in range(0, conv.places(axis, phase), columns)

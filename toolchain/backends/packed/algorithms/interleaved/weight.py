@@ -1,4 +1,4 @@
-"""The weight of a transposed convolution, in the order in which it is read."""
+"""The packed weight of a transposed convolution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def weight_shape(
 def pack_weight(
     weight: Array, conv: Transposed, choice: InterleavedChoice, lanes: int, input_lanes: int
 ) -> Array:
-    """Return a weight (ci, co / groups, *kernel) as the function reads it."""
+    """Return a weight (ci, co / groups, *kernel), packed in the order in which the function reads it."""
     groups, inputs, _taps, _lanes, wide = weight_shape(conv, choice, lanes, input_lanes)
     theirs, ours = conv.ci // conv.groups, conv.co // conv.groups
     channels = -(-conv.ci // input_lanes) * input_lanes
@@ -47,14 +47,14 @@ def pack_weight(
 
 
 def phases_of(conv: Transposed) -> list[tuple[Phase, ...]]:
-    """Return the phases of all axes, one tuple for each way to combine them."""
+    """Return all combinations of the axes' phases, one tuple for each."""
     return list(pairs(*(conv.phases(axis) for axis in range(len(conv.out)))))
 
 
 def inputs_of(conv: Transposed, wide: int, input_lanes: int) -> tuple[int, int]:
-    """Return how many blocks of input channels a group of outputs needs, and how many groups share them.
+    """Return the number of input blocks that an output group needs, and how many output groups share them.
 
-    Those of group g start at g // shared * count; with none shared (0) every group needs all.
+    Group g reads blocks from g // shared * count on; shared = 0 means that every group reads all blocks.
     """
     theirs, ours = conv.ci // conv.groups, conv.co // conv.groups
     every = -(-conv.ci // input_lanes)

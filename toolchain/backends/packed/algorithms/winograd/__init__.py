@@ -1,1 +1,1 @@
-"""Convolutions of fewer multiplications, by transforms of inputs, weights and outputs."""
+"""Winograd convolution: fewer multiplications, by transforming inputs, weights and outputs."""

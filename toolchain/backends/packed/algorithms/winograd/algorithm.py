@@ -1,4 +1,4 @@
-"""Products of transformed inputs and weights, fewer than the convolution has."""
+"""The algorithm `winograd`: products of transformed inputs and weights, fewer than the convolution has."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from toolchain.backends.packed.recognise.read import Read
 
 
 class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
-    """Products of transformed inputs and weights, fewer than the convolution has."""
+    """Winograd convolution: products of transformed inputs and weights."""
 
     choice = WinogradChoice
     exact = False
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Whether the convolution can be cut into tiles of it, in float32, and need not be exact."""
+        """Return whether it is a float32 convolution that winograd tiles fit, whose rounding may differ."""
         return (
             machine.dtype == "float32"
             and isinstance(contraction, Convolution)
@@ -35,7 +35,7 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
         )
 
     def default(self, contraction: Convolution, machine: Machine) -> WinogradChoice | None:
-        """Return the choice with the smallest estimate; None: none is legal."""
+        """Return the choice with the lowest estimated cost; None if no choice is legal."""
         return space.default(contraction, machine)
 
     def candidates(self, contraction: Convolution, machine: Machine) -> list[WinogradChoice]:
@@ -43,15 +43,15 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
         return space.candidates(contraction, machine)
 
     def legal(self, choice: WinogradChoice, contraction: Convolution, machine: Machine) -> bool:
-        """Whether a choice fits the contraction and the registers."""
+        """Return whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
 
     def cost(self, choice: WinogradChoice, contraction: Convolution, machine: Machine) -> Cost:
-        """Return the estimate."""
+        """Return the estimated cost."""
         return cost(choice, contraction, machine)
 
     def halo(self, contraction: Convolution, choice: WinogradChoice) -> tuple[int, ...]:
-        """Return the zeros with which every tile lies inside the input."""
+        """Return the zeros needed around the input so that every tile is inside it."""
         return halo(contraction, choice.tile)
 
     def weight(
@@ -62,7 +62,7 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
         machine: Machine,
         input_lanes: int,
     ) -> Array:
-        """Return the weight as `weight_shape` says."""
+        """Return the transformed weight, packed as `weight_shape`."""
         del input_lanes
         return pack_weight(value, contraction, choice, machine.lanes)
 
@@ -74,5 +74,5 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
         layouts: Layouts,
         machine: Machine,
     ) -> tirx.PrimFunc:
-        """Return the function, epilogue included."""
+        """Return the generated function, epilogue included."""
         return winograd(read, contraction, choice, layouts, machine)

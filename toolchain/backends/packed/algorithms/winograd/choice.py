@@ -1,4 +1,4 @@
-"""How a convolution is computed by winograd."""
+"""The choice of the algorithm `winograd`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from toolchain.backends.packed.algorithms.choice import Choice, Order, knob
 
 @dataclass(frozen=True)
 class WinogradChoice(Choice):
-    """Which transform, the sums in registers of the products between its two halves, and their order.
+    """A winograd transform, the register tile of the products between its halves, and the order of the work.
 
     Attributes
     ----------
     blocks, columns
-        Of the products' sums in registers: output blocks and tiles of outputs.
+        Size of the register tile of the products: output blocks and tiles of outputs.
     tile_rows
-        Rows of tiles of one parallel piece.
+        Rows of tiles in one parallel piece of work.
     tile
-        Outputs that are computed together along each spatial axis, m of F(m, k); 1: the taps of the axis are
-        summed up as they are.
+        Outputs computed together along each spatial axis, m of F(m, k); 1 means no transform along the axis:
+        its taps are summed up directly.
     order
-        What runs in parallel first.
+        Outer parallel axis.
     """
 
     algorithm = "winograd"

@@ -1,8 +1,8 @@
 """Winograd's F(m x m, k x l) on packed values, or F(m, k) along one of two axes.
 
-m x m outputs of a 3 x 3 convolution take (m + 2)^2 multiplications instead of 9 m^2, along one axis alone
-3 (m + 2) instead of 9 m: its weights are smaller. Input transform, products and output transform are one
-function: of some rows of tiles at a time, or of the whole batch.
+m x m outputs of a 3 x 3 convolution take (m + 2)^2 multiplications instead of 9 m^2; with a transform along
+one axis alone 3 (m + 2) instead of 9 m, with smaller weights. Input transform, products and output transform
+are one function, which handles some rows of tiles at a time, or the whole batch.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
 
-# Shape and type -> a buffer, of one piece or of all.
+# Allocates a buffer of a shape and type, for one piece or for all pieces.
 Allocate = Callable[[Sequence[int], str], tirx.Buffer]
 
-_NEAR = 16384  # bytes of one point's weights up to which they are fetched into the first cache
+_NEAR = 16384  # bytes of one point's weights up to which they are prefetched into L1
 
 
 def winograd(
     read: Read, conv: Convolution, choice: WinogradChoice, layouts: Layouts, machine: Machine
 ) -> tirx.PrimFunc:
-    """Return the packed function of a convolution that has `tiles_of` it, epilogue included."""
+    """Return the packed function of a convolution for which `tiles_of` is not empty, epilogue included."""
 
     def body(nest: Nest) -> None:
         shape = weight_shape(conv, choice, machine.lanes)
@@ -50,7 +50,7 @@ def winograd(
 
 @dataclass(frozen=True)
 class _Turn:
-    """The tiles whose sums are computed at once: for which group and point, which of `turns`, how many."""
+    """The tiles whose sums are computed at once: their group and point, number of `turns`, and size."""
 
     group: Expr
     point: Expr
@@ -61,7 +61,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """Transformed inputs, (points, vectors * lanes): of `chunk` tiles all blocks, then those of the next."""
+    """Transformed inputs, (points, vectors * lanes): all blocks of `chunk` tiles, then of the next."""
 
     buffer: tirx.Buffer
     blocks: int
@@ -69,16 +69,16 @@ class _Inputs:
     analyzer: Analyzer
 
     def place(self, block: Expr, tile: Expr) -> Expr:
-        """Return which vector a block of a tile is."""
+        """Return the vector number of a block of a tile."""
         chunk, tile = self.chunk, self.analyzer.simplify(tile)
         return self.analyzer.simplify(((tile // chunk) * self.blocks + block) * chunk + tile % chunk)
 
 
 class _Winograd:
-    """The function under construction.
+    """Generator of the function.
 
-    Its sums are (points, tiles of some channel blocks, lanes) with the last two axes as one: `count` tiles
-    of the first block, then those of the next.
+    The sums are (points, tiles of some channel blocks * lanes): `count` tiles of the first block, then those
+    of the next.
     """
 
     def __init__(self, emitter: Emitter, choice: WinogradChoice) -> None:
@@ -101,7 +101,7 @@ class _Winograd:
             self._whole_batch()
 
     def _by_rows(self) -> None:
-        """One parallel piece is some rows of tiles of one image, all channels."""
+        """Emit one parallel piece for some rows of tiles of one image, with all channels."""
         (_start, many, rows), *rest = tiles(self.high, min(self.choice.tile_rows, self.high))
         space = [self.conv.batch, many + len(rest)]
         with self.nest.pieces(space) as (n, band):
@@ -124,7 +124,7 @@ class _Winograd:
                             self._halo(n, group, block, size * self.tile[0], first * self.tile[0])
 
     def _whole_batch(self) -> None:
-        """The images are transformed first; one parallel piece then is a group of output channels."""
+        """Emit the input transform of all images, then one piece for each group of output channels."""
         batch, rows = self.conv.batch, self.high + self.taps - 1
         count = batch * self.high * self.wide
         moved = self._inputs(batch * rows * self.wide, self.nest.shared)
@@ -144,7 +144,7 @@ class _Winograd:
                     self._halo(n, group, block, self.conv.out[0], tirx.const(0, "int32"))
 
     def _tiles(self) -> None:
-        """Every tile is a piece of its own: of the inputs, of the products, and of the outputs."""
+        """Emit every tile as a piece of its own: input transform, products, output transform."""
         batch, rows, zero = self.conv.batch, self.high + self.taps - 1, tirx.const(0, "int32")
         blocks, count = self.groups * self.choice.blocks, batch * self.high * self.wide
         moved = self._inputs(batch * rows * self.wide, self.nest.shared)
@@ -168,9 +168,9 @@ class _Winograd:
                     self.emitter.zero_halo_of_tile(n, block, [row], x * self.tile[1], self.tile[1])
 
     def _inputs(self, count: int, allocate: Allocate) -> _Inputs:
-        """Return room for the transformed inputs of `count` tiles.
+        """Return a buffer for the transformed inputs of `count` tiles.
 
-        The products read them one after another, where each is read once.
+        If each is read once, they are stored in the order in which the products read them.
         """
         chunk = self.choice.columns if self.taps == 1 else count
         return _Inputs(
@@ -178,16 +178,16 @@ class _Winograd:
         )
 
     def _buffer(self, vectors: int, allocate: Allocate) -> tirx.Buffer:
-        """Return a buffer of so many vectors per point.
+        """Return a buffer with `vectors` vectors for each point.
 
-        An odd number of cache lines lies between two points: what a transform reads or writes at once must
-        not fall into the same set of the cache.
+        The distance between two points is an odd number of cache lines: values that a transform reads or
+        writes together must not fall into the same set of the cache.
         """
         lines = -(-vectors * self.lanes // LINE)
         return allocate((prod(self.points), (lines | 1) * LINE), "float32")
 
     def _move(self, moved: _Inputs, n: Expr, block: Expr, y: Expr, x: Expr, tile: Expr) -> None:
-        """Transform one tile of the input."""
+        """Emit the transform of one input tile."""
         (high, wide), lanes = self.points, self.lanes
         first = [
             place * m + before
@@ -206,7 +206,7 @@ class _Winograd:
                     ir.buffer_store(moved.buffer, value, [number * wide + own, place * lanes + lane])
 
     def _products(self, moved: _Inputs, sums: tirx.Buffer, group: Expr, count: int) -> None:
-        """Multiply every point's matrix of inputs (tiles, ci * taps) with its weights (ci * taps, N V)."""
+        """Multiply every point's input matrix (tiles, ci * taps) by its weights (ci * taps, N V)."""
         cut = tiles(count, self.choice.columns)
         turns = sum(many for _start, many, _size in cut)
         with self.nest.grid([prod(self.points)]) as (point,):
@@ -218,12 +218,12 @@ class _Winograd:
     def _tile(
         self, moved: _Inputs, sums: tirx.Buffer, count: int, at: _Turn, first_block: Expr | int = 0
     ) -> None:
-        """Multiply the tiles of a turn with the weights of one point and one group.
+        """Multiply the tiles of a turn by the weights of one point and one group.
 
         Parameters
         ----------
         first_block
-            The block of the sums at which the group's begin.
+            First block of the group in the sums.
         """
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
         instruction, count_of = self.machine.instruction("float32"), self.inner * self.taps * lanes
@@ -248,10 +248,10 @@ class _Winograd:
                 ir.buffer_store(sums, total[column * lanes + lane], [at.point, index])
 
     def _fetch(self, at: _Turn, step: Expr) -> None:
-        """Ask for this step's share of the weights of the next point."""
+        """Prefetch this step's share of the weights of the next point."""
         inner, wide = self.inner * self.taps * self.lanes, self.choice.blocks * self.lanes
         near, following = inner * wide * self.machine.size(self.emitter.conv.dtype) <= _NEAR, at.point + 1
-        if self.machine.operand == "lane":  # of its own rows, some twice: another running address costs more
+        if self.machine.operand == "lane":  # whole rows, some twice: another running address would cost more
             lines = -(-self.lanes * wide // LINE)
             share = -(-lines // at.turns)
             for line in range(share):
@@ -266,7 +266,7 @@ class _Winograd:
     def _store(
         self, sums: tirx.Buffer, n: Expr, group: Expr, block: Expr, y: Expr, x: Expr, tile: Expr
     ) -> None:
-        """Transform one tile of the output back and write it."""
+        """Transform the sums of one tile back and store the output."""
         (high, wide), lanes = self.points, self.lanes
         out_block = group * self.choice.blocks + block
         rows = [self.nest.local((wide * lanes,), "float32") for _ in range(self.tile[0])]

@@ -1,4 +1,4 @@
-"""The ways to compute a convolution by winograd, and which of them is estimated to be the fastest."""
+"""The choices of `winograd`, and the one with the lowest estimated cost."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from toolchain.backends.packed.algorithms.winograd.weight import tiles_of
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-_ROWS = (1, 2, 4)  # rows of tiles of one parallel piece
-# About the largest errors, of the largest output, by how many axes have several points and the most points
-# of these, measured with 64 channels of random numbers against double precision; they grow with the root of
-# the channels, as sums of rounding errors do. Direct sums have 6e-7.
+_ROWS = (1, 2, 4)  # rows of tiles in one parallel piece
+# Approximate largest errors relative to the largest output, by the number of axes with several points and the
+# largest number of points. Measured with 64 channels of random numbers against double precision; the error
+# grows with the square root of the channels, as sums of rounding errors do. Direct sums have 6e-7.
 _ERRORS = {
     (1, 4): 3.5e-7, (1, 5): 6e-7, (1, 6): 7.5e-7, (1, 8): 1.8e-6,
     (2, 4): 3.5e-7, (2, 5): 1.2e-6, (2, 6): 1.3e-6, (2, 8): 9e-6,
 }  # fmt: skip
-_ERROR_BOUND = 1e-5  # of one layer: a hundredth of what the manifest tolerates of the network
+_ERROR_BOUND = 1e-5  # error of one layer: a hundredth of the network's tolerance in the manifest
 
 
 def default(conv: Convolution, machine: Machine) -> WinogradChoice | None:
-    """Return the choice with the smallest estimate; None where winograd does not apply."""
+    """Return the choice with the lowest estimated cost; None if winograd does not apply."""
     best: WinogradChoice | None = None
     for choice in _space(conv, machine, _blocks(conv, machine)):
         if best is None or cost(choice, conv, machine).beats(cost(best, conv, machine)):
@@ -33,9 +33,9 @@ def default(conv: Convolution, machine: Machine) -> WinogradChoice | None:
 
 
 def candidates(conv: Convolution, machine: Machine) -> list[WinogradChoice]:
-    """Return the ways to compute a convolution by winograd, the most promising first.
+    """Return the choices that a tuner may measure, the most promising first.
 
-    Those that are estimated to take up to 1.5 times as long as the best.
+    Choices whose estimated time exceeds 1.5 times the best are left out.
     """
     found = [
         (cost(choice, conv, machine).seconds, place, choice)
@@ -48,9 +48,9 @@ def candidates(conv: Convolution, machine: Machine) -> list[WinogradChoice]:
 
 
 def legal(choice: WinogradChoice, conv: Convolution, machine: Machine) -> bool:
-    """Whether a choice computes a convolution, its input packed in full blocks.
+    """Return whether a choice computes a convolution whose input is packed in full blocks.
 
-    Not in float16: there the transforms would add more to the error than all else.
+    Not in float16: there the transforms would cause most of the error.
     """
     return (
         machine.dtype == "float32"
@@ -62,19 +62,19 @@ def legal(choice: WinogradChoice, conv: Convolution, machine: Machine) -> bool:
         and -(-conv.co // machine.lanes) % choice.blocks == 0
         and 1 <= choice.columns <= columns_limit(machine, choice.blocks)
         and choice.tile_rows >= 1
-        and (not machine.pieces.fine or choice.order == "channels")  # items share the transformed inputs
+        and (not machine.pieces.fine or choice.order == "channels")  # work items share the transformed inputs
         and fits(choice.group, machine)
     )
 
 
 def error(conv: Convolution, tile: tuple[int, ...]) -> float:
-    """Return the error that a convolution in such tiles is estimated to make, of the largest output."""
+    """Return the estimated error of a convolution in such tiles, relative to the largest output."""
     several = [count for count in points(conv.kernel, tile) if count > 1]
     return _ERRORS[len(several), max(several)] * math.sqrt(conv.ci * summed(conv.kernel, tile) / 64)
 
 
 def columns_limit(machine: Machine, blocks: int) -> int:
-    """Tiles whose sums the registers hold, beside the weights and the inputs."""
+    """Return the tiles whose sums fit the registers beside weights and inputs."""
     if machine.pieces.fine:
         return max(1, min(machine.tiles.columns, machine.columns(blocks)))
     spare = machine.tiles.spare
@@ -101,5 +101,5 @@ def _space(conv: Convolution, machine: Machine, blocks: int) -> list[WinogradCho
 
 
 def _even(count: int, limit: int) -> int:
-    """Return the columns with which the tiles of an axis are about equal."""
+    """Return the columns that divide an axis into about equal tiles."""
     return -(-count // -(-count // limit))
