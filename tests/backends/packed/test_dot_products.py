@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
 from tvm import relax
 
-from tests.backends.packed.dot import DOT
+from tests.backends.packed.dot import DOT, SDOT
+from tests.backends.packed.emulated import Called, run
 from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
@@ -20,10 +21,13 @@ from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.policy import candidates, cost, legal
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import FLOATS, Machine
+from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import Generated, Plan, plan
 from toolchain.backends.packed.network.rewrite import rewrite
+from toolchain.lowering.functions.tasks import extract_tasks
 from toolchain.lowering.graph.pipeline import fuse
+from toolchain.lowering.kernels.listing import list_code
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -143,15 +147,35 @@ def test_a_machine_that_computes_in_bytes_counts_its_registers_by_their_sums() -
 
 
 @pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(machines, "AARCH64", replace(machines.AARCH64, products=(DOT, *FLOATS)))
-    yield
+def rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the row of 64-bit ARM cores another instruction, and no more than that."""
+    monkeypatch.setattr(machines, "AARCH64", replace(machines.AARCH64, products=(SDOT, *FLOATS)))
 
 
 @pytest.mark.usefixtures("rows")
 @pytest.mark.parametrize(("board", "there"), [("raspberrypi5", True), ("raspberrypi4", False)])
 def test_the_cpu_decides_whether_a_machine_has_it(board: str, there: bool) -> None:
     machine = machines.machine_of(target_for(load_profile(board)))
-    assert (DOT in machine.products) == there
+    assert (SDOT in machine.products) == there
     assert machine.products_of("float32").depth == 1
     assert machine.products_of("int8").depth == (4 if there else 1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("rows")
+def test_arms_own_is_used_where_the_cpu_has_it(tmp_path: Path) -> None:
+    board, channels = load_profile("raspberrypi5"), (16, 8)
+    target = target_for(board)
+    (task,) = extract_tasks(network(*channels))
+    made = alone(task, Choices(machines.machine_of(target)))
+    x = np.random.default_rng(0).integers(-128, 128, (1, 16, 6, 6)).astype("int8")
+    numbers = iter([x, np.zeros((1, 8, 4, 4), "int8")])
+    arguments = []
+    for each in made.parameters:
+        value = next(numbers) if each.value is None else each.value
+        arguments.append(value if each.value is not None or each.layout is None else each.layout.pack(value))
+    assert list_code(made.func, target.target, "assembly").count("sdot") > 4
+    ((output, *_again),) = run([Called("sdot", made.func, arguments)], board, tmp_path)
+    layout = made.parameters[-1].layout
+    assert layout is not None
+    assert np.array_equal(layout.unpack(output, (1, 8, 4, 4)), expected(x, *channels))

@@ -55,7 +55,8 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
         self, value: Array, contraction: Convolution, choice: DirectChoice, machine: Machine, input_lanes: int
     ) -> Array:
         """Return the weight, packed as `weight_shape`."""
-        return pack_weight(value, contraction, choice, machine.lanes, input_lanes)
+        depth = machine.products_of(contraction.dtype).depth
+        return pack_weight(value, contraction, choice, machine.lanes, input_lanes, depth)
 
     def function(
         self,

@@ -46,7 +46,8 @@ def direct(
     def body(nest: Nest) -> None:
         source = layouts[read.parameter(conv.x)]
         input_lanes = machine.lanes if source is None else source.lanes
-        shape = weight_shape(conv, choice, machine.lanes, input_lanes)
+        depth = machine.products_of(conv.dtype).depth
+        shape = weight_shape(conv, choice, machine.lanes, input_lanes, depth)
         emitter = Emitter(nest, read, conv, layouts, shape, halo(conv, choice))
         made = _Direct(emitter, conv, choice, input_lanes)
         if machine.pieces.fine:
@@ -199,12 +200,20 @@ class _Direct:
         group = self.analyzer.simplify(at.group // (self.groups // merged(self.conv, self.machine.lanes)[0]))
         return tirx.BufferLoad(self.emitter.x, [at.n, group * self.inner + block, *spatial, channel])
 
+    def _weight(self, place: list[Expr], channel: Expr, output: Expr) -> Expr:
+        """Return the weight of an input channel and an output of a group, see `weight_shape`."""
+        depth = self.machine.products_of(self.emitter.dtype).depth
+        if depth > 1:
+            k = self.analyzer.simplify(channel % depth)
+            channel, output = self.analyzer.simplify(channel // depth), output * depth + k
+        return self.emitter.weight[(*place, channel, output)]
+
     def _reduce(self, at: _Place, tile: Tile, part: _Pass | None) -> None:
         """Add the products of the tile, of one pass or of all input blocks."""
         if self.machine.operand == "lane" and self.input_lanes == 1 and not self.choice.flat and part is None:
             self._reduce_row(at, tile)
             return
-        conv, vector, packed, lanes = self.conv, self.input_lanes, self.emitter.weight, self.machine.lanes
+        conv, vector, lanes = self.conv, self.input_lanes, self.machine.lanes
         inputs = tile.inputs(vector)
         # With one lane the loops over taps are outside: LLVM unrolls the inner loops, and would keep values
         # that neighbouring taps share in more registers than there are (3 channels, 3x3 stride 2: 0.46, not
@@ -219,9 +228,9 @@ class _Direct:
             with self._where_inside(at, taps):
                 inputs.multiply(
                     lambda column, channel: self._source(at, block, taps, column, channel),
-                    lambda channel, number, lane: packed[
-                        (at.group, block, *taps, channel, number * lanes + lane)
-                    ],
+                    lambda channel, number, lane: self._weight(
+                        [at.group, block, *taps], channel, number * lanes + lane
+                    ),
                     lambda channel: self._fetch(at, part, [step, *taps, *channel]),
                 )
 
