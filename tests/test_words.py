@@ -28,8 +28,8 @@ SAME_CONCEPT = {
 # fmt: off
 TWO_MEANINGS = frozenset({
     "Chain", "Compiled", "Compilers",
-    "Convolution", "Cost", "Function", "Kernel",
-    "Life", "Memory", "Model", "Offer", "Packed", "Part", "Phase",
+    "Convolution", "Cost", "Kernel",
+    "Life", "Model", "Offer", "Packed",
     "Problem", "Program", "Reference",
     "Stage", "Step", "Turn", "Value", "Window",
 })

@@ -1,4 +1,4 @@
-"""Code of our own generators, for CPUs and for devices that run work items."""
+"""The backend `packed`: our own code generators for CPUs, and for devices that run work items."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from toolchain.tasks.task import Task
 
 
 class Packed:
-    """Generated code on packed values; see `tasks.backend.Backend`."""
+    """The backend with our own code generators; see `tasks.backend.Backend`."""
 
     name = "packed"
     layout = "packed"
@@ -40,21 +40,21 @@ class Packed:
         self.runners = device_runners(profile, options.device_kind, options.device_name)
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
-        """Return what code is generated for."""
+        """Return the target of the generated code."""
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
             return target_for(self.profile, cluster, threads, self.options.floats)
         return device_target(self.profile, kind, name, cluster, threads, self.options.floats)
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> PackedNetwork:
-        """Return the tasks of a model."""
+        """Return the fused network of a model, with its tasks."""
         return PackedNetwork(model, target, self.winograd, compiles=compiles)
 
 
 class PackedNetwork(FusedNetwork):
-    """A model, before its functions are generated; see `tasks.backend.Network`."""
+    """A fused network whose code is not generated yet; see `tasks.backend.Network`."""
 
-    tuner = "gridsearch"  # spaces are small, and in the order of their promise
+    tuner = "gridsearch"  # spaces are small, and their best points come first
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
         super().__init__(model, target, "NCHW", f"packed {winograd}", compiles=compiles)
@@ -64,11 +64,11 @@ class PackedNetwork(FusedNetwork):
         self.tuners: Mapping[str, MakeTuner[Choice]] = {}
 
     def space(self, task: Task) -> PackedSpace:
-        """Return the choices of a task."""
+        """Return the space of a task's choices."""
         return PackedSpace(self.fused_task(task), self.target, self.choices)
 
     def code(self, task: Task, point: Choice, form: str) -> str:
-        """Return what a choice gives: with the machine, the choice and the layouts of operands before it."""
+        """Return the code of a choice; TensorIR follows comments with machine, choice and layouts."""
         own, machine = self.fused_task(task), self.choices.machine
         made = alone(own, replace(self.choices, decided={own.name: point}))
         text = list_code(made.func, self.target.target, form)
@@ -79,7 +79,7 @@ class PackedNetwork(FusedNetwork):
         return "\n".join([*lines, text])
 
     def compile(self, points: Mapping[str, Choice], folder: Path, progress: Progress) -> Objects:
-        """Write the objects of the network; functions are compiled while others are still chosen."""
+        """Write the objects of the network; functions are compiled while others are still being planned."""
         decided: dict[str, Choice] = {
             name: points[task.workload]
             for task in self.tasks

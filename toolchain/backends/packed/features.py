@@ -1,4 +1,4 @@
-"""What a cost model is told of a choice: the choice, the task, and how both go together."""
+"""Features of a choice for a cost model: of the choice, of the task, and of both together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS = ("blocks", "columns", "rows", "depth", "flat")
 
 
 def features(choice: Choice, contraction: Contraction | None, machine: Machine) -> list[float]:
-    """Return the features of a choice: as many for every choice of every contraction on every machine."""
+    """Return the features of a choice, the same number for all choices, contractions and machines."""
     knobs = choice.knobs
     algorithm = [float(choice.algorithm == each.name) for each in ALGORITHMS]
     tile = [*knobs["tile"], 0, 0, 0][:3]
@@ -30,12 +30,12 @@ def features(choice: Choice, contraction: Contraction | None, machine: Machine) 
 
 @lru_cache(maxsize=1024)
 def contraction_of(definition: str) -> Contraction | None:
-    """Return what a function of another network computes, by its definition; None: no contraction."""
+    """Return the contraction in a function, given by its definition; None if it has none."""
     return recognise(read(function_of(definition)))
 
 
 def _task(contraction: Contraction | None, machine: Machine) -> list[float]:
-    """Return what is computed, as logarithms, and on what."""
+    """Return the features of the task, sizes as logarithms, and of the machine."""
     host = [float(machine.lanes), float(machine.registers), log2(machine.cache), float(machine.threads)]
     if contraction is None:
         return [0.0] * 10 + host
@@ -59,7 +59,7 @@ def _task(contraction: Contraction | None, machine: Machine) -> list[float]:
 
 
 def _together(choice: Choice, contraction: Contraction | None, machine: Machine) -> list[float]:
-    """Return how a choice suits the task: sums in registers, rests of tiles, pieces, the estimate."""
+    """Return how a choice fits the task: sums in registers, rests of tiles, pieces, relative estimate."""
     knobs = choice.knobs
     sums = knobs["blocks"] * knobs["columns"]
     if contraction is None or isinstance(contraction, Matmul):

@@ -1,4 +1,4 @@
-"""Which records say how generated code computes a task."""
+"""The records that packed code can use."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ CPU = "cpu"
 """The kind of a record whose payload is a `Choice`."""
 KINDS = (CPU,)
 WINOGRAD = "winograd"
-"""What a run leaves out where winograd is not wanted."""
+"""Value of a record's `excluded` if its run did not consider winograd."""
 
 
 def excluded(winograd: bool) -> str:
-    """Return what a run with this option leaves out, for the provenance of its records."""
+    """Return what a run with this option excludes, for the provenance of its records."""
     return "" if winograd else WINOGRAD
 
 
 def usable(winograd: bool) -> Usable:
-    """Return which records a build takes that may use winograd, or may not.
+    """Return the filter of records for a build that may use winograd, or may not.
 
-    A build with winograd leaves alone what was found without: that was never compared with winograd,
+    A build with winograd ignores records of runs without it: those runs did not compare with winograd, which
+    may be the build's own default.
     which may be what the build chooses by itself.
     """
     return _searched_everything if winograd else without_winograd
 
 
 def allowed(winograd: bool) -> Usable:
-    """Return which records may be measured again by a run that may use winograd, or may not."""
+    """Return the filter of records that a run, with or without winograd, may measure again."""
     return anything if winograd else without_winograd
 
 
 def without_winograd(record: Record) -> bool:
-    """Whether a record's choice does without winograd; one that cannot be read is for others to refuse."""
+    """Return whether a record's choice is not winograd; True for an unreadable one, which others reject."""
     try:
         return bool(json.loads(record.payload).get("algorithm") != WINOGRAD)
     except (ValueError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""How the values between two functions lie in memory."""
+"""The packed layout of values between functions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from toolchain.backends.packed.recognise.read import Expr
 class Layout:
     """Channels in blocks, the block's channels innermost: (n, c / lanes, *spatial, lanes).
 
-    Channels that no full block has are padded with zeros, and around the spatial axes lies a halo of
-    zeros that the producer writes, so that a convolution's padding costs its consumer nothing.
+    The last block is padded with zeros if it is not full. The producer writes a halo of zeros around the
+    spatial axes, so that a convolution's padding costs its consumer nothing.
 
     Attributes
     ----------
     lanes
-        Channels of a block; 1 for the few channels of a network's input.
+        Channels of a block; 1 for a network's input with few channels.
     halo
-        Zeros before each spatial axis, then after each, as ONNX orders pads.
+        Zeros before each spatial axis, then after each, in ONNX's order of pads.
     offset, whole
-        Of a part of a concatenation: at which block of the buffer it begins, and how many the
-        buffer has; 0 blocks: the value has its own buffer.
+        For a part of a concatenation: its first block in the buffer, and the number of blocks of the buffer;
+        `whole` = 0: the value has a buffer of its own.
     """
 
     lanes: int
@@ -38,20 +38,20 @@ class Layout:
 
     @property
     def before(self) -> tuple[int, ...]:
-        """Zeros before each spatial axis."""
+        """Number of zeros before each spatial axis."""
         return self.halo[: len(self.halo) // 2]
 
     @property
     def after(self) -> tuple[int, ...]:
-        """Zeros after each spatial axis."""
+        """Number of zeros after each spatial axis."""
         return self.halo[len(self.halo) // 2 :]
 
     def blocks(self, channels: int) -> int:
-        """Return how many blocks hold so many channels."""
+        """Return the number of blocks for `channels` channels."""
         return -(-channels // self.lanes)
 
     def shape(self, logical: Sequence[int]) -> tuple[int, ...]:
-        """Return the extents of a value of logical shape (n, c, *spatial)."""
+        """Return the packed shape of a value of logical shape (n, c, *spatial)."""
         n, c, *spatial = logical
         padded = (
             size + before + after
@@ -60,7 +60,7 @@ class Layout:
         return (n, self.whole or self.blocks(c), *padded, self.lanes)
 
     def at(self, index: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
-        """Return where the element of a logical index lies."""
+        """Return the packed index of the element at a logical index."""
         n, c, *spatial = index
         moved = [
             analyzer.simplify(place + before) for place, before in zip(spatial, self.before, strict=True)
@@ -69,7 +69,7 @@ class Layout:
         return [n, block, *moved, analyzer.simplify(c % self.lanes)]
 
     def pack(self, value: Array) -> Array:
-        """Return a value of logical shape in this layout."""
+        """Return a value of logical shape, packed in this layout."""
         around = [(0, 0), (0, -value.shape[1] % self.lanes), *zip(self.before, self.after, strict=True)]
         padded = np.pad(value, around)
         n, c, *spatial = padded.shape
@@ -77,7 +77,7 @@ class Layout:
         return np.ascontiguousarray(np.moveaxis(blocked, 2, -1))
 
     def unpack(self, value: Array, logical: Sequence[int]) -> Array:
-        """Return the logical value of what lies in this layout."""
+        """Return the logical value of a packed one."""
         n, c, *spatial = logical
         blocked = np.moveaxis(value, -1, 2)
         flat = blocked.reshape(n, -1, *blocked.shape[3:])
@@ -86,9 +86,9 @@ class Layout:
 
 
 Layouts: TypeAlias = Sequence["Layout | None"]
-"""Of every parameter of a function; None: as the network has it."""
+"""Layout of every parameter of a function; None for a plain one."""
 
 
 def dense_layout(lanes: int, rank: int) -> Layout:
-    """Return the layout without a halo of values of a rank."""
+    """Return the packed layout without halo for values of a rank."""
     return Layout(lanes, (0,) * (2 * (rank - 2)))

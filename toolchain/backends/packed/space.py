@@ -1,4 +1,4 @@
-"""The ways in which generated code can compute one task."""
+"""The space of one task: all choices that can compute it."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ class PackedSpace(FiniteSpace[Choice]):
 
     @cached_property
     def contraction(self) -> Contraction | None:
-        """What the task's function computes; None: nothing that there is a choice for."""
+        """The contraction of the task's function; None if there is nothing to choose."""
         return contraction(self.task, self.choices)
 
     @cached_property
     def points(self) -> list[Choice]:
-        """All choices: the default, then in the order of their promise."""
+        """All choices: the default, then the most promising first."""
         if self.contraction is None:
             return [GENERAL]
         found = [self.choices.of(None, self.contraction), *candidates(self.contraction, self.choices.machine)]
         return [point for point in dict.fromkeys(found) if self.legal(point)]
 
     def legal(self, point: Choice) -> bool:
-        """Whether a choice computes the task."""
+        """Return whether a choice computes the task."""
         if self.contraction is None:
             return point == GENERAL
         return self.choices.permits(point, self.contraction)
 
     def decisions(self, point: Choice) -> Decisions:
-        """Return the choice's algorithm and its knobs, those that records leave out as well."""
+        """Return the choice's algorithm and all its knobs, those that records omit included."""
         return {"algorithm": point.algorithm, "group": point.group, "loads": point.loads, **point.knobs}
 
     def features(self, point: Choice) -> list[float]:
-        """Return the choice's algorithm and numbers, the task's, and how both go together."""
+        """Return features of the choice, of the task, and of both together."""
         return features(point, self.contraction, self.choices.machine)
 
     def foreign_features(self, entry: Entry, definition: str) -> list[float]:
@@ -66,17 +66,17 @@ class PackedSpace(FiniteSpace[Choice]):
         Raises
         ------
         ToolchainError
-            The choice is none of this version.
+            The choice is unknown to this version.
         """
         return features(choice_from(entry.payload), contraction_of(definition), self.choices.machine)
 
     def adapted(self, entry: Entry, definition: str) -> Choice | None:
-        """Return another task's choice, or the one most like it; None: this space has none of its algorithm.
+        """Return another task's choice, or the one most like it; None if its algorithm does not apply here.
 
         Raises
         ------
         ToolchainError
-            The choice is none of this version.
+            The choice is unknown to this version.
         """
         del definition
         decisions = self.decisions(choice_from(entry.payload))
@@ -84,23 +84,23 @@ class PackedSpace(FiniteSpace[Choice]):
         return point if point.algorithm == decisions["algorithm"] else None
 
     def rule(self, point: Choice) -> str:
-        """Return the choice's algorithm."""
+        """Return the name of the choice's algorithm."""
         return point.algorithm
 
     def entry(self, point: Choice) -> Entry:
-        """Return a choice as a record keeps it."""
+        """Return a choice in the form of a record."""
         payload = point.to_json()
         return Entry(CPU, payload, hashlib.sha256(f"{CPU} {payload}".encode()).hexdigest())
 
     def read(self, entry: Entry, definition: str) -> Choice:
-        """Return the choice that a record holds.
+        """Return the choice in a record.
 
         Raises
         ------
         ToolchainError
-            It is none of this version, none for this task, or winograd where that is not wanted.
+            It is unknown to this version, illegal for this task, or winograd where that is excluded.
         """
-        del definition  # a choice needs no names of the function that it was measured for
+        del definition  # a choice does not refer to names in the function for which it was measured
         choice = choice_from(entry.payload)
         if not self.legal(choice):
             raise ToolchainError(
@@ -110,7 +110,7 @@ class PackedSpace(FiniteSpace[Choice]):
         return choice
 
     def candidate(self, point: Choice) -> Candidate:
-        """Return the function that a choice gives, by itself; it is generated where it is compiled."""
+        """Return a candidate with the function of a choice; its code is generated when it is compiled."""
         made = alone(self.task, replace(self.choices, decided={self.task.name: point}))
         code = code_of(made.recipe, self.target.target)
         return Candidate(self.entry(point), code, made.parameters, self.task.outputs, self.target.kind)

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir
 from tests.backends.packed.numbers import number
 from toolchain.backends.packed.layout import Layout, Layouts, dense_layout
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.loops.memory import FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.read import Read, UnreadableError, read, shape_of
@@ -29,9 +29,9 @@ def pooled(shape: tuple[int, ...] = (1, 12, 6, 6)) -> Read:
     return read(te.create_prim_func([x, topi.divide(x, total)]))
 
 
-def tried(found: Read, layouts: Layouts, check: Callable[[Memory], None]) -> tirx.PrimFunc:
+def tried(found: Read, layouts: Layouts, check: Callable[[FunctionStorage], None]) -> tirx.PrimFunc:
     def body(nest: Nest) -> None:
-        check(Memory(nest, found, layouts))
+        check(FunctionStorage(nest, found, layouts))
 
     return build(AVX2, body)
 
@@ -39,7 +39,7 @@ def tried(found: Read, layouts: Layouts, check: Callable[[Memory], None]) -> tir
 def test_a_parameter_is_as_large_as_its_layout_and_read_at_its_place() -> None:
     found = pooled()
 
-    def check(memory: Memory) -> None:
+    def check(memory: FunctionStorage) -> None:
         x, out = found.params
         new, layout = memory.where(x) or (None, None)
         assert layout == PACKED and new is not None
@@ -69,7 +69,7 @@ def test_what_is_stored_nowhere_is_computed_where_it_is_read() -> None:
     found = pooled()
     inner = found.stages[0].buffer
 
-    def check(memory: Memory) -> None:
+    def check(memory: FunctionStorage) -> None:
         assert memory.where(inner) is None
         assert memory.load(inner, list(inner.shape), memory.analyzer) is None
         memory.allocate(inner)
@@ -95,7 +95,7 @@ def test_a_value_inside_is_packed_like_the_parameters_of_its_channels(
     inner = topi.exp(x)
     found = read(te.create_prim_func([x, topi.nn.relu(inner)]))
 
-    def check(memory: Memory) -> None:
+    def check(memory: FunctionStorage) -> None:
         memory.allocate(found.stages[0].buffer)
         new, layout = memory.where(found.stages[0].buffer) or (None, None)
         assert new is not None and layout == (dense_layout(LANES, 4) if packed else None)
@@ -124,7 +124,7 @@ def test_parts_of_one_stage_lie_alike(layouts: Layouts) -> None:
     found = extremes()
     (stage,) = found.stages
 
-    def check(memory: Memory) -> None:
+    def check(memory: FunctionStorage) -> None:
         buffers, layout = memory.targets(stage)
         assert layout == layouts[1] and [str(buffer.dtype) for buffer in buffers] == ["int32", "float32"]
         ir.evaluate(0)
@@ -135,7 +135,7 @@ def test_parts_of_one_stage_lie_alike(layouts: Layouts) -> None:
 def test_parts_of_one_stage_in_several_layouts_are_refused() -> None:
     found = extremes()
 
-    def check(memory: Memory) -> None:
+    def check(memory: FunctionStorage) -> None:
         with pytest.raises(UnreadableError, match="stores values in several layouts"):
             memory.targets(found.stages[0])
         ir.evaluate(0)
@@ -148,7 +148,7 @@ def test_too_little_to_do_wakes_no_other_core(extent: int, parallel: bool) -> No
     x = te.placeholder((1, 16, extent, extent), name="x")
     found = read(te.create_prim_func([x, topi.nn.relu(x)]))
 
-    def check(memory: Memory) -> None:
+    def check(memory: FunctionStorage) -> None:
         with memory.pieces([extent], found.stages[0]) as place:
             ir.evaluate(place[0])
 
@@ -165,7 +165,7 @@ def test_a_costly_operator_is_worth_it_earlier() -> None:
     for made in (topi.add(x, x), topi.exp(x)):
         found = read(te.create_prim_func([x, made]))
 
-        def check(memory: Memory, found: Read = found) -> None:
+        def check(memory: FunctionStorage, found: Read = found) -> None:
             with memory.pieces([20], found.stages[0]) as place:
                 ir.evaluate(place[0])
 

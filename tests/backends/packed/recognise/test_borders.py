@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import dense_layout
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.loops.memory import FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.borders import Box, conditions, interior, segments
@@ -28,7 +28,9 @@ def asked(given: Sequence[te.Tensor], out: te.Tensor, ask: Callable[[Value, Box]
 
     def body(nest: Nest) -> None:
         found = read(te.create_prim_func([*given, out]))
-        memory = Memory(nest, found, [dense_layout(LANES, len(param.shape)) for param in found.params])
+        memory = FunctionStorage(
+            nest, found, [dense_layout(LANES, len(param.shape)) for param in found.params]
+        )
         stage = found.producer(found.output)
         assert stage is not None
         _, channels, *spatial = shape_of(found.output)

@@ -1,1 +1,1 @@
-"""What generators write loops with."""
+"""Building blocks of generated loops."""

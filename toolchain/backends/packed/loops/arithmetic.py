@@ -1,6 +1,6 @@
-"""exp, sigmoid, tanh, erf, log and powers in plain arithmetic.
+"""Writes exp, sigmoid, tanh, erf, log and powers as plain arithmetic.
 
-What is written is straight: additions, multiplications, shifts and selections of float32 and uint32
+The generated code is branch-free: additions, multiplications, shifts and selections of float32 and uint32
 numbers, at most one division, no rounding or conversion that a vector unit lacks. Coefficients are minimax
 polynomials found by `tools/minimax.py`, each rounded to float32 before those of higher powers were fitted.
 """
@@ -14,9 +14,9 @@ from tvm import tirx
 from toolchain.backends.packed.recognise.read import Expr
 
 _LOG2E = 1.4426950408889634
-# ln 2 in two parts, the first of ten bits: multiples of it by an exponent are exact.
+# ln 2 in two parts; the first has ten bits, so that its products with an exponent are exact.
 _LN2 = (0.693359375, -2.121944400546905e-04)
-# (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, error of e^r - 1: 1.4e-8 of it
+# (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2; relative error of e^r - 1: 1.4e-8
 _EXP = (
     0.4999999701976776,
     0.1666654646396637,
@@ -24,7 +24,7 @@ _EXP = (
     0.00836627185344696,
     0.0013870695838704705,
 )
-# (log(1 + f) - f + f^2 / 2) / f^3 for 1 + f from sqrt(1/2) to sqrt(2), error of log: 8e-10 of it
+# (log(1 + f) - f + f^2 / 2) / f^3 for 1 + f from sqrt(1/2) to sqrt(2); relative error of log: 8e-10
 _LOG = (
     0.3333331346511841,
     -0.25000008940696716,
@@ -36,7 +36,7 @@ _LOG = (
     -0.11670097708702087,
     0.06749267876148224,
 )
-# (2^r - 1) / r for |r| <= 1/2, error of 2^r: 3e-9 of it
+# (2^r - 1) / r for |r| <= 1/2; relative error of 2^r: 3e-9
 _EXP2 = (
     0.6931471824645996,
     0.24022647738456726,
@@ -45,7 +45,7 @@ _EXP2 = (
     0.0013391025131568313,
     0.0001532678143121302,
 )
-# erf(x) / x - 1 in x^2 for |x| <= 0.9, error of erf: 1.4e-8 of it
+# erf(x) / x - 1 in x^2 for |x| <= 0.9; relative error of erf: 1.4e-8
 _ERF = (
     0.12837915122509003,
     -0.3761250674724579,
@@ -55,7 +55,7 @@ _ERF = (
     -0.0006053445977158844,
 )
 _ERF_FAR = 0.9
-# log2(1 - erf(x)) for x from 0.9 to 4, error of erf: 1.7e-9 of it
+# log2(1 - erf(x)) for x from 0.9 to 4; relative error of erf: 1.7e-9
 _ERF_REST = (
     -0.0002401331439614296,
     -1.6270674467086792,
@@ -65,16 +65,16 @@ _ERF_REST = (
     -0.004422481637448072,
     0.00028595858020707965,
 )
-_ERF_ONE = 4.0  # from here on erf is 1 in float32
+_ERF_ONE = 4.0  # erf is 1 in float32 from here on
 
-# 1.5 * 2^23: what is added to it is rounded to an integer, which its last bits then are.
+# 1.5 * 2^23: adding it to a number rounds the number to an integer, which is then in the last bits.
 _ROUND = 12582912.0
-_ONE, _SIGN, _EXPONENT = 0x3F800000, 0x80000000, 23  # 1.0 and the sign as bits; where the exponent begins
+_ONE, _SIGN, _EXPONENT = 0x3F800000, 0x80000000, 23  # bits of 1.0 and of the sign; first bit of the exponent
 _SQRT_HALF = 0x3F3504F3  # sqrt(1/2) as bits
 TO_ONE = "exp_to_one"
-"""The name by which a call asks for `exp_to_one`."""
-_LEAST = -87.3  # e^x is no normal number soon below
-_LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23  # and by which power of 2 less numbers are made normal
+"""Name under which a call requests `exp_to_one`."""
+_LEAST = -87.3  # e^x becomes subnormal soon below
+_LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23  # and the power of 2 that makes subnormal numbers normal
 
 
 def _float(value: float) -> Expr:
@@ -94,13 +94,13 @@ def _number(bits: Expr) -> Expr:
 
 
 def _named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
-    """Return an expression in which a value is computed once."""
+    """Return an expression that computes a value once and uses it several times."""
     var = tirx.Var("t", str(value.ty))
     return tirx.Let(var, value, body(var))
 
 
 def _size(bits: Expr) -> Expr:
-    """Return a number without its sign."""
+    """Return the absolute value of a number, given by its bits."""
     return _number(bits & _uint(_SIGN - 1))
 
 
@@ -112,7 +112,7 @@ def _polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def _within(x: Expr, low: float | None, high: float) -> Expr:
-    """Return a number that is not out of bounds; NaN, which is neither more nor less, stays."""
+    """Return a number clipped to bounds; NaN stays NaN."""
     bounded = tirx.Select(x > _float(high), _float(high), x)
     if low is None:
         return bounded
@@ -120,7 +120,7 @@ def _within(x: Expr, low: float | None, high: float) -> Expr:
 
 
 def _parts(x: Expr, body: Callable[[Expr, Expr], Expr]) -> Expr:
-    """Return `body` of e^r - 1 and of n as bits (of which the last nine count), where x = n ln 2 + r."""
+    """Return `body` of e^r - 1 and of the bits of n (only the last nine count), where x = n ln 2 + r."""
 
     def rest(n: Expr) -> Expr:
         return x - n * _float(_LN2[0]) - n * _float(_LN2[1])
@@ -139,15 +139,15 @@ def _power(n: Expr) -> Expr:
 
 def _exp(argument: Expr) -> Expr:
     def scaled(less: Expr, n: Expr) -> Expr:
-        # By two powers: neither 2^128 nor 2^-140 is a normal number.
+        # Two factors, because neither 2^128 nor 2^-140 is a normal number.
         return _named(n >> _uint(1), lambda half: (less + _float(1)) * _power(half) * _power(n - half))
 
-    # beyond -104 e^x is less than half of the least number, 0; beyond 89 infinite
+    # below -104, e^x is less than half of the smallest number, so 0; above 89 it is infinite
     return _named(argument, lambda x: _named(_within(x, -104, 89), lambda y: _parts(y, scaled)))
 
 
 def _exp_to_one(argument: Expr) -> Expr:
-    """What `exp_to_one` is: half of the instructions of `_exp`, without bounds, with one power of 2."""
+    """Return `exp_to_one`: half of the instructions of `_exp`, without bounds, with one power of 2."""
 
     def value(x: Expr) -> Expr:
         def scaled(less: Expr, n: Expr) -> Expr:
@@ -162,12 +162,12 @@ def _sigmoid(argument: Expr) -> Expr:
     def value(less: Expr, n: Expr) -> Expr:
         return _float(1) / (_float(1) + (less + _float(1)) * _power(n))
 
-    # 2^128 made this way is infinite: of what is less than 1e-38 some is 0
+    # 2^128 made this way is infinite; some results below 1e-38 become 0
     return _named(_float(0) - argument, lambda x: _named(_within(x, -87, 89), lambda y: _parts(y, value)))
 
 
 def _odd(argument: Expr, of_size: Callable[[Expr], Expr]) -> Expr:
-    """Return an odd function, by what it is for numbers without their signs."""
+    """Return an odd function, given its value for non-negative numbers."""
 
     def value(bits: Expr) -> Expr:
         return _number(_bits(_named(_size(bits), of_size)) | (bits & _uint(_SIGN)))
@@ -232,13 +232,13 @@ def _log(argument: Expr) -> Expr:
 
 
 def _root(x: Expr) -> Expr:
-    """Return x^0.5: unlike the root, of -0 it is 0 and of -inf infinite."""
+    """Return x^0.5, which differs from the square root for -0 (0) and for -inf (inf)."""
     infinity = _float(float("inf"))
     return tirx.Select(tirx.EQ(x, _float(float("-inf"))), infinity, _size(_bits(tirx.sqrt(x))))
 
 
 def _pow(base: Expr, exponent: Expr) -> Expr | None:
-    """Return a power by multiplication; None: its exponent is none of the few that networks write."""
+    """Return a power by multiplications; None if its exponent is not one of the few that networks use."""
     if not isinstance(exponent, tirx.FloatImm):
         return None
     powers: dict[float, Callable[[Expr], Expr]] = {
@@ -262,4 +262,4 @@ WRITTEN: dict[str, Callable[..., Expr | None]] = {
     "tirx.log": _log,
     "tirx.pow": _pow,
 }
-"""By the operator that calls them: the operands -> the value; None: it stays a call."""
+"""Returns the value of a call from its operands, or None to keep the call; by operator."""

@@ -1,4 +1,4 @@
-"""How axes are cut into tiles, and how one number says a place on several."""
+"""Divides axes into tiles, and converts an index in a space to a place on each axis."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from toolchain.backends.packed.recognise.read import Expr
 
 
 def tiles(extent: int, size: int) -> list[tuple[int, int, int]]:
-    """Cut an axis: (start, how many, size) of the full tiles, and of the one that is left."""
+    """Return the full tiles of an axis, and the rest: (start, number of tiles, size)."""
     full, rest = divmod(extent, size)
     return [(0, full, size)] * bool(full) + [(full * size, 1, rest)] * bool(rest)
 
 
 def shares(extent: int, size: int, unit: int = 1) -> list[tuple[int, int, int]]:
-    """Cut an axis into as few parts of at most `size` as there can be, about equal, whole units each.
+    """Return the fewest parts of at most `size` that cover an axis: about equal, each in whole units.
 
     Returns
     -------
     list
-        (start, how many, size) of the larger and of the smaller parts, which are a unit shorter.
+        (start, number of parts, size) of the larger parts, then of the smaller, which are a unit shorter.
     """
     count = -(-(extent // unit) // max(1, size // unit))
     small, large = divmod(extent // unit, count)
@@ -31,7 +31,7 @@ def shares(extent: int, size: int, unit: int = 1) -> list[tuple[int, int, int]]:
 
 
 def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr]:
-    """Return the place on every axis of the element `index` of a space in row-major order."""
+    """Return the place on every axis of element `index` of a space in row-major order."""
     found: list[Expr] = []
     for extent in reversed(extents):
         found.insert(0, analyzer.simplify(index % extent))

@@ -1,6 +1,6 @@
-"""Elementary functions of float16 and float32 numbers, written out: the C library takes one number at a time.
+"""Replaces calls of elementary functions by arithmetic: the C library computes one number at a time.
 
-float16 numbers are computed as float32.
+float16 numbers are computed in float32.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from toolchain.backends.packed.loops.arithmetic import TO_ONE, WRITTEN
 from toolchain.backends.packed.recognise.read import Expr
 
 WRITTEN_OUT = frozenset(name.rsplit(".", 1)[-1] for name in WRITTEN) | {"sinh", "cosh"}
-"""The functions that become long code."""
+"""Names of the functions that become long code."""
 
 
 def exp_to_one(x: Expr) -> Expr:
-    """Return e^x of a float32 number that is not above 0; less than 2^-126 becomes 0.
+    """Return e^x of a float32 number that is at most 0; results below 2^-126 become 0.
 
-    It is for `in_arithmetic` to write out.
+    `in_arithmetic` replaces the call by arithmetic.
     """
     return tirx.call_pure_extern("float32", TO_ONE, x)
 
 
 def in_arithmetic(func: tirx.PrimFunc, scope: str = "global") -> tirx.PrimFunc:
-    """Return a function with its elementary functions of float16 and float32 numbers written out.
+    """Return a function with elementary functions of float16 and float32 numbers replaced by arithmetic.
 
     Parameters
     ----------
     scope
-        TVM's memory scope of what is stored in between.
+        TVM's memory scope of intermediate values.
     """
     func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others)])
     writer = _Writer(scope)
@@ -41,32 +41,32 @@ def in_arithmetic(func: tirx.PrimFunc, scope: str = "global") -> tirx.PrimFunc:
 
 
 def _by_others(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
-    """Return sinh and cosh by exp and tanh: TVM has no vectors of them, and sums would cancel near 0."""
+    """Express sinh and cosh by exp and tanh: TVM cannot vectorise them, and sums would cancel near 0."""
     made = mutator.default_mutate(node)
     name = getattr(node.op, "name", "").rsplit(".", 1)[-1]
     if name not in ("sinh", "cosh"):
         return made
     x = made.args[0]
     half = tirx.const(0.5, str(x.expr_ty().dtype))
-    root = tirx.exp(tirx.abs(x) * half)  # e^|x| itself overflows before its half does
+    root = tirx.exp(tirx.abs(x) * half)  # e^|x| would overflow before e^|x| / 2 does
     even = half * root * root + half / (root * root)
     return tirx.tanh(x) * even if name == "sinh" else even
 
 
 class _Writer:
-    """What writes out the functions of one PrimFunc.
+    """Replaces the elementary functions of one PrimFunc.
 
-    TVM's code generator simplifies a named value with the names in it replaced: for a function of a
-    function that takes seconds, for three of them hours. So such an argument is stored and read again;
+    TVM's code generator simplifies a named value after it has substituted the names in it: this takes seconds
+    for a function of a function, and hours for three. Therefore such an argument is stored and loaded again;
     LLVM keeps it in a register.
     """
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
-        self.lanes: tuple[Expr, int] = (tirx.const(0, "int32"), 1)  # lane and how many of the vectors around
-        self.buffers: list[tirx.Stmt] = []  # what is allocated before the loop, which may not shrink it
-        self.before: list[tirx.Stmt] | None = None  # what comes before the store; None: nothing may
-        self.depth = 0  # elementary functions around
+        self.lanes: tuple[Expr, int] = (tirx.const(0, "int32"), 1)  # lane and width of the enclosing vectors
+        self.buffers: list[tirx.Stmt] = []  # allocations before the loop; lowering must not shrink them
+        self.before: list[tirx.Stmt] | None = None  # statements before the store; None: not allowed
+        self.depth = 0  # number of enclosing elementary functions
 
     def loop(self, node: tirx.For, mutator: tvm_ffi.StructuralMutator) -> tirx.Stmt:
         if node.kind != tirx.ForKind.VECTORIZED or int(node.extent) == 1:
@@ -95,7 +95,7 @@ class _Writer:
         if name not in WRITTEN or kind not in ("float16", "float32"):
             outer = self.before
             if name.endswith("if_then_else"):
-                self.before = None  # nothing in it may be computed unless its condition holds
+                self.before = None  # it may be computed only if the condition holds
             made = mutator.default_mutate(node)
             self.before = outer
             return made

@@ -1,4 +1,4 @@
-"""What the algorithms for convolutions share: parameters, epilogue, halo."""
+"""The parts that generators of convolutions share: parameters, epilogue, halo."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from toolchain.backends.packed.recognise.transposed import Transposed
 
 
 class Emitter:
-    """A convolution's parameters as the function under construction has them.
+    """The parameters of a convolution in the generated function, and functions that emit its output.
 
     Parameters
     ----------
     weight
         Shape of the packed weight.
     halo
-        Zeros that are read around the input; None: all that the windows reach.
+        Zeros that are read around the input; None for the convolution's whole padding.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Emitter:
         self.x, self.weight, self.out = map(self._argument, (conv.x, conv.weight, read.output))
         self.dtype = conv.dtype  # of the products; `y` may be wider
         self.zero = tirx.const(0, self.dtype)
-        # Where the first window begins in the padded input.
+        # Position of the first window in the padded input.
         self.origin = tuple(
             have - need for have, need in zip(self.layout(conv.x).before, conv.pads, strict=False)
         )
@@ -69,31 +69,31 @@ class Emitter:
 
     @cached_property
     def long(self) -> bool:
-        """Whether what follows the sums is much code."""
+        """Whether the epilogue is long code."""
         index = [tirx.Var("i", "int32") for _ in self.read.output.shape]
         total = tirx.const(0, str(self.conv.y.dtype))
         value = epilogue(self.read, self.conv.y, total, index, self._load, self.analyzer)
         return calls(value, *WRITTEN_OUT) > 0
 
     def store(self, total: Expr, index: Sequence[Expr]) -> None:
-        """Write the output at a logical index (n, c, *spatial), given the convolution's sum there."""
+        """Emit the output at a logical index (n, c, *spatial), given the convolution's sum there."""
         total = total.astype(str(self.conv.y.dtype))
         value = epilogue(self.read, self.conv.y, total, index, self._load, self.analyzer)
-        if self.conv.co % self.lanes:  # what lies in the padding must stay zero, whatever f(0) is
-            # TVM takes away a load's own condition where a Select says the same, but a Select computes
-            # both sides: the load would go beyond its buffer.
+        if self.conv.co % self.lanes:  # padding channels must stay zero, whatever f(0) is
+            # TVM removes a load's own condition if a Select has the same one; but a Select computes both
+            # sides, so the load would exceed its buffer.
             zero = tirx.const(0, str(self.out.dtype))
             keep = tirx.if_then_else if calls(value, "if_then_else") else tirx.Select
             value = keep(self.analyzer.simplify(index[1]) < self.conv.co, value, zero)
         self.store_sum(value, index)
 
     def store_sum(self, value: Expr, index: Sequence[Expr]) -> None:
-        """Write the output at a logical index as it is: a sum may wait there for more."""
+        """Emit a store to the output at a logical index, without epilogue; partial sums may wait there."""
         value = value.astype(str(self.out.dtype))
         ir.buffer_store(self.out, value, self.layout(self.read.output).at(index, self.analyzer))
 
     def load_sum(self, total: tirx.Buffer, place: list[Expr], index: Sequence[Expr]) -> None:
-        """Read what `store_sum` wrote."""
+        """Emit the load of a partial sum that `store_sum` stored."""
         stored = tirx.BufferLoad(self.out, self.layout(self.read.output).at(index, self.analyzer))
         ir.buffer_store(total, stored.astype(str(total.dtype)), place)
 
@@ -106,16 +106,16 @@ class Emitter:
             return tirx.BufferLoad(self.arguments[place], layout.at(index, self.analyzer))
         value: Expr = tirx.BufferLoad(self.arguments[place], index)
         for each, extent in zip(index, shape_of(buffer), strict=True):
-            if not self.analyzer.can_prove(each < extent):  # channels that only the padding has
+            if not self.analyzer.can_prove(each < extent):  # channels that exist only as padding
                 value = tirx.if_then_else(each < extent, value, tirx.const(0, str(buffer.dtype)))
         return value
 
     def zero_halo(self, n: Expr, block: Expr, row: Sequence[Expr]) -> None:
-        """Write the zeros around one output row, see the function of that name."""
+        """Emit the zeros around one output row, see `halo.zero_halo`."""
         layout = self.layout(self.read.output)
         zero_halo(self.nest, self.out, layout, self.conv.out, n, block, row)
 
     def zero_halo_of_tile(self, n: Expr, block: Expr, row: Sequence[Expr], first: Expr, columns: int) -> None:
-        """Write a tile's share of the zeros around the output, see the function of that name."""
+        """Emit a tile's share of the zeros around the output, see `halo.zero_halo_of_tile`."""
         layout = self.layout(self.read.output)
         zero_halo_of_tile(self.nest, self.out, layout, self.conv.out, n, block, row, first, columns)

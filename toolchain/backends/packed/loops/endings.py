@@ -1,8 +1,8 @@
-"""The end of a tile: its sums become outputs.
+"""The end of a tile: computes outputs from its sums.
 
-Written out for every vector, an epilogue such as SiLU (the polynomial of exp, a division) is most of what TVM
-and LLVM have to read. Where it is that long, the sums wait in memory, and it is a loop over them: a 3x3
-layer by winograd then compiles in a quarter of the time, and is as fast.
+If an epilogue such as SiLU (the polynomial of exp, a division) is unrolled for every vector, it is most of
+the code that TVM and LLVM compile. A long epilogue is therefore a loop over sums in memory: a 3x3 layer by
+winograd then compiles in a quarter of the time, and is as fast.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.recognise.read import Expr, Var
 
-# Most vectors of a round, which share the polynomials' coefficients.
+# Largest number of vectors per iteration; they share the polynomials' coefficients.
 _AT_ONCE = 8
 
 
 class Storing(Protocol):
-    """What writes outputs: `Emitter`, or an algorithm's own for plain values."""
+    """The writer of outputs: `Emitter`, or an algorithm's own for plain values."""
 
     @property
     def nest(self) -> Nest: ...
@@ -35,10 +35,10 @@ class Storing(Protocol):
 
     @property
     def long(self) -> bool:
-        """Whether what follows the sums is much code."""
+        """Whether the epilogue is long code."""
 
     def store(self, total: Expr, index: Sequence[Expr]) -> None:
-        """Write the output at a logical index, given the contraction's sum there."""
+        """Emit the output at a logical index, given the contraction's sum there."""
 
 
 def store_all(
@@ -49,14 +49,14 @@ def store_all(
     *,
     loop: bool = True,
 ) -> None:
-    """Write the outputs of a tile.
+    """Emit the outputs of a tile.
 
     Parameters
     ----------
     totals
-        Sums, of each output block `vectors` vectors.
+        Sums: one buffer of `vectors` vectors for each output block.
     index
-        Block, vector and lane -> logical index of the output.
+        Returns the logical index of an output from block, vector and lane.
     loop
         Whether a long epilogue may be a loop.
     """
@@ -67,7 +67,7 @@ def store_all(
                 own = tirx.IntImm("int32", number)
                 emitter.store(total[vector * lanes + lane], index(own, vector, lane))
         return
-    # Another buffer: one that is read at a number that is not known would be kept out of registers.
+    # A separate buffer: a buffer that is read at a variable index would not stay in registers.
     waiting = nest.local((len(totals) * vectors * lanes,), str(totals[0].dtype))
     for number, total in enumerate(totals):
         with nest.unroll(vectors) as vector, nest.vector(lanes) as lane:

@@ -1,4 +1,4 @@
-"""A function from the loops that are emitted for it."""
+"""Builds a function from emitted loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolchain.lowering.schedules.vectors import EXPLICIT
 
 
 def build(machine: Machine, body: Callable[[Nest], None]) -> tirx.PrimFunc:
-    """Return the function whose arguments and loops `body` emits; it needs no schedule."""
+    """Return the function whose arguments and loops `body` emits; it is already scheduled."""
     with IRBuilder() as builder, ir.prim_func():
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True, EXPLICIT: True})

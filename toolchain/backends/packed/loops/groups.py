@@ -1,4 +1,4 @@
-"""How many work items make a group, along each axis of a grid."""
+"""The size of a work group along each axis of a grid."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 AXES = 3
-"""Of a grid: OpenCL's least CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, and the most that TVM writes."""
+"""Axes of a grid: OpenCL's minimum CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, and TVM's maximum."""
 
-_EIGHTHS = 8  # of all items; fewer that are idle weigh less than where the others read
-_FULL = 3 / 4  # of the items of a group, from which on it is
+_EIGHTHS = 8  # idle items are counted in eighths of all; less matters less than what the others read
+_FULL = 3 / 4  # share of the allowed items from which on a group counts as full
 
 
 def group_of(extents: Sequence[int], most: int, wanted: Sequence[int] = ()) -> list[int]:
-    """Return the work items of a group along each axis.
+    """Return the number of work items of a group along each axis.
 
-    Of the groups that leave the fewest items idle those that are nearly full, and of them the one that is
-    widest along the first axes: what differs along the last one alone, weights, is then read once for all of
-    a group. Of a convolution of 512 to 512 channels on 7x7 in tiles of 7 columns a group of 64 channels would
-    read 9 MB of weights for each row anew.
+    Of the groups with the fewest idle items, prefer nearly full ones, and of those the widest along the first
+    axes: then values that differ only along the last axis, weights, are read once for the whole group. For a
+    convolution of 512 to 512 channels on 7x7 in tiles of 7 columns, a group of 64 channels would read 9 MB of
+    weights again for each row.
 
     Parameters
     ----------
     extents
         Work items along each axis.
     most
-        Of a group.
+        Largest number of work items of a group.
     wanted
-        Such a group, as far as it goes; empty: as it suits.
+        Requested group, limited to the extents; empty to choose one.
     """
     if wanted:
         sizes = [*wanted, *[1] * len(extents)][: len(extents)]
@@ -43,7 +43,7 @@ def group_of(extents: Sequence[int], most: int, wanted: Sequence[int] = ()) -> l
 
 
 def _groups(extents: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    """Yield the groups that may be meant: what is no power of two divides its axis."""
+    """Yield the groups to compare: a size that is not a power of two must divide its axis."""
     if not extents:
         yield ()
         return

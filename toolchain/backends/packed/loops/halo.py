@@ -1,4 +1,4 @@
-"""The zeros around a packed value, which its producer writes."""
+"""Emits the zeros around a packed value, which its producer writes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def zero_halo(
     block: Expr,
     row: Sequence[Expr],
 ) -> None:
-    """Write the zeros beside one row of a packed value, and beyond the first and the last row.
+    """Emit the zeros beside one row of a packed value, and beyond the first and the last row.
 
     Parameters
     ----------
     spatial
-        Logical extents.
+        Logical extents of the spatial axes.
     row
-        Place on all spatial axes but the last.
+        Position on all spatial axes but the last.
     """
     full = layout.shape((1, 1, *spatial))[2:-1]
     for axis in range(len(spatial)):
@@ -58,12 +58,12 @@ def zero_halo_of_tile(
     first: Expr,
     columns: int,
 ) -> None:
-    """Write a tile's share of what `zero_halo` writes: what is beside it, and beyond the first and last row.
+    """Emit a tile's share of the zeros of `zero_halo`: beside it, and beyond the first and the last row.
 
     Parameters
     ----------
     first, columns
-        Where the tile begins in the row, and how many columns it has; some may be beyond the row.
+        The tile's first column in the row, and its number of columns; some may be beyond the row.
     """
     zero, width, last = tirx.const(0, str(buffer.dtype)), spatial[-1], len(spatial) - 1
     left, right = layout.before[-1], layout.after[-1]
@@ -102,7 +102,7 @@ def zero_halo_of_tile(
 
 
 def _sides(layout: Layout, spatial: Sequence[int], axis: int) -> list[tuple[int, int, list[int]]]:
-    """Return what lies before and behind the values of an axis: start, count, place of the nearest value."""
+    """Return the zeros before and after an axis: start, count, place of the nearest value."""
     return [
         (0, layout.before[axis], [0] * len(spatial)),
         (layout.before[axis] + spatial[axis], layout.after[axis], [each - 1 for each in spatial]),

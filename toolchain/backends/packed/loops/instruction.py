@@ -18,7 +18,7 @@ Operand = Literal["memory", "lane"]
 
 
 class VectorLoops(Protocol):
-    """What an instruction needs of the nest that it stands in."""
+    """The part of the loop nest that an instruction uses."""
 
     def vector(self, count: int) -> AbstractContextManager[Var]:
         """Emit a loop whose turns are the lanes of a vector."""
@@ -61,7 +61,7 @@ class Products:
         return int(tvm.DataType(self.inputs).itemsize)
 
     def lanes(self, vector: int) -> int:
-        """Return how many sums a vector register of so many bytes holds."""
+        """Return how many sums fit a vector register, given its size in bytes."""
         return vector // int(tvm.DataType(self.sums).itemsize)
 
 

@@ -1,4 +1,4 @@
-"""Where a function under construction by the general rule keeps its values."""
+"""Storage of the values of a function that `stagewise` generates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.recognise.expressions import calls
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
 
-# Waking threads costs about 10 us, in which one core computes more elements than this.
+# Waking threads takes about 10 us, in which one core computes more elements than this.
 SMALL = 1 << 14
-CALL = 10  # an intrinsic such as exp costs about as much as so many plain operations
+CALL = 10  # cost of an intrinsic such as exp in plain operations
 
 
-class Memory:
-    """The parameters, and what is stored besides; declares the parameters."""
+class FunctionStorage:
+    """The parameters of a function and its intermediate buffers; declares the parameters."""
 
     def __init__(self, nest: Nest, read: Read, layouts: Layouts) -> None:
         self.nest, self.read = nest, read
@@ -35,7 +35,7 @@ class Memory:
             self._stored.append((param, ir.arg(param.name, ir.buffer(shape, str(param.dtype))), layout))
 
     def allocate(self, buffer: tirx.Buffer) -> None:
-        """Make room for a value inside the function."""
+        """Allocate a buffer for a value inside the function."""
         shape = shape_of(buffer)
         layout = None
         if shape[:2] in self._channels and len(shape) >= 3 and prod(shape[2:]) > 1:
@@ -44,11 +44,11 @@ class Memory:
         self._stored.append((buffer, self.nest.shared(extents, str(buffer.dtype)), layout))
 
     def where(self, buffer: tirx.Buffer) -> tuple[tirx.Buffer, Layout | None] | None:
-        """Return what a buffer is stored in and how; None: it is computed where it is read."""
+        """Return the buffer and layout of a stored value; None if the value is computed for every read."""
         return next(((new, layout) for own, new, layout in self._stored if own.same_as(buffer)), None)
 
     def targets(self, stage: Stage) -> tuple[list[tirx.Buffer], Layout | None]:
-        """Return what the parts of a stored stage are stored in, all in one layout."""
+        """Return the buffers of the parts of a stored stage, and their common layout."""
         found = [self.where(part.buffer) for part in stage.parts]
         buffers = [each[0] for each in found if each is not None]
         layouts = {each[1] for each in found if each is not None}
@@ -57,7 +57,7 @@ class Memory:
         return buffers, layouts.pop()
 
     def load(self, buffer: tirx.Buffer, index: list[Expr], analyzer: Analyzer) -> Expr | None:
-        """Return the stored element at a logical index; None: it is stored nowhere."""
+        """Return the stored element at a logical index; None if the value is not stored."""
         found = self.where(buffer)
         if found is None:
             return None
@@ -66,7 +66,7 @@ class Memory:
 
     @contextmanager
     def pieces(self, space: Sequence[int], stage: Stage) -> Iterator[list[Expr]]:
-        """Emit a loop over independent pieces of a stage; yields the place in their space."""
+        """Emit a loop over independent pieces of a stage; yield the place of a piece in `space`."""
         cost = sum(1 + CALL * calls(part.value) for part in stage.parts)
         small = prod(stage.extents) * cost < SMALL
         with self.nest.pieces(space, small=small) as place:

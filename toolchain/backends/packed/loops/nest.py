@@ -1,4 +1,4 @@
-"""Loops, buffers and conditions of one function, for a machine."""
+"""Emits loops, buffers and conditions of a function for a machine."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from toolchain.backends.packed.recognise.read import Expr, Var
 
 
 class Nest:
-    """What a function under construction is written with.
+    """The loop nest of a function under construction.
 
-    Of every variable that it makes the analyzer knows the bounds.
+    The analyzer knows the bounds of every loop variable.
     """
 
     def __init__(self, machine: Machine) -> None:
         self.machine, self.analyzer = machine, Analyzer()
-        self._within = False  # a piece
+        self._within = False  # inside a piece
 
     @contextmanager
     def pieces(
         self, space: Sequence[int], *, small: bool = False, group: Sequence[int] = ()
     ) -> Iterator[list[Expr]]:
-        """Emit the machine's loop over the places of a space, the last axis the fastest; yields the place.
+        """Emit the machine's loop over the places of a space, the last axis innermost; yield the place.
 
         Parameters
         ----------
         small
-            There is too little to do for several cores.
+            Whether the work is too small for several cores.
         group
-            How many pieces run together along the last axes, the last one first; empty: as it suits.
+            Pieces that run together along the last axes, the last axis first; empty lets the machine decide.
         """
-        if self._within and self.machine.pieces.fine:  # items of a device have no pieces of their own
+        if self._within and self.machine.pieces.fine:  # a device's work items have no pieces of their own
             with self.grid(space) as place:
                 yield list(place)
             return
@@ -49,7 +49,7 @@ class Nest:
 
     @contextmanager
     def grid(self, extents: Sequence[int], *, unrolled: bool = False) -> Iterator[list[Var]]:
-        """Emit loops around what follows, none for no extents."""
+        """Emit loops around the following code; none for no extents."""
         if not extents:
             yield []
         elif unrolled:
@@ -62,24 +62,24 @@ class Nest:
 
     @contextmanager
     def serial(self, count: int, actual: Expr | None = None, *, first: int = 0) -> Iterator[Var]:
-        """Emit a loop of turns from `first` up to `count`, or to `actual`: no more, known when it runs."""
+        """Emit a loop from `first` to `count`, or to the run-time value `actual` (at most `count`)."""
         with ir.serial(first, count if actual is None else actual) as step:
             yield bind(self.analyzer, step, count, first)
 
     @contextmanager
     def unroll(self, count: int) -> Iterator[Var]:
-        """Emit a loop that is written out."""
+        """Emit an unrolled loop."""
         with ir.unroll(0, count) as step:
             yield bind(self.analyzer, step, count)
 
     @contextmanager
     def vector(self, count: int) -> Iterator[Var]:
-        """Emit a loop whose turns are the lanes of a vector."""
+        """Emit a vectorised loop, whose variable is the lane."""
         with ir.vectorized(0, count) as lane:
             yield bind(self.analyzer, lane, count)
 
     def vectors(self, extent: int, lanes: int | None = None) -> list[tuple[int, int, int]]:
-        """Cut an axis into full vectors and what is left: (start, how many, size), sizes that there are."""
+        """Return full vectors and rest of an axis, (start, count, size), in widths of the machine."""
         lanes, widths = self.machine.lanes if lanes is None else lanes, self.machine.widths
         if widths is None:
             return tiles(extent, lanes)
@@ -91,7 +91,7 @@ class Nest:
         return found
 
     def fill(self, buffer: tirx.Buffer, count: int, value: Expr) -> None:
-        """Emit stores of one value to the first `count` places of a buffer of one axis."""
+        """Emit stores of one value to the first `count` places of a buffer with one axis."""
         widths = self.machine.widths
         whole = widths is None or count in widths
         for start, many, size in [(0, 1, count)] if whole else self.vectors(count):
@@ -100,15 +100,15 @@ class Nest:
                     ir.buffer_store(buffer, value, [first + lane])
 
     def load(self, into: tirx.Buffer, start: int, count: int, value: Callable[[Expr], Expr]) -> None:
-        """Emit the load of a vector whose numbers are read one by one.
+        """Emit the load of a vector whose elements are read one by one.
 
-        Where vectors are types of their own, an array that is written as a vector and read number by number
-        would be kept out of registers.
+        If vectors are types of their own, an array that is stored as a vector and read by element would not
+        stay in registers. would be kept out of registers.
 
         Parameters
         ----------
         value
-            Lane -> what is loaded.
+            Returns the loaded value from the lane.
         """
         through = self.machine.widths is not None and count > 1
         first = 0 if through else start
@@ -121,7 +121,7 @@ class Nest:
 
     @contextmanager
     def when(self, condition: Expr | None) -> Iterator[None]:
-        """Emit what follows under a condition; None: always."""
+        """Emit the following code under a condition; None for no condition."""
         if condition is None:
             yield
         else:
@@ -130,7 +130,7 @@ class Nest:
 
     @contextmanager
     def where(self, condition: Expr) -> Iterator[bool]:
-        """Emit what follows under a condition, if it is not known; yields whether it may hold."""
+        """Emit the following code under a condition, unless it is known; yield whether it can be true."""
         known = self.analyzer.simplify(condition)
         if isinstance(known, tirx.IntImm):
             yield bool(known)
@@ -139,13 +139,13 @@ class Nest:
                 yield True
 
     def local(self, shape: Sequence[int], dtype: str) -> tirx.Buffer:
-        """Return a buffer that each piece has for itself."""
+        """Return a buffer that is private to each piece."""
         return ir.alloc_buffer(tuple(shape), dtype, scope=self.machine.pieces.scope)
 
     def shared(self, shape: Sequence[int], dtype: str) -> tirx.Buffer:
-        """Return a buffer that all pieces write or read."""
+        """Return a buffer that all pieces share."""
         return ir.alloc_buffer(tuple(shape), dtype)
 
     def simplify(self, value: Expr) -> Expr:
-        """Return an expression, simplified by what is known of the loops' variables."""
+        """Return an expression, simplified with the known bounds of the loop variables."""
         return self.analyzer.simplify(value)

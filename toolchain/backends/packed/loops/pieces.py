@@ -1,4 +1,4 @@
-"""How the independent pieces of a function run: the one thing in which kinds of machines differ most."""
+"""How the independent pieces of a function run: the main difference between kinds of machines."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from toolchain.backends.packed.recognise.read import Expr
 
 
 class Pieces(Protocol):
-    """What runs the pieces.
+    """Emits the loop or grid that runs the pieces.
 
     Attributes
     ----------
     scope
-        TVM's memory scope of what one piece keeps: sums, inputs of a tile, rows.
+        TVM's memory scope of values private to a piece: sums, inputs of a tile, rows.
     fine
-        A piece is one tile, or one vector; else it is enough work for a core, and goes through many.
+        Whether a piece is one tile or one vector; otherwise it is work for a core, with many of them.
     """
 
     @property
@@ -38,22 +38,22 @@ class Pieces(Protocol):
     def over(
         self, space: Sequence[int], analyzer: Analyzer, *, small: bool, group: Sequence[int]
     ) -> AbstractContextManager[list[Expr]]:
-        """Emit what runs a piece for every place of a space around what follows; yields the place.
+        """Emit code that runs what follows for every place of a space; yield the place.
 
         Parameters
         ----------
         analyzer
-            It learns the bounds of the variables.
+            Gets the bounds of the variables.
         small
-            All of them are less work than it takes to wake other cores.
+            Whether all pieces together are less work than waking other cores takes.
         group
-            How many pieces run together along the last axes, the last one first; empty: as it suits.
+            Pieces that run together along the last axes, the last axis first; empty lets the machine decide.
         """
 
 
 @dataclass(frozen=True)
 class ParallelLoop:
-    """The turns of a parallel loop, on the cores of a CPU; LLVM takes what a piece keeps into registers."""
+    """Iterations of a parallel loop on CPU cores; LLVM keeps a piece's private values in registers."""
 
     scope: str = "global"
     fine: bool = False
@@ -70,15 +70,15 @@ class ParallelLoop:
 
 @dataclass(frozen=True)
 class WorkItems:
-    """Work items on a device: one for each piece, in a grid of work groups.
+    """Work items of a device: one for each piece, in a grid of work groups.
 
-    The last axes of the space are those of the grid, the last one its first; what is before them is one
-    axis with the third.
+    The last axes of the space are the axes of the grid, in reverse order; all axes before them are merged
+    with the grid's third.
 
     Attributes
     ----------
     most
-        Work items of a group.
+        Largest number of work items in a group.
     """
 
     most: int
@@ -89,7 +89,7 @@ class WorkItems:
     def over(
         self, space: Sequence[int], analyzer: Analyzer, *, small: bool, group: Sequence[int]
     ) -> Iterator[list[Expr]]:
-        """Emit the grid; a group that goes beyond the space has items that do nothing."""
+        """Emit the grid; items of a group that exceed the space do nothing."""
         del small
         space = space or [1]
         kept = list(space)[-(AXES - 1) :] if len(space) > AXES else list(space)

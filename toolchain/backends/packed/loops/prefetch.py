@@ -1,4 +1,4 @@
-"""Weights are asked for before they are needed: no cache holds those of a whole network."""
+"""Emits prefetches of weights: no cache holds the weights of a whole network."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.recognise.read import Expr
 
 LINE = 16
-"""float32 numbers of a cache line, on x86 and ARM alike."""
+"""float32 numbers per cache line, on x86 and Arm."""
 
 _READ, _DATA = 0, 1
-_FIRST, _SECOND = 3, 2  # LLVM's locality: into every cache, or into the second
+_FIRST, _SECOND = 3, 2  # LLVM's locality: into all caches, or into L2 and beyond
 
 
 def prefetch(buffer: tirx.Buffer, index: Sequence[Expr | int], near: bool) -> None:
-    """Ask for the cache line of one element; it may lie behind the buffer's end.
+    """Emit a prefetch of one element's cache line, which may be beyond the buffer's end.
 
     Parameters
     ----------
     near
-        Into the first cache, else into the second.
+        Whether to fetch into L1, else into L2.
     """
     kind = [tirx.const(each, "int32") for each in (_READ, _FIRST if near else _SECOND, _DATA)]
     address = tirx.address_of(tirx.BufferLoad(buffer, list(index)))
@@ -39,7 +39,7 @@ def prefetch_share(
     analyzer: Analyzer,
     near: bool,
 ) -> None:
-    """Ask in one of `steps` for its part of the `elements` from `first` on, so that memory is read evenly."""
+    """Emit in one of `steps` the prefetch of its share of `elements`, to spread memory reads evenly."""
     share = -(-elements // steps)
     start = analyzer.simplify(step * share)
     for offset in range(0, share, LINE):

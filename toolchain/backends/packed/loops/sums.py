@@ -1,10 +1,10 @@
 """Sums of products in registers.
 
-Products of float16 are summed up in float16, twice as many at once as float32. A long sum swallows small
-products (its error grows with the root of how many there are), so parts of up to `_PART` products are added
-up in float32, in memory. Largest errors of ResNet-18's outputs (of their largest; the manifest allows 2e-2)
-with parts of 2, 16, 32, 64, 96: 7.5e-3, 6.5e-3, 5.9e-3, 6.7e-3 and 1.3e-2 for images of 64 x 64; with parts
-of 2, 8, 32, 128 and all: 7.4e-3, 8.5e-3, 9.8e-3, 1.35e-2 and 2.5e-2 for 224 x 224.
+float16 products are summed up in float16, at twice the rate of float32. A long sum loses small products (the
+error grows with the square root of their number), so partial sums of up to `_PART` products are added up in
+float32, in memory. Largest errors of ResNet-18's outputs relative to their largest (the manifest allows 2e-2)
+for parts of 2, 16, 32, 64, 96 products: 7.5e-3, 6.5e-3, 5.9e-3, 6.7e-3 and 1.3e-2 with images of 64 x 64; for
+parts of 2, 8, 32, 128 and all: 7.4e-3, 8.5e-3, 9.8e-3, 1.35e-2 and 2.5e-2 with 224 x 224.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _PART = 64
 
 
 class Sums:
-    """The sums of a tile, in some blocks of `vectors` rows of `lanes`.
+    """The sums of a tile: for each block a buffer of `vectors` vectors with `lanes` sums.
 
     Parameters
     ----------
     dtype
-        Of the products.
+        Type of the products.
     count
-        Products of each sum.
+        Number of products per sum.
 
     Attributes
     ----------
     registers
-        What products are added to, a buffer per block.
+        Buffers to which products are added, one per block.
     totals
-        Where sums begin and end; the same where they are summed up in one go.
+        Buffers of the complete sums; the same buffers if there are no partial sums.
     """
 
     def __init__(self, nest: Nest, blocks: int, vectors: int, lanes: int, dtype: str, count: int) -> None:
@@ -47,12 +47,12 @@ class Sums:
             self.totals = [self.nest.local((vectors * lanes,), "float32") for _ in range(blocks)]
 
     def clear(self) -> None:
-        """Begin with zeros."""
+        """Emit stores of zero to all sums."""
         self._clear(self.totals)
 
     @contextmanager
     def loops(self, extents: Sequence[int], each: int) -> Iterator[Sequence[Expr]]:
-        """Emit loops around what adds `each` products to every register; yields the place on each axis."""
+        """Emit loops around code that adds `each` products to every register; yield the place per axis."""
         if self.totals is self.registers:
             with self.nest.grid(extents) as steps:
                 yield steps
@@ -71,7 +71,7 @@ class Sums:
                     ir.buffer_store(total, total[here] + part_of[here].astype("float32"), [here])
 
     def shares(self, extent: int) -> list[tuple[int, int]]:
-        """Cut an axis of single products that may have no divisor to cut it by: (start, count)."""
+        """Return parts of an axis of single products, which need not have a divisor: (start, count)."""
         full = 0 if self.totals is self.registers else extent // _PART * _PART
         return [(start, count) for start, count in ((0, full), (full, extent - full)) if count]
 
@@ -83,7 +83,7 @@ class Sums:
 
 
 def _cut(extents: Sequence[int], each: int) -> list[int]:
-    """Return how much of every axis, the last ones first, a part of a sum goes through."""
+    """Return how much of each axis a partial sum covers, beginning with the last axes."""
     found: list[int] = []
     left = max(1, _PART // each)
     for extent in reversed(extents):

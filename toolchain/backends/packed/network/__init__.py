@@ -1,1 +1,1 @@
-"""The network: planned, then put together of generated functions."""
+"""Plans the functions of a fused network, and rebuilds the network from generated functions."""

@@ -1,4 +1,4 @@
-"""One function of a network by itself, as generated code computes it: what a tuner measures."""
+"""One function of a network on its own, which a tuner measures."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from toolchain.lowering.kernels.recipe import Recipe
 
 
 def alone(task: FusedTask, choices: Choices) -> Made:
-    """Return what becomes of a task's function; the constants of one of the network's calls count.
+    """Return the recipe and parameters of a task's function, with the constants of one of its calls.
 
-    Nothing is generated yet.
+    No code is generated yet.
     """
     return rewrite(_network(task), choices, _stand_in).made[task.name]
 
 
 def _stand_in(recipe: Recipe) -> tirx.PrimFunc:
-    """Return a function that does nothing: the network around it is not wanted."""
+    """Return an empty function: only the function's recipe is needed, not the network."""
     return tirx.PrimFunc([tirx.Var("_", "handle") for _ in range(recipe.arity)], tirx.Evaluate(0))
 
 
 def contraction(task: FusedTask, choices: Choices) -> Contraction | None:
-    """Return what a choice can be made for in a task; None: nothing."""
+    """Return the contraction of a task for which there are choices; None if there is none."""
     for step in plan(_network(task), choices).steps:
         if isinstance(step, Generated) and step.function == task.name:
             return step.contraction
@@ -35,7 +35,7 @@ def contraction(task: FusedTask, choices: Choices) -> Contraction | None:
 
 
 def _network(task: FusedTask) -> tvm.IRModule:
-    """Return the network of one call of the task's function, its inputs the call's."""
+    """Return a network with one call of the task's function, whose inputs are the network's."""
     builder = relax.BlockBuilder()
     inputs: dict[relax.Var, relax.Var] = {}
     arguments = []

@@ -1,4 +1,4 @@
-"""How the contractions of a network are computed: by decision where there is one, else by default."""
+"""How each contraction of a network is computed: by a given choice, else by default."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Choices:
     Attributes
     ----------
     winograd
-        Whether convolutions may be computed by winograd.
+        Whether convolutions may use winograd.
     decided
-        Fused function's name -> how its contraction is computed. Of a function with several, the first.
+        Choices by name of the fused function; for a function with several contractions, of its first.
     unread
-        Schedules a function that the generators do not know.
+        Returns a schedule of a function that the generators cannot read.
     """
 
     machine: Machine
@@ -35,12 +35,12 @@ class Choices:
     unread: Callable[[tirx.PrimFunc], tirx.PrimFunc] = default_schedule
 
     def of(self, name: str | None, contraction: Contraction) -> Choice:
-        """Return how a function's contraction is computed; `GENERAL`: by the general rule.
+        """Return how a function's contraction is computed; `GENERAL` by the general algorithm.
 
         Parameters
         ----------
         name
-            None: of what was cut from a function, which nothing is decided for.
+            Name of the fused function; None for a part that was split from a function, which has no choice.
         """
         choice = self.decided.get(name) if name is not None else None
         if choice is not None and self.permits(choice, contraction):
@@ -48,5 +48,5 @@ class Choices:
         return default_choice(contraction, self.machine, self.winograd)
 
     def permits(self, choice: Choice, contraction: Contraction) -> bool:
-        """Whether a choice computes a contraction, and may be taken."""
+        """Return whether a choice computes a contraction and is allowed."""
         return legal(choice, contraction, self.machine) and (self.winograd or algorithm_of(choice).exact)

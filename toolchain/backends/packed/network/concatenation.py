@@ -1,4 +1,4 @@
-"""Concatenations without a pass of their own: their operands are computed where they belong."""
+"""Concatenations without a copy: their operands are computed in place."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from toolchain.backends.packed.recognise.read import Expr, Read, UnreadableError
 
 
 def operands(read: Read, lanes: int) -> list[tuple[int, int]] | None:
-    """Return, of a function that puts whole blocks of channels side by side, what begins where.
+    """Return the operands of a function that concatenates whole blocks of channels.
 
     Returns
     -------
     list or None
-        Per operand in their order: the number of the parameter and the block at which it begins. Only
-        the last may have channels that fill no block. None: the function does something else.
+        For each operand in order: its parameter number and its first block in the output. Only the last
+        operand may have a partial block. None if the function does something else.
     """
     shape = shape_of(read.output)
     if len(read.params) < 3 or any(stage.init is not None for stage in read.stages):
@@ -40,7 +40,7 @@ def operands(read: Read, lanes: int) -> list[tuple[int, int]] | None:
 
 
 def _source(read: Read, shape: Sequence[int], start: int, channel: int) -> int | None:
-    """Return the parameter whose channels, the first at `start`, a channel of the output is one of."""
+    """Return the parameter that output channel `channel` copies, if its channels begin at `start`."""
     analyzer = Analyzer()
     n, *spatial = (bind(analyzer, tirx.Var("i", "int32"), size) for size in (shape[0], *shape[2:]))
     stage = read.producer(read.output)
@@ -67,5 +67,5 @@ def _source(read: Read, shape: Sequence[int], start: int, channel: int) -> int |
 
 
 def _same(one: Expr, other: Expr) -> bool:
-    # an axis of one element has become the number 0
+    # an axis of one element was simplified to the number 0
     return one.same_as(other) or isinstance(one, tirx.IntImm)

@@ -1,4 +1,4 @@
-"""The functions of a fused network, each read once, and the calls of them."""
+"""The functions of a fused network, each read once, and the variables of their calls."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from toolchain.backends.packed.stages.stagewise import stagewise
 
 
 @dataclass(frozen=True)
-class Function:
-    """A function, and what it was split into, each part with its contraction."""
+class SplitFunction:
+    """A function of the network, and the parts into which it was split, each with its contraction."""
 
     whole: Read
     parts: Sequence[tuple[Read, Contraction | None]]
 
 
 class Functions:
-    """What the generators can make of a network's functions, by their names."""
+    """The functions of a network that the generators can compute, by name; read on first use."""
 
     def __init__(self, fused: tvm.IRModule, machine: Machine) -> None:
         self.fused, self.machine = fused, machine
-        self._known: dict[str, Function | None] = {}
+        self._known: dict[str, SplitFunction | None] = {}
 
-    def __getitem__(self, name: str) -> Function | None:
-        """Return a function; None: it keeps its default schedule."""
+    def __getitem__(self, name: str) -> SplitFunction | None:
+        """Return a function; None if the generators cannot compute it, then it keeps its default schedule."""
         if name not in self._known:
             self._known[name] = self._read(name)
         return self._known[name]
 
     def try_general(self, function: Read) -> bool:
-        """Generate a function by the general rule, on plain values; return whether the rule knows it."""
-        if function.by_element:  # known for certain, and in no time
+        """Return whether the general algorithm can generate a function on plain values, by trying."""
+        if function.by_element:  # certain without trying
             return True
         try:
             stagewise(function, [None] * len(function.params), self.machine)
@@ -46,26 +46,26 @@ class Functions:
             return False
         return True
 
-    def _read(self, name: str) -> Function | None:
+    def _read(self, name: str) -> SplitFunction | None:
         try:
             whole = read(self.fused[name])
         except UnreadableError:
             return None
         for found in (parts(whole), [(whole, None)]):
             if all(contraction is not None or self.try_general(part) for part, contraction in found):
-                return Function(whole, found)
+                return SplitFunction(whole, found)
         return None
 
 
 def called(value: relax.Expr) -> str | None:
-    """Return the name of the function that a value is computed by; None: by none of the network's."""
+    """Return the name of the network's function that computes a value; None if no function does."""
     if isinstance(value, relax.Call) and value.op == tvm.ir.Op.get("relax.call_tir"):
         return str(value.args[0].name_hint)
     return None
 
 
 def variables(value: relax.Expr) -> list[relax.Var]:
-    """Return the variables in an expression, once for every place where they are."""
+    """Return the variables in an expression, one entry for every occurrence."""
     if isinstance(value, relax.Var):
         return [value]
     if isinstance(value, relax.Tuple):

@@ -1,4 +1,4 @@
-"""What generated functions are made from."""
+"""Recipes: the data from which functions are generated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolchain.models.recurrent.spec import Recurrence
 
 @dataclass(frozen=True)
 class Computed:
-    """A function of the network in the layouts of its values; without `subject` by the general rule."""
+    """A function of the network with the layouts of its values; without `subject` it is general."""
 
     read: Read
     layouts: tuple[Layout | None, ...]
@@ -30,18 +30,18 @@ class Computed:
 
     @property
     def arity(self) -> int:
-        """How many parameters the function has."""
+        """Number of parameters of the function."""
         return len(self.layouts)
 
     def function(self) -> tirx.PrimFunc:
-        """Return what the choice's algorithm makes."""
+        """Return the function that the choice's algorithm generates."""
         algorithm = algorithm_of(self.choice)
         return algorithm.function(self.read, self.subject, self.choice, self.layouts, self.machine)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A value of a logical shape, brought from one layout to another; None: plain."""
+    """A copy of a value of logical `shape` from one layout to another; None is the plain layout."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -51,13 +51,13 @@ class Moved:
     arity = 2
 
     def function(self) -> tirx.PrimFunc:
-        """Return the function that copies it."""
+        """Return the function that copies the value."""
         return copy_function(self.shape, self.dtype, self.source, self.target, self.machine)
 
 
 @dataclass(frozen=True)
 class Recurring:
-    """A recurrence; its recurrent weight is packed where it is constant."""
+    """A recurrence; its recurrent weight is packed if it is constant."""
 
     recurrence: Recurrence
     machine: Machine
@@ -65,5 +65,5 @@ class Recurring:
     arity: int
 
     def function(self) -> tirx.PrimFunc:
-        """Return the function that goes through the steps."""
+        """Return the function that computes all steps."""
         return recurrent(self.recurrence, self.machine, constant=self.constant)

@@ -1,8 +1,8 @@
-"""Functions that differ only in where they read: one function, which is given the places.
+"""Shares one function among functions that differ only in the places that they read.
 
-Exporters that unroll a loop leave a slice for each of its steps, hundreds in a network. Each was a function
-of its own: generated, lowered and compiled. Here the places become one more constant input, so that all of
-the slices have one recipe, and one object.
+Exporters that unroll a loop leave a slice for each of its steps, hundreds in a network. Each slice was a
+function of its own: generated, lowered and compiled. Here the places become a constant input, so that all
+slices share one recipe and one object.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
 from toolchain.lowering.kernels.pickling import pickled
 
 MANY = 4
-"""Fewest functions that are shared: each has to load its places, which constants in the code cost nothing."""
+"""Fewest functions to share: a shared one has to load its places, while constants in code cost nothing."""
 
 _Place = Callable[[Expr, int], Expr]
-"""What an index becomes, from what of it is no constant, and its constant."""
+"""Returns a new index from the variable part and the constant part of an index."""
 
 
 def share_repeated(plan: Plan) -> None:
-    """Make one function of those in a plan that differ only in constants of indices, which are handed over.
+    """Share one function among those of a plan that differ only in constants of indices.
 
-    The calls keep their functions' names: profiles, tasks and records tell them apart as before.
+    The calls keep their functions' names, by which profiles, tasks and records tell them apart.
     """
     candidates: defaultdict[object, list[Generated]] = defaultdict(list)
     for step in plan.steps:
@@ -52,17 +52,17 @@ def share_repeated(plan: Plan) -> None:
 
 
 def _plain(step: Generated, plan: Plan) -> bool:
-    """Whether nothing that a step reads and writes is packed."""
+    """Return whether all values that a step reads and writes are plain."""
     return not any(value in plan.packed for value in (step.var, *step.arguments))
 
 
 def _outline(read: Read) -> object:
-    """Return what is the same for functions that differ by places, and found at once."""
+    """Return a cheap key that is equal for functions which differ only by places."""
     return tuple((shape_of(param), str(param.dtype)) for param in read.params), len(read.stages)
 
 
 def _shared(group: Sequence[tuple[Generated, list[int]]]) -> Iterable[Generated]:
-    """Yield the steps of a group, all of one function."""
+    """Yield the steps of a group, all with one function."""
     differing = [len(set(places)) > 1 for places in zip(*(places for _step, places in group), strict=True)]
     count = sum(differing)
     first = group[0][0].read
@@ -93,7 +93,7 @@ def _collecting(places: list[int]) -> _Place:
 
 
 def _with_places(read: Read, place: _Place) -> Read:
-    """Return a function whose indices of parameters are what `place` makes of them, in a fixed order."""
+    """Return a function with `place` applied to each index of a parameter, in a fixed order."""
 
     def load(node: TensorLoad, mutator: Any) -> Expr:
         if read.place(node.source) is None:
@@ -114,7 +114,7 @@ def _with_places(read: Read, place: _Place) -> Read:
 
 
 def _split(index: Expr) -> tuple[Expr, int]:
-    """Return an index as a sum with a constant."""
+    """Return an index as the sum of an expression and a constant."""
     if isinstance(index, tirx.IntImm):
         return _number(0), int(index)
     if isinstance(index, tirx.Add) and isinstance(index.b, tirx.IntImm):

@@ -1,4 +1,4 @@
-"""A fused network with packed functions in place of its unscheduled ones."""
+"""Rebuilds a fused network with generated functions on packed values."""
 
 from __future__ import annotations
 
@@ -30,47 +30,47 @@ from toolchain.backends.packed.stages.panels import pack_weight
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.tasks.parameter import Parameter
 
-ROWS = "rows"  # the rule of functions that keep their default schedule
-DLIGHT = "dlight"  # the same on a device
+ROWS = "rows"  # rule of functions that keep their default schedule
+DLIGHT = "dlight"  # the same rule on a device
 RECURRENT = "recurrent"
-IN_PLACE = "in place"  # of concatenations whose operands are computed where they belong
-_OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with generated code
+IN_PLACE = "in place"  # rule of concatenations whose operands are computed in place
+_OPAQUE = 8  # relax.OpPatternKind.OPAQUE: TVM fuses nothing with generated code
 
 
-# What stands in the network for what a recipe makes: the function itself, or a name for it.
+# Returns what the network contains for a recipe: the function itself, or a stand-in for it.
 Render = Callable[[Recipe], tirx.PrimFunc]
 
 
 def generated(recipe: Recipe) -> tirx.PrimFunc:
-    """Return the function itself."""
+    """Return the generated function itself."""
     return recipe.function()
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a function is made from, and its parameters, output last."""
+    """The recipe of a function, and its parameters, output last."""
 
     recipe: Recipe
     parameters: tuple[Parameter, ...]
 
     @property
     def func(self) -> tirx.PrimFunc:
-        """The function."""
+        """The generated function."""
         return self.recipe.function()
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The network, and per fused function the rule that it got and what it is made from.
+    """The rebuilt network; for each fused function the rule that applied, and its recipe.
 
     Attributes
     ----------
     made
-        The last, where calls of one function differ in their layouts.
+        Recipes by function; the last one if calls of a function differ in their layouts.
     named
-        What a function is called now -> what the fused one is called that it computes.
+        Name of the fused function that a function of the new network computes, by the new name.
     transformed
-        Bytes that weights have more than in the network since winograd transformed them.
+        Bytes that weights have grown by through winograd's transform.
     """
 
     module: tvm.IRModule
@@ -81,12 +81,12 @@ class Rewritten:
 
 
 def rewrite(fused: tvm.IRModule, choices: Choices, render: Render = generated) -> Rewritten:
-    """Return the network in packed layouts. What no rule knows keeps its default schedule.
+    """Return the network in packed layouts; a function that no rule covers keeps its default schedule.
 
     Parameters
     ----------
     render
-        What stands for a generated function.
+        Returns what the network contains for a recipe.
     """
     return _Rewriter(fused, choices, render).run()
 
@@ -104,7 +104,7 @@ class _Rewriter:
         self.functions: dict[Any, tvm.ir.GlobalVar] = {}
         self.names: Counter[str] = Counter()
         self.rules: dict[str, str] = {}
-        self.placed: set[relax.Var] = set()  # operands that lie in their concatenation
+        self.placed: set[relax.Var] = set()  # operands that were computed in their concatenation
         self.made: dict[str, Made] = {}
         self.named: dict[str, str] = {}
         self.transformed = 0
@@ -140,7 +140,7 @@ class _Rewriter:
         self._as_it_is(step, self.functions[step.function], step.arguments)
 
     def _as_it_is(self, step: Call, function: tvm.ir.GlobalVar, arguments: Sequence[relax.Expr]) -> None:
-        """Call a function of plain values."""
+        """Emit a call of a function on plain values."""
         ty = step.value.ty
         outputs = list(ty.fields) if isinstance(ty, relax.TupleType) else ty
         call = relax.call_tir(function, [self._plain_expr(argument) for argument in arguments], outputs)
@@ -180,7 +180,7 @@ class _Rewriter:
             self.made[step.function] = Made(recipe, _parameters(step, operands, out))
             return self.render(recipe)
 
-        # One function may be called with a weight that is known, and with one that is not.
+        # One function may be called with a constant weight, and with a variable one.
         known = getattr(step.subject, "weight", None) is not None
         function = self._once((step.function, layouts, step.choice, known), step.function, make)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
@@ -194,7 +194,7 @@ class _Rewriter:
         self.rules[step.function] = step.choice.algorithm
 
     def _into(self, whole: relax.Var, function: tvm.ir.GlobalVar, arguments: list[relax.Expr]) -> None:
-        """Call a function that writes a part of a concatenation; the first call makes the buffer."""
+        """Emit a call that writes a part of a concatenation; the first call allocates the buffer."""
         shape = self.plan.layout(whole).shape(extents(whole))
         if whole in self.packed:
             inside = [*arguments, self.packed[whole]]
@@ -205,7 +205,7 @@ class _Rewriter:
             self.packed[whole] = self._call(function, arguments, shape, str(whole.ty.dtype))
 
     def _concatenated(self, step: Generated) -> None:
-        """Copy the operands that were not computed in place."""
+        """Emit copies of the operands that were not computed in place."""
         for value, block in self.plan.concatenations[step.var]:
             if self.plan.places.get(value, (None, 0)) == (step.var, block) and value in self.placed:
                 continue
@@ -257,7 +257,7 @@ class _Rewriter:
         return self.plain[value]
 
     def _plain_expr(self, value: relax.Expr) -> relax.Expr:
-        """Return a Relax expression on plain values."""
+        """Return a Relax expression with plain values."""
         if isinstance(value, relax.Var):
             return self._plain(value)
         if isinstance(value, relax.Tuple):
@@ -273,15 +273,15 @@ class _Rewriter:
     def _mover(
         self, name: str, value: relax.Var, source: Layout | None, target: Layout | None
     ) -> tvm.ir.GlobalVar:
-        """Return the function that brings a value from one layout to another."""
+        """Return the function that copies a value from one layout to another."""
         moved = Moved(extents(value), str(value.ty.dtype), source, target, self.machine)
         return self._once((name, moved), name, lambda: self.render(moved))
 
     def _once(self, key: Any, name: str, make: Callable[[], tirx.PrimFunc]) -> tvm.ir.GlobalVar:
-        """Return the function that `key` stands for, which is made where it is wanted first."""
+        """Return the function for `key`, generating it on first use."""
         if key not in self.functions:
             opaque = make().without_attr("global_symbol").with_attr("op_pattern", _OPAQUE)
-            # TVM would number a second `conv2d` into `conv2d1`, which is another task's name.
+            # TVM would rename a second `conv2d` to `conv2d1`, which is another task's name.
             count = self.names[name]
             self.names[name] += 1
             self.functions[key] = self._add(opaque, f"{name}_{count}" if count else name, name)
@@ -318,6 +318,6 @@ def _parameters(
 
 
 def _constant(value: Array) -> GenericConst:
-    # np.ascontiguousarray would make an array of a number
+    # np.ascontiguousarray would turn a scalar into an array
     made: GenericConst = relax.const(np.ascontiguousarray(value) if value.ndim else value, str(value.dtype))
     return made

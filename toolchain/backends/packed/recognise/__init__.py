@@ -1,1 +1,1 @@
-"""What functions compute, read from TensorIR."""
+"""Reads from TensorIR what functions compute."""

@@ -1,4 +1,4 @@
-"""Where a value has conditions left: at borders (padding), and where another operand begins (concat)."""
+"""Finds where a value has conditions: at borders with padding, and between operands of a concatenation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from toolchain.backends.packed.recognise.expressions import bind, calls
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.backends.packed.stages.value import Value
 
-# Per axis (block, *spatial) of a packed value: start and end.
+# Start and end on each axis (block, *spatial) of a packed value.
 Box: TypeAlias = "Sequence[tuple[int, int]]"
 
-_BORDER = 3  # how far from an edge padding is looked for
+_BORDER = 3  # widest padding that is looked for
 
 
 def conditions(value: Value, box: Box, lanes: int) -> int:
-    """Count the conditions left in a value in a box of its packed output."""
+    """Count the conditions that remain in a value for a box of its packed output."""
     analyzer = Analyzer()
 
     def free(start: int, end: int) -> Expr:
@@ -35,10 +35,10 @@ def conditions(value: Value, box: Box, lanes: int) -> int:
 
 
 def interior(value: Value, box: Box, lanes: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
-    """Return the rows (per spatial axis but the last) and the columns in which no padding is read."""
+    """Return the rows (for each spatial axis but the last) and the columns that read no padding."""
     if not conditions(value, box, lanes):
         return list(box[1:-1]), box[-1]
-    # what an axis leaves is seen where no other has a border
+    # the conditions of one axis are seen where the other axes have no border
     middle = [(_edge(end), end - _edge(end)) for _start, end in box[1:]]
     found = []
     for axis in range(1, len(box)):
@@ -53,7 +53,7 @@ def _edge(extent: int) -> int:
 
 
 def _inner(value: Value, box: Box, axis: int, lanes: int) -> tuple[int, int]:
-    """Return the largest range of an axis in which the fewest conditions are left."""
+    """Return the largest range of an axis with the fewest conditions."""
     start, end = box[axis]
     found = (conditions(value, box, lanes), 0, start, end)
     for before in range(_BORDER + 1):
@@ -65,7 +65,7 @@ def _inner(value: Value, box: Box, axis: int, lanes: int) -> tuple[int, int]:
 
 
 def segments(value: Value, box: Box, lanes: int) -> list[tuple[int, int]]:
-    """Cut the blocks where another operand of a concatenation begins."""
+    """Return the ranges of blocks between the starts of a concatenation's operands."""
     (_start, blocks), *rest = box
     whole = [(0, blocks)]
     total = conditions(value, box, lanes)

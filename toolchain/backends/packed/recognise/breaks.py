@@ -1,4 +1,4 @@
-"""Where along an axis the conditions of an expression change: at the edges of padding, say."""
+"""Finds where along an axis the conditions of an expression change, for instance at edges of padding."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from toolchain import tvm_compat
 from toolchain.backends.packed.recognise.expressions import linear
 from toolchain.backends.packed.recognise.read import Expr, Var
 
-_UNBOUNDED = 1 << 31  # what is known of a number that nothing is known of
+_UNBOUNDED = 1 << 31  # the analyzer's bound of a number of which it knows nothing
 
 
 def breaks(values: Sequence[Expr], axis: Var, extent: int, analyzer: Analyzer) -> tuple[list[int], bool]:
-    """Return the places on an axis at which a comparison of integers becomes certain, or is so no more.
+    """Return the places on an axis where an integer comparison becomes certain, or stops being certain.
 
-    Between two of them each comparison is true everywhere, false everywhere, or depends on other variables.
+    Between two places each comparison is always true, always false, or depends on other variables.
 
     Parameters
     ----------
     analyzer
-        Knows the bounds of the other variables.
+        Analyzer that knows the bounds of the other variables.
 
     Returns
     -------
     tuple
-        The places, and whether there is nothing else: no comparison of what is not linear in the axis.
+        The places, and whether they are complete: every comparison is linear in the axis.
     """
     found: set[int] = set()
     whole = True
@@ -46,17 +46,17 @@ def breaks(values: Sequence[Expr], axis: Var, extent: int, analyzer: Analyzer) -
 
 
 def _changes(factor: int, rest: Expr, analyzer: Analyzer) -> list[int]:
-    """Return from where on `factor * i + rest < 0` for the least and for the largest rest, or not."""
+    """Return where `factor * i + rest < 0` changes for the least and for the largest rest."""
     bound = analyzer.const_int_bound(rest)
     ends = [int(each) for each in (bound.min_value, bound.max_value) if abs(int(each)) < _UNBOUNDED]
     return [-(end // factor) if factor > 0 else end // -factor + 1 for end in ends]
 
 
 def _differences(values: Sequence[Expr]) -> list[tuple[Expr, int]]:
-    """Return, of every comparison of integers, what is negative where it is one way and not the other.
+    """Return for every integer comparison an expression that is negative on one side and not on the other.
 
-    And the sign that its factor of the axis should have, if that is all the same: the larger of a number
-    and a growing one is the latter from where they are equal, the smaller one is so up to there.
+    Each comes with the sign that its factor of the axis should have, or 0 if either works: max changes where
+    the growing operand becomes the larger one, min changes after that place.
     """
     found: list[tuple[Expr, int]] = []
 

@@ -1,4 +1,4 @@
-"""What a function computes, its epilogue apart."""
+"""Recognises the contraction of a function, without its epilogue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Contraction: TypeAlias = Convolution | Matmul | Transposed
 
 
 def recognise(read: Read) -> Contraction | None:
-    """Return the first contraction in a function; None where there is none."""
+    """Return the first contraction in a function; None if it has none."""
     conv = convolution(read)
     if conv is not None:
         return window(conv) if covers(conv) else conv

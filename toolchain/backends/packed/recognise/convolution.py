@@ -1,4 +1,4 @@
-"""Convolutions, recognised by what a block computes."""
+"""Recognises convolutions by the computation of a block."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _WIDENED = ("float32", "float16")
 
 @dataclass(frozen=True)
 class Windowed:
-    """What convolutions and transposed ones have in common: one to three spatial axes, (n, c, *spatial).
+    """The common part of convolutions and transposed ones: one to three spatial axes, (n, c, *spatial).
 
     Attributes
     ----------
     size, kernel, out, stride, dilation
-        Per spatial axis.
+        Numbers for each spatial axis.
     x, weight
-        Parameters that hold the input, without its padding, and the weight.
+        Parameters with the input (without padding) and the weight.
     y
-        What the convolution's own stage writes; the epilogue follows.
+        Buffer that the convolution's own stage writes; the epilogue reads it.
     """
 
     batch: int
@@ -44,11 +44,11 @@ class Windowed:
     x: tirx.Buffer
     weight: tirx.Buffer
     y: tirx.Buffer
-    in_blocks: ClassVar[bool] = True  # it is computed on images in blocks of channels
+    in_blocks: ClassVar[bool] = True  # computed on images in blocks of channels
 
     @property
     def operands(self) -> tuple[tirx.Buffer, ...]:
-        """What is read."""
+        """The buffers that are read."""
         return (self.x, self.weight)
 
     @property
@@ -57,7 +57,7 @@ class Windowed:
         return str(self.x.dtype)
 
     def with_variable_weight(self) -> None:
-        """Return None: its algorithms need a constant weight."""
+        """Return None: the algorithms need a constant weight."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class Convolution(Windowed):
     Attributes
     ----------
     pads
-        Zeros around the input that the windows reach, before every axis and then after it. The latter
-        may be less than the model says: what no window reaches is not needed.
+        Padding that the windows reach, before every axis and then after it. The latter may be less than the
+        model's: padding that no window reaches is not needed.
     skipped
-        Per axis, how many of the model's taps come before the kernel's: no output meets them inside the
-        image. Those behind it are left out too.
+        Number of the model's taps before the kernel's, for each axis: they meet the image for no output.
+        Such taps after the kernel's are dropped too.
     rounded
-        Its function rounds to integers: an error in the sums becomes a whole step where it meets a half.
+        Whether the function rounds to integers: then a small error in a sum near a half becomes a whole step.
     """
 
     pads: tuple[int, ...]
@@ -81,7 +81,7 @@ class Convolution(Windowed):
     rounded: bool = False
 
     def reached(self, weight: Array) -> Array:
-        """Return the model's weight without the taps that no output meets inside the image."""
+        """Return the model's weight without the taps that meet the image for no output."""
         if not self.skipped:
             return weight
         taps = (slice(first, first + count) for first, count in zip(self.skipped, self.kernel, strict=True))
@@ -89,12 +89,12 @@ class Convolution(Windowed):
 
     @property
     def depthwise(self) -> bool:
-        """One input and one output channel in every group."""
+        """Whether every group has one input and one output channel."""
         return self.groups == self.ci == self.co and self.groups > 1
 
 
 def convolution(read: Read) -> Convolution | None:
-    """Return the convolution that a function computes, epilogue apart; None where there is none."""
+    """Return the convolution that a function computes, without epilogue; None if it computes none."""
     for stage in read.stages:
         found = _convolution(read, stage)
         if found is not None:
@@ -103,7 +103,7 @@ def convolution(read: Read) -> Convolution | None:
 
 
 def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
-    """Return the two factors of a stage that sums up products of loads."""
+    """Return the two factors of a stage that sums up products of loads; None for another stage."""
     value = stage.value
     if stage.init is None or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
@@ -116,7 +116,7 @@ def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
 
 
 def _narrow(value: Expr) -> Expr:
-    """Return the float16 number that is converted to float32 here; any other value as it is."""
+    """Return the float16 number that this converts to float32; any other value unchanged."""
     if isinstance(value, tirx.Cast) and (str(value.ty.dtype), str(value.value.ty.dtype)) == _WIDENED:
         return value.value
     return value
@@ -182,26 +182,26 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
 
 
 def _live(out: int, stride: int, dilation: int, taps: int, before: int, size: int) -> tuple[int, int]:
-    """Return the first tap that an output meets inside the image, and how many there are up to the last.
+    """Return the first tap that meets the image for some output, and the number of taps up to the last one.
 
-    Where dilation is large, the others lie in the padding for every output.
+    With a large dilation, the other taps meet only padding, for every output.
     """
 
     def meets(tap: int) -> bool:
-        start = tap * dilation - before  # what the first output reads; the last: (out - 1) * stride further
-        first = max(0, -(start // stride))  # the first output that reads at or behind the image's begin
+        start = tap * dilation - before  # read by the first output; the last reads (out - 1) * stride further
+        first = max(0, -(start // stride))  # the first output that reads at or after the image's begin
         return first < out and start + first * stride < size
 
     found = [tap for tap in range(taps) if meets(tap)]
     if not found:
         return 0, taps
-    # A window that begins inside the image, no tap in the padding before it, would need another origin.
+    # If no tap is in the padding before it, a window begins inside the image and needs another origin.
     first = min(found[0], before // dilation)
     return first, found[-1] + 1 - first
 
 
 def _channels_match(stage: Stage, x: TensorLoad, weight: TensorLoad, ci: int) -> bool:
-    """Whether every group of output channels sums up over the input channels of its group."""
+    """Return whether every group of output channels sums up over its group's input channels."""
     channel, inner = stage.indices[1], weight.indices[1]
     each = shape_of(weight.source)[1]
     groups = ci // each
@@ -212,7 +212,7 @@ def _channels_match(stage: Stage, x: TensorLoad, weight: TensorLoad, ci: int) ->
 
 
 def equal(stage: Stage, found: Sequence[Expr], wanted: Sequence[Expr]) -> bool:
-    """Whether expressions over a stage's axes are provably the same."""
+    """Return whether expressions over a stage's axes are provably equal."""
     analyzer = Analyzer()
     for axis, extent in zip(stage.axes, stage.extents, strict=True):
         bind(analyzer, axis, extent)
@@ -220,7 +220,7 @@ def equal(stage: Stage, found: Sequence[Expr], wanted: Sequence[Expr]) -> bool:
 
 
 def _unpadded(read: Read, buffer: tirx.Buffer) -> tuple[tirx.Buffer | None, tuple[int, ...]]:
-    """Return the parameter behind a buffer and the zeros before its spatial axes; None: other padding."""
+    """Return the parameter behind a zero-padded buffer and its zeros before each axis; None otherwise."""
     stage = read.producer(buffer)
     rank = len(buffer.shape)
     if stage is None:

@@ -1,4 +1,4 @@
-"""Expressions by substitution: how one stage's value is written in terms of what is stored."""
+"""Substitutes expressions, to express the value of a stage by stored values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvm.sym import Analyzer, detect_linear_equation
 from toolchain import tvm_compat
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var
 
-# Buffer and indices -> what to read instead; None: the buffer is stored nowhere, compute it there.
+# Returns the load of a buffer at indices; None if the buffer is not stored and must be computed inline.
 Leaf = Callable[[tirx.Buffer, list[Expr]], "Expr | None"]
 
 
@@ -30,12 +30,12 @@ def substitute(
 
     try:
         return tvm_compat.mutated(value, [(TensorLoad, load), (tirx.Var, variable)])
-    except RuntimeError as error:  # what an UnreadableError has become on its way through TVM
+    except RuntimeError as error:  # TVM turns an UnreadableError of `leaf` into this
         raise UnreadableError(str(error).strip().rsplit("\n", 1)[-1]) from error
 
 
 def inlined(read: Read, leaf: Leaf, analyzer: Analyzer) -> Callable[[tirx.Buffer, list[Expr]], Expr]:
-    """Return what reads a buffer: by `leaf` where it is stored, else by computing it element-wise."""
+    """Return a function that reads a buffer: by `leaf` if it is stored, else by computing the element."""
 
     def value_at(buffer: tirx.Buffer, index: list[Expr]) -> Expr:
         index = [analyzer.simplify(each) for each in index]
@@ -58,9 +58,9 @@ def epilogue(
     Parameters
     ----------
     total
-        What the contraction comes to there, as it would be stored in `y`.
+        The contraction's result there, with the type of `y`.
     leaf
-        What reads the function's inputs.
+        Reads the function's inputs.
     """
     if read.output.same_as(y):
         return total
@@ -74,7 +74,7 @@ def epilogue(
 
 
 def bindings(stage: Stage, index: Sequence[Expr]) -> list[tuple[Var, Expr]]:
-    """Return what the stage's axes are bound to where it writes `index`."""
+    """Return the values of the stage's axes for which it writes element `index`."""
     bound = []
     for own, wanted in zip(stage.indices, index, strict=True):
         if isinstance(own, tirx.Var):
@@ -85,7 +85,7 @@ def bindings(stage: Stage, index: Sequence[Expr]) -> list[tuple[Var, Expr]]:
 
 
 def linear(index: Expr, axes: Sequence[Var]) -> tuple[dict[int, int], Expr] | None:
-    """Return (place of an axis -> constant coefficient, the rest), None where `index` is not linear."""
+    """Return (coefficient by place of an axis, the rest); None if `index` is not linear."""
     found = detect_linear_equation(index, list(axes))
     if not found:
         return None
@@ -97,7 +97,7 @@ def linear(index: Expr, axes: Sequence[Var]) -> tuple[dict[int, int], Expr] | No
 
 
 def calls(value: Expr, *names: str) -> int:
-    """Count the calls in an expression: of the intrinsics `names` only, or of all but conditions."""
+    """Count calls in an expression: of the intrinsics `names`, or of all but conditions."""
     count = 0
 
     def visit(call: tvm.ir.Call) -> None:
@@ -110,6 +110,6 @@ def calls(value: Expr, *names: str) -> int:
 
 
 def bind(analyzer: Analyzer, var: Var, end: int, first: int = 0) -> Var:
-    """Tell the analyzer that first <= var < end."""
+    """Tell the analyzer that first <= var < end; return var."""
     analyzer.bind(var, tvm.ir.Range(first, end))
     return var

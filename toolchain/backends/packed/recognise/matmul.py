@@ -1,4 +1,4 @@
-"""Products of matrices, recognised by what a block computes."""
+"""Recognises matrix products by the computation of a block."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var
 
 @dataclass(frozen=True)
 class Axes:
-    """Axes that are gone through as one, in row-major order."""
+    """Axes treated as one, in row-major order."""
 
     vars: tuple[Var, ...]
     extents: tuple[int, ...]
 
     @property
     def extent(self) -> int:
-        """Places on all of them."""
+        """Number of places: the product of the extents."""
         return prod(self.extents)
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A buffer, and the index at which it is read or written, by the axes."""
+    """A buffer, and the index at which it is read or written, in terms of the axes."""
 
     buffer: tirx.Buffer
     index: tuple[Expr, ...]
 
     def runs_along(self, axes: Axes) -> bool:
-        """Whether neighbours on the last of some axes are neighbours in memory."""
+        """Return whether neighbours on the last of some axes are neighbours in memory."""
         last = next((at for at in reversed(range(len(self.index))) if int(self.buffer.shape[at]) > 1), None)
         return last is not None and bool(axes.vars) and self.index[last].same_as(axes.vars[-1])
 
 
 @dataclass(frozen=True)
 class Matmul:
-    """y[batch, row, column] = sum over `inner` of a[batch, row, inner] * b[batch, inner, column].
+    """A matrix product: y[batch, row, column] = sum over k of a[batch, row, k] * b[batch, k, column].
 
     Attributes
     ----------
     columns
-        One axis, the last of the output.
+        The axis of the output's columns: its last.
     a, b, out
-        The operands, as loads over the axes; `out` is in `y`, what the product's own stage writes.
+        Operands, as loads over the axes; `out` is in `y`, which the product's own stage writes.
     weight
-        Parameter that is `b`; None where `b` is computed in the function.
+        Parameter with `b`; None if the function computes `b`.
     window
-        The convolution that this is: its one window covers the image. `b` is then made of its weight by
-        `spread`.
+        Convolution that is computed as this product: its one window covers the image; `spread` makes `b` from
+        its weight.
     """
 
     batch: Axes
@@ -69,7 +69,7 @@ class Matmul:
     weight: tirx.Buffer | None
     window: Convolution | None = None
 
-    in_blocks: ClassVar[bool] = False  # it is computed on values as the network has them
+    in_blocks: ClassVar[bool] = False  # computed on plain values
 
     @property
     def x(self) -> tirx.Buffer:
@@ -83,20 +83,20 @@ class Matmul:
 
     @property
     def operands(self) -> tuple[tirx.Buffer, ...]:
-        """What is read."""
+        """The buffers that are read."""
         return (self.a.buffer, self.b.buffer)
 
     def with_variable_weight(self) -> Matmul | None:
-        """Return the product for a weight that is no constant; None: its weight has to be rearranged."""
+        """Return the product for a variable weight; None if its weight has to be rearranged."""
         return None if self.window is not None else replace(self, weight=None)
 
     @property
     def y(self) -> tirx.Buffer:
-        """What the product's own stage writes; the epilogue follows."""
+        """The buffer that the product's own stage writes; the epilogue reads it."""
         return self.out.buffer
 
     def matrix(self, weight: Array) -> Array:
-        """Return a constant `weight` as (batch that it depends on, inner, columns)."""
+        """Return a constant `weight` as (batch axes that it depends on, inner, columns)."""
         if self.window is not None:
             return spread(weight, self.window)
         batch = (var for var, read in zip(self.batch.vars, self.batch_of_b, strict=True) if read)
@@ -108,14 +108,14 @@ class Matmul:
 
     @property
     def batch_of_b(self) -> tuple[bool, ...]:
-        """Per batch axis, whether `b` depends on it."""
+        """Whether `b` depends on the axis, for each batch axis."""
         return tuple(any(var.same_as(own) for own in self.b.index) for var in self.batch.vars)
 
 
 def spread(weight: Array, conv: Convolution) -> Array:
-    """Return the matrix (1, ci * size, co) of a convolution whose output is one place.
+    """Return the matrix (1, ci * size, co) of a convolution with a one-element output per channel.
 
-    What a tap of the kernel does not reach counts zero.
+    Inputs that no tap reaches have zeros.
     """
     weight = conv.reached(weight)
     full: Array = np.zeros((conv.co, conv.ci, *conv.size), weight.dtype)
@@ -136,12 +136,12 @@ def spread(weight: Array, conv: Convolution) -> Array:
 
 
 def covers(conv: Convolution) -> bool:
-    """Whether a convolution has one place in its output, and is not depthwise: a product with a matrix."""
+    """Return whether a convolution has one output place and is not depthwise: it is a matrix product."""
     return prod(conv.out) == 1 and not conv.depthwise
 
 
 def window(conv: Convolution) -> Matmul:
-    """Return a convolution that `covers` its image as a product of matrices."""
+    """Return a convolution that `covers` its image as a matrix product."""
 
     def axes(name: str, *extents: int) -> Axes:
         return Axes(tuple(tirx.Var(f"{name}{at}", "int32") for at in range(len(extents))), extents)
@@ -162,7 +162,7 @@ def window(conv: Convolution) -> Matmul:
 
 
 def matmul(read: Read) -> Matmul | None:
-    """Return the first product of matrices that a function computes; None where there is none."""
+    """Return the first matrix product that a function computes; None if it computes none."""
     for stage in read.stages:
         found = _matmul(read, stage)
         if found is not None:
@@ -212,12 +212,12 @@ def _matmul(read: Read, stage: Stage) -> Matmul | None:
 
 
 def _last(stage: Stage) -> Var:
-    """Return the last axis of what a stage writes."""
+    """Return the last axis of a stage's output."""
     return next(index for index in reversed(stage.indices) if isinstance(index, tirx.Var))
 
 
 def _places(stage: Stage, index: Sequence[Expr]) -> list[int | None] | None:
-    """Return which axis each index is, None for a number; None in all where one is neither."""
+    """Return the axis of each index, None for a constant index; None if an index is something else."""
     found: list[int | None] = []
     for each in index:
         if isinstance(each, tirx.Var):

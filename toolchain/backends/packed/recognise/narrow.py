@@ -1,4 +1,4 @@
-"""Indices in 32 bits: Relax functions index in 64, which costs vectors half of their lanes."""
+"""Converts indices to 32 bits: Relax functions use 64 bits, which halves the lanes of index vectors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _COMPARED = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
 
 def narrowed(value: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
-    """Return a value whose indices are of 32 bits; it itself keeps its type.
+    """Return a value with 32-bit indices; the value keeps its own type.
 
     Parameters
     ----------
     axes
-        The block's axes -> their 32-bit likes.
+        32-bit variables by axis of the block.
     """
 
     def load(node: TensorLoad, _mutator: object) -> Expr:
@@ -33,7 +33,7 @@ def narrowed(value: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
         return var if new is None else new if str(var.ty) == "int32" else tirx.Cast(str(var.ty), new)
 
     def compared(node: Any, mutator: tvm_ffi.StructuralMutator) -> Expr:
-        # Padding asks where an index is: only in 32 bits can the analyzer answer.
+        # Padding compares indices: the analyzer can decide this only in 32 bits.
         change = mutator.mutate if _data(node.a) or _data(node.b) else lambda each: narrow_index(each, axes)
         made: Expr = type(node)(change(node.a), change(node.b))
         return made
@@ -44,7 +44,7 @@ def narrowed(value: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
 
 
 def narrow_index(index: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
-    """Return an index, of whatever type, in 32 bits."""
+    """Return an index of any type in 32 bits."""
     if isinstance(index, tirx.IntImm):
         return tirx.IntImm("int32", int(index))
     if isinstance(index, tirx.Var):
@@ -67,7 +67,7 @@ def narrow_index(index: Expr, axes: Mapping[tirx.Var, tirx.Var]) -> Expr:
 
 
 def _data(value: Expr) -> bool:
-    """Whether a value loads or calls something: then it is no index."""
+    """Return whether a value loads or calls something, so that it is not an index."""
     if str(value.ty) != "int64":
         return True
     found: list[object] = []

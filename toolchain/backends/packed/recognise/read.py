@@ -1,4 +1,4 @@
-"""What an unpacked fused function computes: its stages, read from TensorIR."""
+"""Reads TensorIR of an unpacked fused function as a list of stages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Var: TypeAlias = tirx.Var
 
 
 class UnreadableError(ToolchainError):
-    """No generator knows this function; it keeps its default schedule."""
+    """No generator can compute this function; it keeps its default schedule."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """One of the values that a block stores: `buffer` at the block's indices."""
+class StoredPart:
+    """A value that a block stores: `buffer` at the block's indices, with `init` for a reduction."""
 
     buffer: tirx.Buffer
     value: Expr
@@ -32,7 +32,7 @@ class Part:
 
     @property
     def begin(self) -> Expr:
-        """What the part's reduction begins with; it must be one."""
+        """Initial value of the part's reduction; ValueError if it is not a reduction."""
         if self.init is None:
             raise ValueError(f"{self.buffer.name} is no reduction")
         return self.init
@@ -40,14 +40,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Stage:
-    """One block: `buffer[indices] = value` over `axes`; with `init` a reduction.
+    """One block: `buffer[indices] = value` over `axes`; a reduction if it has `init`.
 
     Attributes
     ----------
     reduce
-        Per axis, whether it is reduced over.
+        Whether each axis is reduced over.
     parts
-        What is stored: one value, or several that are reduced together (argmax: place and value).
+        Stored values: one, or several that are reduced together (argmax: place and value).
     """
 
     name: str
@@ -55,61 +55,61 @@ class Stage:
     extents: tuple[int, ...]
     reduce: tuple[bool, ...]
     indices: tuple[Expr, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[StoredPart, ...]
 
     @property
     def buffer(self) -> tirx.Buffer:
-        """What the first part is stored in."""
+        """Buffer of the first part."""
         return self.parts[0].buffer
 
     @property
     def value(self) -> Expr:
-        """The first part's value."""
+        """Value of the first part."""
         return self.parts[0].value
 
     @property
     def init(self) -> Expr | None:
-        """What the first part's reduction begins with."""
+        """Initial value of the first part's reduction; None if it is not a reduction."""
         return self.parts[0].init
 
     def __reduce__(self) -> tuple[type[Stage], tuple[object, ...]]:
-        """Be pickled under one name: a stage's own says nothing of what is computed."""
+        """Pickle under a fixed name: the stage's own name does not affect what is computed."""
         return Stage, ("stage", *(getattr(self, field.name) for field in fields(self)[1:]))
 
     def part(self, buffer: tirx.Buffer) -> int | None:
-        """Return which part is stored in a buffer."""
+        """Return the number of the part that is stored in a buffer; None if none is."""
         return next((place for place, part in enumerate(self.parts) if part.buffer.same_as(buffer)), None)
 
     def extent(self, axis: Expr) -> int:
-        """Return the extent of one of the axes."""
+        """Return the extent of an axis."""
         return self.extents[self.position(axis)]
 
     def position(self, axis: Expr) -> int:
-        """Return the place of one of the axes."""
+        """Return the place of an axis among the stage's axes."""
         return next(place for place, own in enumerate(self.axes) if own.same_as(axis))
 
 
 @dataclass(frozen=True)
 class Read:
-    """A function's parameters, outputs last, and its stages in the order they are computed."""
+    """A function's parameters, outputs last, and its stages in order of computation."""
 
     params: tuple[tirx.Buffer, ...]
     stages: tuple[Stage, ...]
 
     def __reduce__(self) -> tuple[type[Read], tuple[object, ...]]:
-        """Be pickled without what was found out."""
+        """Pickle without cached results."""
         return Read, (self.params, self.stages)
 
     def producer(self, buffer: tirx.Buffer) -> Stage | None:
-        """Return the stage that writes a buffer, None for an input."""
+        """Return the stage that writes a buffer; None for an input."""
         return next((stage for stage in self.stages if stage.part(buffer) is not None), None)
 
     def place(self, buffer: tirx.Buffer) -> int | None:
-        """Return which parameter a buffer is, None where it is none."""
+        """Return the number of a buffer among the parameters; None for another buffer."""
         return next((place for place, own in enumerate(self.params) if own.same_as(buffer)), None)
 
     def parameter(self, buffer: tirx.Buffer) -> int:
-        """Return which parameter a buffer is; it must be one."""
+        """Return the number of a buffer, which must be a parameter."""
         return next(place for place, own in enumerate(self.params) if own.same_as(buffer))
 
     @property
@@ -119,7 +119,7 @@ class Read:
 
     @property
     def by_element(self) -> bool:
-        """Whether each stage writes at its axes, and reads parameters and what other stages write."""
+        """Whether each stage stores at its axes and reads only parameters and results of other stages."""
         return all(
             isinstance(index, tirx.Var | tirx.IntImm) for stage in self.stages for index in stage.indices
         ) and all(
@@ -127,12 +127,12 @@ class Read:
         )
 
     def readers(self, buffer: tirx.Buffer) -> list[Stage]:
-        """Return the stages that read a buffer, once for every place where they do."""
+        """Return the stages that read a buffer, one entry for every load."""
         return [stage for stage in self._readers.get(buffer, ()) if stage.part(buffer) is None]
 
     @cached_property
     def _readers(self) -> dict[tirx.Buffer, list[Stage]]:
-        """By buffer, the stages that read it, once for every place: one look at each stage serves all."""
+        """Stages that read a buffer, one entry for every load; all are found in one pass over the stages."""
         found: dict[tirx.Buffer, list[Stage]] = {}
         for stage in self.stages:
             for part in stage.parts:
@@ -142,7 +142,7 @@ class Read:
 
 
 def shape_of(buffer: tirx.Buffer) -> tuple[int, ...]:
-    """Return a buffer's extents."""
+    """Return the shape of a buffer."""
     return tuple(int(extent) for extent in buffer.shape)
 
 
@@ -154,14 +154,14 @@ def loads(value: Expr) -> list[TensorLoad]:
 
 
 def read(func: tirx.PrimFunc) -> Read:
-    """Return what `func`, unscheduled TensorIR, computes.
+    """Return the stages of `func`, an unscheduled TensorIR function.
 
     Raises
     ------
     UnreadableError
-        A block does more than store values, or a shape is not known now, or empty.
+        A block does more than store values, or a shape is unknown or empty.
     """
-    blocks: list[s_tir.SBlock] = []  # an error of ours would not come through the walk as it is
+    blocks: list[s_tir.SBlock] = []  # collected first, because our errors would not pass through TVM's walk
     tvm_compat.walked(func.body, [(s_tir.SBlock, blocks.append)])
     params = tuple(func.params)
     if not all(isinstance(extent, tirx.IntImm) for param in params for extent in param.shape):
@@ -186,14 +186,14 @@ def _stage(block: s_tir.SBlock) -> Stage:
         reduce=tuple(axis.iter_type != tirx.IterVar.DataPar for axis in block.iter_vars),
         indices=tuple(narrow_index(index, axes) for index in stores[0].indices),
         parts=tuple(
-            Part(store.buffer, narrowed(store.value, axes), None if init is None else init.value)
+            StoredPart(store.buffer, narrowed(store.value, axes), None if init is None else init.value)
             for store, init in zip(stores, inits, strict=True)
         ),
     )
 
 
 def _stores(block: s_tir.SBlock, body: tirx.Stmt) -> list[tirx.BufferStore]:
-    """Return what a block's body stores, names that it gives to values (of argmax) filled in."""
+    """Return what a block's body stores, with named values (of argmax) substituted."""
     named: dict[Var, Expr] = {}
     found = []
     for each in body.seq if isinstance(body, tirx.SeqStmt) else [body]:

@@ -1,4 +1,4 @@
-"""Cuts a function that holds more than one contraction and its epilogue into several."""
+"""Splits a function with more than one contraction into several functions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Unreadab
 
 
 def parts(read: Read) -> list[tuple[Read, Contraction | None]]:
-    """Return the functions that a function is made of, in their order, with the contraction of each.
+    """Return the functions into which a function is split, in order, with the contraction of each.
 
-    Every part's output but the last is a parameter of later ones.
+    The output of every part but the last is a parameter of later parts.
     """
     contraction = recognise(read)
     if contraction is None:
@@ -31,13 +31,13 @@ def parts(read: Read) -> list[tuple[Read, Contraction | None]]:
 
 
 def split(read: Read, cuts: Sequence[tirx.Buffer]) -> list[Read]:
-    """Return the functions that compute each of `cuts`, and the output from them."""
+    """Return functions that compute each buffer of `cuts`, and the output from them."""
     targets = [*cuts] if cuts[-1].same_as(read.output) else [*cuts, read.output]
     return [until(read, target, [cut for cut in cuts if not cut.same_as(target)]) for target in targets]
 
 
 def until(read: Read, target: tirx.Buffer, given: Sequence[tirx.Buffer] = ()) -> Read:
-    """Return the function that computes `target` alone, `given` among its parameters."""
+    """Return the function that computes only `target`, with `given` among its parameters."""
     wanted = [target]
     stages: list[Stage] = []
     for stage in reversed(read.stages):
@@ -55,7 +55,7 @@ def _among(buffer: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> bool:
 
 
 def _computed(read: Read, buffer: tirx.Buffer) -> bool:
-    """Whether a buffer costs too much to compute wherever it is read."""
+    """Return whether a buffer is computed and too expensive to compute for every read."""
     if read.producer(buffer) is None:
         return False
     stages = until(read, buffer, []).stages
@@ -63,7 +63,7 @@ def _computed(read: Read, buffer: tirx.Buffer) -> bool:
 
 
 def _end(read: Read, y: tirx.Buffer) -> tirx.Buffer:
-    """Return the last value that follows from `y` element by element, and from which all else follows."""
+    """Return the last value that depends element-wise on `y` and on which all later values depend."""
     after = [stage.buffer for stage in read.stages]
     while not after.pop(0).same_as(y):
         pass
@@ -76,7 +76,7 @@ def _end(read: Read, y: tirx.Buffer) -> tirx.Buffer:
 
 
 def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer) -> bool:
-    """Whether an element of `buffer` needs no element of `y` but its own."""
+    """Return whether an element of `buffer` depends on no other element of `y` than its own."""
     if shape_of(buffer) != shape_of(y):
         return False
     analyzer = Analyzer()

@@ -1,7 +1,7 @@
-"""Transposed convolutions, recognised by what a block computes.
+"""Recognises transposed convolutions by the computation of a block.
 
-topi writes them as a convolution with stride 1 of the input, zeros put between its elements, and of the
-kernel, turned round.
+TVM's topi writes them as a convolution with stride 1: its input has zeros between the elements, and its
+kernel is reversed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from toolchain.backends.packed.recognise.read import Expr, Read, Stage, loads, s
 
 
 @dataclass(frozen=True)
-class Phase:
-    """What the outputs o = stride * t + `remainder` of one axis are made of.
+class OutputPhase:
+    """How the outputs o = stride * t + `remainder` of one axis are computed.
 
     Tap `first` + j * `step` of the kernel meets input t + `offset` - j * `back`, for j < `taps`.
     """
@@ -42,14 +42,14 @@ class Transposed(Windowed):
     Attributes
     ----------
     crop
-        What is left out before every axis of the full result: the model's pads.
+        Number of elements cropped before every axis of the full result: the model's pads.
     """
 
     crop: tuple[int, ...]
 
     @property
     def pads(self) -> tuple[int, ...]:
-        """Zeros around the input that are read."""
+        """Padding of the input that is read."""
         before, after = [], []
         for axis, size in enumerate(self.size):
             used = [phase for phase in self.phases(axis) if phase.taps and self.places(axis, phase)]
@@ -58,8 +58,8 @@ class Transposed(Windowed):
             after.append(max(reach, default=0) - size + 1)
         return tuple(max(0, each) for each in (*before, *after))
 
-    def phases(self, axis: int) -> list[Phase]:
-        """Return what the outputs of an axis are made of, by their remainder."""
+    def phases(self, axis: int) -> list[OutputPhase]:
+        """Return the phases of an axis, one for each remainder."""
         stride, dilation, kernel = self.stride[axis], self.dilation[axis], self.kernel[axis]
         common = gcd(stride, dilation)
         found = []
@@ -68,16 +68,18 @@ class Transposed(Windowed):
             taps = [tap for tap in range(kernel) if (place - tap * dilation) % stride == 0]
             first = taps[0] if taps else 0
             offset = (place - first * dilation) // stride
-            found.append(Phase(remainder, len(taps), first, stride // common, offset, dilation // common))
+            found.append(
+                OutputPhase(remainder, len(taps), first, stride // common, offset, dilation // common)
+            )
         return found
 
-    def places(self, axis: int, phase: Phase) -> int:
-        """Return how many outputs of an axis a phase has."""
+    def places(self, axis: int, phase: OutputPhase) -> int:
+        """Return the number of outputs of an axis in a phase."""
         return max(0, -(-(self.out[axis] - phase.remainder) // self.stride[axis]))
 
 
 def transposed(read: Read) -> Transposed | None:
-    """Return the transposed convolution that a function computes, epilogue apart; None: there is none."""
+    """Return the transposed convolution that a function computes, without epilogue; None if none."""
     for stage in read.stages:
         found = _transposed(read, stage)
         if found is not None:
@@ -147,13 +149,13 @@ class _Spread:
         return shape_of(self.buffer)
 
     def place(self, axis: int, element: Expr) -> Expr:
-        """Return where an element of a spatial axis is."""
+        """Return the position of an element of a spatial axis."""
         size, stride = self.shape[2 + axis], self.stride[axis]
         return self.before[axis] + stride * (element if self.forward else size - 1 - element)
 
 
 def _spread(read: Read, buffer: tirx.Buffer) -> _Spread | None:
-    """Return how a buffer comes from a parameter, proved by its value at every kind of place."""
+    """Return how a buffer is spread from a parameter, proved by its value at every kind of position."""
     before = (0,) * (len(buffer.shape) - 2)
     forward, origin = True, buffer
     while (stage := read.producer(origin)) is not None:
@@ -183,7 +185,7 @@ def _spread(read: Read, buffer: tirx.Buffer) -> _Spread | None:
 
 
 def _holds(read: Read, buffer: tirx.Buffer, spread: _Spread) -> bool:
-    """Whether a buffer has each element where `spread` says, and zeros everywhere else."""
+    """Return whether a buffer has each element where `spread` says, and zeros everywhere else."""
     analyzer = Analyzer()
 
     def free(extent: int) -> Expr:

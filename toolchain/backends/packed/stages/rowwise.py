@@ -23,7 +23,7 @@ from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.loops.elementary import exp_to_one
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import SMALL, Memory
+from toolchain.backends.packed.loops.memory import SMALL, FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import calls, substitute
@@ -37,7 +37,7 @@ _WIDE = 4  # vectors of a sum, so that additions do not wait for each other
 _AT_ONCE = 2  # vectors of what is computed element by element
 
 
-class _Memory(Memory):
+class _Memory(FunctionStorage):
     """Where the values of one row are: what no parameter holds lies in buffers that are a row long."""
 
     def __init__(self, nest: Nest, read: Read, layouts: Layouts, rows: int) -> None:

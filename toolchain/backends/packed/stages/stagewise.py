@@ -14,7 +14,7 @@ from tvm.sym import Analyzer
 
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.loops.memory import FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
@@ -43,7 +43,7 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
     last = _lasts(read, kept)
 
     def body(nest: Nest) -> None:
-        memory = Memory(nest, read, layouts)
+        memory = FunctionStorage(nest, read, layouts)
         for stage in kept:
             if stage.buffer in last:
                 continue

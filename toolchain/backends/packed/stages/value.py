@@ -10,7 +10,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.memory import Memory
+from toolchain.backends.packed.loops.memory import FunctionStorage
 from toolchain.backends.packed.recognise.expressions import bind, bindings, inlined, linear, substitute
 from toolchain.backends.packed.recognise.read import Expr, Stage, Var, loads, shape_of
 
@@ -34,7 +34,7 @@ class Value:
         What becomes of a reduction's result, element by element; its value is stored instead.
     """
 
-    def __init__(self, memory: Memory, stage: Stage, last: Stage | None = None) -> None:
+    def __init__(self, memory: FunctionStorage, stage: Stage, last: Stage | None = None) -> None:
         self.memory, self.stage, self.last = memory, stage, last
         self.reduced = [extent for extent, reduce in zip(stage.extents, stage.reduce, strict=True) if reduce]
 

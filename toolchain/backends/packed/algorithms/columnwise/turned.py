@@ -29,7 +29,7 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
-from toolchain.backends.packed.recognise.transposed import Phase, Transposed
+from toolchain.backends.packed.recognise.transposed import OutputPhase, Transposed
 
 _WRITTEN = 8  # a row with at most that many taps is fully unrolled
 
@@ -61,7 +61,7 @@ def _weight_shape(conv: Transposed, choice: ColumnwiseChoice) -> tuple[int, ...]
     return (conv.co // choice.channels, conv.ci // conv.groups, prod(conv.kernel) * choice.channels)
 
 
-def _phases(conv: Transposed) -> list[tuple[Phase, ...]]:
+def _phases(conv: Transposed) -> list[tuple[OutputPhase, ...]]:
     return list(product(*(conv.phases(axis) for axis in range(len(conv.out)))))
 
 
@@ -93,7 +93,9 @@ class _Turned(Columns):
                     start += prod(each.taps for each in whole)
                 self._store(at, row, [each.totals for each in sums])
 
-    def _add(self, at: Place, tile: Tile, window: Window | None, phase: Sequence[Phase], start: int) -> None:
+    def _add(
+        self, at: Place, tile: Tile, window: Window | None, phase: Sequence[OutputPhase], start: int
+    ) -> None:
         """Add the products of a phase, whose taps begin at `start` in the weight."""
         counts, before = [each.taps for each in phase], self.conv.pads
         if not all(counts):

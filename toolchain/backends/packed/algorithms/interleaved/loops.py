@@ -25,7 +25,7 @@ from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
-from toolchain.backends.packed.recognise.transposed import Phase, Transposed
+from toolchain.backends.packed.recognise.transposed import OutputPhase, Transposed
 
 _STAYS = 256 << 10  # bytes of weights that are assumed to stay in L2 between runs
 
@@ -56,7 +56,7 @@ class _Place:
     line: list[Expr]
     first: Expr
     columns: int
-    phase: Sequence[Phase]
+    phase: Sequence[OutputPhase]
     tap: int
 
 
@@ -93,7 +93,7 @@ class _Interleaved:
                 self._phase(n, group, where, phase, tap)
                 tap += prod(each.taps for each in phase)
 
-    def _phase(self, n: Expr, group: Expr, line: list[Expr], phase: Sequence[Phase], tap: int) -> None:
+    def _phase(self, n: Expr, group: Expr, line: list[Expr], phase: Sequence[OutputPhase], tap: int) -> None:
         """Emit one row of a phase, whose taps begin at `tap` in the weight."""
         conv, analyzer = self.conv, self.analyzer
         counts = [conv.places(axis, each) for axis, each in enumerate(phase)]
@@ -115,7 +115,7 @@ class _Interleaved:
                 for block in range(self.choice.blocks):
                     self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
 
-    def _tiles(self, phase: Sequence[Phase], tap: int) -> None:
+    def _tiles(self, phase: Sequence[OutputPhase], tap: int) -> None:
         """Emit every tile of a phase as a piece of its own; its taps begin at `tap` in the weight."""
         counts = [self.conv.places(axis, each) for axis, each in enumerate(phase)]
         if not all(counts):
@@ -132,7 +132,7 @@ class _Interleaved:
                         for block in range(self.choice.blocks):
                             self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
 
-    def _output(self, axis: int, place: Expr, phase: Sequence[Phase]) -> Expr:
+    def _output(self, axis: int, place: Expr, phase: Sequence[OutputPhase]) -> Expr:
         return self.analyzer.simplify(place * self.conv.stride[axis] + phase[axis].remainder)
 
     def _tile(self, at: _Place) -> None:

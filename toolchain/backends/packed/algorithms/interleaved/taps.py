@@ -11,14 +11,14 @@ from tvm import tirx
 from tvm.sym import Analyzer
 
 from toolchain.backends.packed.recognise.read import Expr
-from toolchain.backends.packed.recognise.transposed import Phase, Transposed
+from toolchain.backends.packed.recognise.transposed import OutputPhase, Transposed
 
 _WORTH = 1 / 8  # smallest share of skipped products on an axis that pays for the test
 
 
 def inside(
     conv: Transposed,
-    phase: Sequence[Phase],
+    phase: Sequence[OutputPhase],
     place: Sequence[Expr],
     columns: int,
     taps: Sequence[Expr],
@@ -40,7 +40,7 @@ def inside(
     return tirx.all(*found) if found else None
 
 
-def _share(conv: Transposed, axis: int, phase: Phase, columns: int) -> float:
+def _share(conv: Transposed, axis: int, phase: OutputPhase, columns: int) -> float:
     """Return the share of an axis's taps that meet only padding, for tiles of `columns` phase outputs."""
     starts = [
         place + phase.offset - tap * phase.back

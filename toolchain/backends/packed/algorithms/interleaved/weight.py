@@ -9,7 +9,7 @@ import numpy as np
 
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
-from toolchain.backends.packed.recognise.transposed import Phase, Transposed
+from toolchain.backends.packed.recognise.transposed import OutputPhase, Transposed
 
 
 def weight_shape(
@@ -46,7 +46,7 @@ def pack_weight(
     return np.ascontiguousarray(np.stack(chosen))
 
 
-def phases_of(conv: Transposed) -> list[tuple[Phase, ...]]:
+def phases_of(conv: Transposed) -> list[tuple[OutputPhase, ...]]:
     """Return all combinations of the axes' phases, one tuple for each."""
     return list(pairs(*(conv.phases(axis) for axis in range(len(conv.out)))))
 

@@ -1,8 +1,8 @@
-"""The matrices of Winograd's F(m, k), and their products as expressions.
+"""The matrices of Winograd's F(m, k), and their products with vectors of expressions.
 
-m outputs of a kernel of k taps are the coefficients of a product of polynomials, found from its values at
-m + k - 1 points (Toom and Cook; Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015):
-y = A^T [(G g) * (B^T d)].
+m outputs of a kernel of k taps are coefficients of a product of polynomials. They are found from its values
+at m + k - 1 points (Toom and Cook; Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
+2015): y = A^T [(G g) * (B^T d)].
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from toolchain.backends.packed.recognise.read import Expr
 
 Row = tuple[Fraction, ...]
 
-# By their number, infinity included, the other points. Of a pair a, -a the odd and the even terms are
-# computed once, and every number of the matrices is exact in float32. Among such points these had the
-# smallest errors of those tried, by sums over 64 channels of random numbers: with 3 x 3 taps and 5, 6 and 8
-# points a third, a quarter and half of those of the usual 0, 1, -1, 2, -2, 1/2, -1/2.
+# The finite points, by the number of all points with infinity. For a pair a, -a the odd and the even terms
+# are computed once, and every number of the matrices is exact in float32. Of the point sets tried, these had
+# the smallest errors for sums over 64 channels of random numbers: with 3 x 3 taps and 5, 6 and 8 points a
+# third, a quarter and half of the errors of the usual 0, 1, -1, 2, -2, 1/2, -1/2.
 _POINTS = {
     4: ("0", "1", "-1"),
     5: ("0", "3/4", "-3/4", "-3/2"),
@@ -32,22 +32,22 @@ _POINTS = {
 
 
 def sizes(taps: int) -> tuple[int, ...]:
-    """Return the m > 1 of F(m, taps) that code is generated for; none for a single tap."""
+    """Return each m > 1 for which code for F(m, taps) is generated; none for a single tap."""
     return tuple(points - taps + 1 for points in _POINTS if 1 < taps < points)
 
 
 @dataclass(frozen=True)
 class Matrices:
-    """The transforms of F(m, k), exact.
+    """The exact transforms of F(m, k).
 
     Attributes
     ----------
     inputs
-        B^T, (m + k - 1, m + k - 1); of m = 1 (1, 1).
+        B^T, (m + k - 1, m + k - 1); (1, 1) for m = 1.
     filters
-        G, (m + k - 1, k); of m = 1 (k, k).
+        G, (m + k - 1, k); (k, k) for m = 1.
     outputs
-        A^T, (m, m + k - 1); of m = 1 (1, 1).
+        A^T, (m, m + k - 1); (1, 1) for m = 1.
     """
 
     inputs: tuple[Row, ...]
@@ -59,7 +59,7 @@ class Matrices:
 def matrices(m: int, taps: int) -> Matrices:
     """Return the transforms of F(m, taps).
 
-    Those of m = 1 change nothing: each tap, a row of `filters`, is multiplied with an input of its own.
+    For m = 1 they change nothing: each tap, a row of `filters`, is multiplied by an input of its own.
     """
     zero, one = Fraction(0), Fraction(1)
     if m == 1:
@@ -79,17 +79,17 @@ def matrices(m: int, taps: int) -> Matrices:
 
 
 def points(kernel: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:
-    """Return of each axis at how many points a tile is multiplied; 1 where m is 1."""
+    """Return the number of multiplication points of a tile along each axis; 1 where m is 1."""
     return tuple(m + taps - 1 if m > 1 else 1 for m, taps in zip(tile, kernel, strict=True))
 
 
 def summed(kernel: Sequence[int], tile: Sequence[int]) -> int:
-    """Return how many taps are summed up as they are: those of the axes where m is 1."""
+    """Return the number of taps that are summed up without a transform: those of axes with m = 1."""
     return prod(taps for m, taps in zip(tile, kernel, strict=True) if m == 1)
 
 
 def _polynomial(roots: Sequence[Fraction]) -> Row:
-    """Coefficients of the monic polynomial with these roots, of x^0 first."""
+    """Return the coefficients of the monic polynomial with these roots, beginning with x^0."""
     found = [Fraction(1)]
     for root in roots:
         shifted = [Fraction(0), *found]
@@ -98,10 +98,10 @@ def _polynomial(roots: Sequence[Fraction]) -> Row:
 
 
 def applied(matrix: Sequence[Row], values: Sequence[Expr]) -> list[Expr]:
-    """Return the matrix times a vector of expressions.
+    """Return the product of a matrix and a vector of expressions.
 
-    Of the columns, and of the rows, that differ in the sign of some terms only, sum and difference are
-    computed once: the compiler sees the same expression twice.
+    If columns, or rows, differ only in the signs of some terms, their sum and difference are computed once:
+    the compiler sees the same expression twice. computed once: the compiler sees the same expression twice.
     """
     matrix, values = _columns_paired(matrix, values)
     found: dict[int, Expr] = {}
@@ -119,7 +119,7 @@ def applied(matrix: Sequence[Row], values: Sequence[Expr]) -> list[Expr]:
 
 
 def _columns_paired(matrix: Sequence[Row], values: Sequence[Expr]) -> tuple[Sequence[Row], Sequence[Expr]]:
-    """Replace two columns that differ in sign only by those of the values' sum and difference."""
+    """Replace two columns that differ only in sign by columns for the sum and difference of their values."""
     columns = list(zip(*matrix, strict=True))
     for first, left in enumerate(columns):
         for second, right in enumerate(columns[:first]):
@@ -136,7 +136,7 @@ def _columns_paired(matrix: Sequence[Row], values: Sequence[Expr]) -> tuple[Sequ
 
 
 def _sum(row: Sequence[Fraction], values: Sequence[Expr]) -> Expr:
-    """Sum up the terms, those without a multiplication first: the others are then multiply-adds."""
+    """Return the sum of the terms; terms without a factor come first, so the others are multiply-adds."""
     terms = [(factor, value) for factor, value in zip(row, values, strict=True) if factor]
     terms.sort(key=lambda term: (abs(term[0]) != 1, term[0] < 0))
     total: Expr | None = None

@@ -1,4 +1,4 @@
-"""What winograd reads: its tiles, the halo they need, the transformed weight."""
+"""The tiles that winograd can use, the halo they need, and the transformed weight."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tiles_of(conv: Convolution) -> list[tuple[int, ...]]:
 
 
 def halo(conv: Convolution, tile: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the zeros around the input with which every tile lies inside it."""
+    """Return the zeros needed around the input so that every tile is inside it."""
     after = (
         max(0, -(-out // m) * m + taps - 1 - size - before)
         for out, m, taps, size, before in zip(conv.out, tile, conv.kernel, conv.size, conv.pads, strict=False)
@@ -36,20 +36,20 @@ def halo(conv: Convolution, tile: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def weight_shape(conv: Convolution, choice: WinogradChoice, lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), points, ci in full blocks * taps that are summed up, N V)."""
+    """Return (co / (N V), points, ci in full blocks * taps without transform, N V)."""
     wide = choice.blocks * lanes
     inner = -(-conv.ci // lanes) * lanes * summed(conv.kernel, choice.tile)
     return (-(-conv.co // wide), prod(points(conv.kernel, choice.tile)), inner, wide)
 
 
 def pack_weight(weight: Array, conv: Convolution, choice: WinogradChoice, lanes: int) -> Array:
-    """Return a weight (co, ci, *kernel), transformed, as the function reads it."""
+    """Return a weight (co, ci, *kernel), transformed and packed in the order in which it is read."""
     outer, count, _inner, wide = weight_shape(conv, choice, lanes)
     padded = np.pad(conv.reached(weight), [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
     high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
-    # In double precision: the transform's rounding would otherwise add to every product's.
+    # In double precision, so that the transform's rounding does not add to every product's.
     moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
-    taps = summed(conv.kernel, choice.tile)  # of the first axis, where its points are one
+    taps = summed(conv.kernel, choice.tile)  # of the first axis, if it has no transform
     blocked = moved.reshape(outer, wide, -1, lanes, taps, count)
     ordered = blocked.transpose(0, 5, 4, 2, 3, 1).reshape(weight_shape(conv, choice, lanes))
     return np.ascontiguousarray(ordered, dtype=np.float32)
