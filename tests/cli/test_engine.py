@@ -17,8 +17,8 @@ from toolchain.configuration.settings import configuration
 from toolchain.errors import UsageError
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
+from toolchain.images.contents.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
 from toolchain.images.engine import connect
-from toolchain.images.making.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
 from toolchain.images.running import placement
 from toolchain.profiles import profile_folders
 from toolchain.rpc.lab import PORT_VARIABLE, join

@@ -18,9 +18,9 @@ from tests.measuring.small_network import network
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import read_bundle
 from toolchain.images.catalogue import image_named
+from toolchain.images.contents.sources import lock_digest
 from toolchain.images.engine import Engine, connect
 from toolchain.images.making.build import build_images
-from toolchain.images.making.sources import lock_digest
 from toolchain.images.running.owners import PURPOSE
 
 pytestmark = pytest.mark.slow

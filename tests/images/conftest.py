@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from toolchain.images import catalogue
+from toolchain.images.contents import lockfile, sources
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import ImageState
-from toolchain.images.making import lockfile, sources
 from toolchain.images.making.build import build_images
 
 

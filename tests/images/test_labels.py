@@ -15,11 +15,11 @@ from tests.images.small_image import small_image
 from toolchain import __version__
 from toolchain.images import labels as labels_module
 from toolchain.images.catalogue import image_named
+from toolchain.images.contents.lockfile import lock_digest
+from toolchain.images.contents.sources import FOUNDATION_LABEL, LOCK_LABEL, sources_digest
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
 from toolchain.images.labels import labels_of
 from toolchain.images.listing import ImageState
-from toolchain.images.making.lockfile import lock_digest
-from toolchain.images.making.sources import FOUNDATION_LABEL, LOCK_LABEL, sources_digest
 
 ANNOTATION = "org.opencontainers.image"
 

@@ -13,10 +13,10 @@ from tests.linking.test_ndk import stand_in_for
 from tests.measuring.small_network import built, network
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import image_named
+from toolchain.images.contents.context import Item, write_context
+from toolchain.images.contents.sources import items
 from toolchain.images.engine import LABEL, Engine
 from toolchain.images.making.build import build_images
-from toolchain.images.making.context import Item, write_context
-from toolchain.images.making.sources import items
 from toolchain.images.making.streamed import follow
 
 pytestmark = pytest.mark.slow

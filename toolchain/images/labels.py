@@ -8,14 +8,14 @@ from pathlib import Path
 
 from toolchain import __version__
 from toolchain.images.catalogue import Image
-from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
-from toolchain.images.making.sources import (
+from toolchain.images.contents.sources import (
     ANNOTATION,
     FOUNDATION_LABEL,
     LOCK_LABEL,
     lock_digest,
     sources_digest,
 )
+from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
 
 _GIT_SECONDS = 10.0
 

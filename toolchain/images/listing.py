@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from toolchain.images.catalogue import Image, catalogue
+from toolchain.images.contents.sources import FOUNDATION_LABEL, foundation_name, sources_digest
 from toolchain.images.engine import SOURCES_LABEL, Engine
-from toolchain.images.making.sources import FOUNDATION_LABEL, foundation_name, sources_digest
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import pytest
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.catalogue import image_named
-from toolchain.images.making import lockfile, wheels
+from toolchain.images.contents import lockfile
+from toolchain.images.making import wheels
 
 BASE = image_named("base")
 

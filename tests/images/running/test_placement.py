@@ -18,8 +18,8 @@ from tests.images.small_image import small_image
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
+from toolchain.images.contents.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
 from toolchain.images.engine import Engine
-from toolchain.images.making.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
 from toolchain.images.running import placement as module
 from toolchain.images.running.inside import IMAGE_VARIABLE
 from toolchain.images.running.placement import choose

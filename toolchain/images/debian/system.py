@@ -18,9 +18,9 @@ from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.debian import system_files as files
+from toolchain.images.debian.layer import CHANGED, add_folder, add_link, copy_packages
 from toolchain.images.debian.unpacking import unpack
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
-from toolchain.images.making.layer import CHANGED, add_folder, add_link, copy_packages
 from toolchain.images.registry.archive import add_file, write_archive
 
 FOLDER = "rootfs"  # in the cache

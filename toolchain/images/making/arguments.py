@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolchain.errors import UsageError
 from toolchain.images.catalogue import Image
-from toolchain.images.making.context import Item
+from toolchain.images.contents.context import Item
 
 FOLDER = "given"  # in every context; `COPY given/ …` works without any
 FILE_SUFFIX = "_ARCHIVE"

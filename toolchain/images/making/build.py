@@ -15,15 +15,16 @@ from toolchain.configuration.settings import cache_dir
 from toolchain.errors import MissingError
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image, usual
+from toolchain.images.certificates import bundle
+from toolchain.images.contents import sources
+from toolchain.images.contents.context import Item, files_of, write_context
 from toolchain.images.debian.bootstrap import ARCHITECTURE, SUITE, ensure_debian
 from toolchain.images.debian.mirror import debian_mirror
 from toolchain.images.debian.system import ensure_system
 from toolchain.images.engine import LABEL, Engine
 from toolchain.images.labels import labels_of
 from toolchain.images.listing import ImageState, state_of
-from toolchain.images.making import arguments, sources
-from toolchain.images.making.certificates import bundle
-from toolchain.images.making.context import Item, files_of, write_context
+from toolchain.images.making import arguments
 from toolchain.images.making.planning import to_build
 from toolchain.images.making.streamed import follow
 from toolchain.images.making.wheels import ensure_wheels

@@ -12,8 +12,8 @@ from toolchain.errors import MissingError, ToolchainError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image
-from toolchain.images.making.certificates import ensure_authorities
-from toolchain.images.making.lockfile import PYTHON, runtime_lock
+from toolchain.images.certificates import ensure_authorities
+from toolchain.images.contents.lockfile import PYTHON, runtime_lock
 from toolchain.linking.process import run
 
 FOLDER = "wheels"  # in the cache

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from toolchain.architectures.table import LINUX
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
+from toolchain.images.contents.sources import LOCK_LABEL
 from toolchain.images.engine import address, checked_address, connect, is_local
 from toolchain.images.listing import is_stale
-from toolchain.images.making.sources import LOCK_LABEL
 from toolchain.images.running.inside import image_here
 
 Wanted = Literal["auto", "docker", "host"]

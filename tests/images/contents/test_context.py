@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.images.catalogue import image_named
-from toolchain.images.making.context import Item, digest, files_of, write_context
-from toolchain.images.making.sources import items
+from toolchain.images.contents.context import Item, digest, files_of, write_context
+from toolchain.images.contents.sources import items
 
 NAMES = st.text("abc", min_size=1, max_size=3)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from toolchain import __version__
 from toolchain.images.catalogue import TABLE, Image, docker_folder, image_named
+from toolchain.images.contents.context import Item, digest, files_of
+from toolchain.images.contents.lockfile import PROJECT, lock_digest, lock_file, needs, runtime_lock
 from toolchain.images.debian.bootstrap import debian_name
 from toolchain.images.debian.system import system_digest
 from toolchain.images.engine import LABEL, SOURCES_LABEL
-from toolchain.images.making.context import Item, digest, files_of
-from toolchain.images.making.lockfile import PROJECT, lock_digest, lock_file, needs, runtime_lock
 from toolchain.profiles import profile_folders
 
 __all__ = [

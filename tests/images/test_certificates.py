@@ -9,7 +9,7 @@ import pytest
 
 from toolchain.configuration.settings import configuration
 from toolchain.errors import UsageError
-from toolchain.images.making.certificates import bundle, ensure_authorities
+from toolchain.images.certificates import bundle, ensure_authorities
 
 PUBLIC = Path(certifi.where()).read_bytes()
 
