@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import OPENCL, within
-from toolchain.backends.table import PACKED_BUILDS, Offer, packed_code, scheduled_code
+from toolchain.backends.table import PACKED_BUILDS, BackendRow, packed_code, scheduled_code
 from toolchain.devices.device import Device
 
 OFFERS = (
-    Offer(("cuda",), ("packed",), packed_code, PACKED_BUILDS),
-    Offer(("cuda",), ("NHWC",), scheduled_code, ()),
+    BackendRow(("cuda",), ("packed",), packed_code, PACKED_BUILDS),
+    BackendRow(("cuda",), ("NHWC",), scheduled_code, ()),
 )
 
 

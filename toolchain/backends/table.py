@@ -1,4 +1,4 @@
-"""The ways of making code there are: the one place that names them, and asks plugins for theirs."""
+"""The table of backends, the only place that names them all; plugins add theirs."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A way of making code, before it is known what for.
+class BackendRow:
+    """A row of the table of backends: which options select it, and how to create it.
 
     Attributes
     ----------
     devices
-        Kinds of devices that it makes code for.
+        Kinds of devices for which it generates code.
     layouts
-        Values of `--layout` that mean it.
+        Values of `--layout` that select it.
     make
-        Returns it for a board class and options; raises UsageError where the options do not fit.
+        Returns the backend for a board class and options; raises UsageError if the options do not fit.
     builds
-        Its sorts of builds, with the records that they take.
+        Its kinds of builds, each with the records that it can use.
     on_boards
-        Whether boards measure its candidates where no runner is named.
+        Whether boards measure its candidates if the user names no runner.
     """
 
     devices: tuple[str, ...]
@@ -53,7 +53,7 @@ class Offer:
 
 
 def packed_code(profile: Profile, options: CodeOptions) -> Backend[Any]:
-    """Return the generator's code: for CPUs, and kinds of devices that have a dialect and a machine."""
+    """Return the backend with our generators: for CPUs, and for devices with a dialect and a machine."""
     from toolchain.backends.packed.backend import Packed
 
     return Packed(profile, options)
@@ -66,7 +66,7 @@ def _vta(profile: Profile, options: CodeOptions) -> Backend[Any]:
 
 
 def scheduled_code(profile: Profile, options: CodeOptions) -> Backend[Any]:
-    """Return scheduled code: for CPUs, and kinds of devices that have a dialect and schedules."""
+    """Return the backend with schedules: for CPUs, and for devices with a dialect and schedules."""
     from toolchain.backends.tensorir.backend import TensorIR  # imports MetaSchedule
 
     return TensorIR(profile, options)
@@ -78,39 +78,39 @@ PACKED_BUILDS = (
 )
 
 BACKENDS = [
-    Offer(("cpu", "opencl"), ("packed",), packed_code, PACKED_BUILDS),
-    Offer(
+    BackendRow(("cpu", "opencl"), ("packed",), packed_code, PACKED_BUILDS),
+    BackendRow(
         ("cpu",), ("NCHW", "NHWC"), scheduled_code, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)
     ),
-    # Its records are taken as those of the row before. In NCHW no vector would lie along the channels.
-    Offer(("opencl",), ("NHWC",), scheduled_code, ()),
-    Offer(("vta",), ("packed",), _vta, (Build(vta.KINDS, anything, "--device vta"),), on_boards=False),
+    # Its records are listed by the row before. In NCHW no vector would run along the channels.
+    BackendRow(("opencl",), ("NHWC",), scheduled_code, ()),
+    BackendRow(("vta",), ("packed",), _vta, (Build(vta.KINDS, anything, "--device vta"),), on_boards=False),
 ]
-"""Of this package; `--layout auto` takes the first that a device has."""
+"""The backends of this package; `--layout auto` selects the first for a device."""
 
-PLUGINS: KindTable[Sequence[Offer]] = KindTable("backends", {})
+PLUGINS: KindTable[Sequence[BackendRow]] = KindTable("backends", {})
 
 
-def offers() -> list[Offer]:
-    """Return all ways of making code; loads every plugin."""
+def offers() -> list[BackendRow]:
+    """Return all rows, those of plugins too; every plugin is loaded."""
     return [*BACKENDS, *(offer for kind in kind_names() for offer in PLUGINS.find(kind) or ())]
 
 
-def _offers_for(kind: str) -> list[Offer]:
+def _offers_for(kind: str) -> list[BackendRow]:
     return [offer for offer in (*BACKENDS, *(PLUGINS.find(kind) or ())) if kind in offer.devices]
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Records in the files of another program.
+    """Reads and writes records in the format of another program.
 
     Attributes
     ----------
     write
-        Writes those records that the other program knows, of functions by their ids; returns how many
-        of both.
+        Writes the records that the other program supports, given functions by id; returns the number of
+        functions and of records.
     read
-        Returns what was measured on a board, or a class of boards.
+        Returns the functions and records that were measured on a board or a board class.
     """
 
     write: Callable[[Path, Mapping[str, Function], Iterable[Record]], tuple[int, int]]
@@ -118,19 +118,19 @@ class Exchange:
 
 
 def metaschedule() -> Exchange:
-    """Return how records go from and to MetaSchedule's database of JSON, which lies in a folder."""
+    """Return the reader and writer of MetaSchedule's JSON database, a folder."""
     from toolchain.backends.tensorir.database import read_database, write_database  # imports TVM
 
     return Exchange(write_database, read_database)
 
 
 def vta_regions(model: Model, options: CodeOptions) -> Sequence[Region]:
-    """Return what of a network a VTA computes: each region becomes one program.
+    """Return the regions of a network that a VTA computes; each becomes one program.
 
     Raises
     ------
     UsageError
-        Nothing of it does, or it has no such operator as the options name.
+        There is no such region, or the network lacks an operator that the options name.
     """
     from toolchain.backends.vta.offload import Offload  # imports TVM
 
@@ -143,7 +143,7 @@ def measured_on_boards(runner: str | None, device_kind: str) -> bool:
     Parameters
     ----------
     runner
-        Name of who measures; None: nobody was named.
+        Name of the runner; None if the user named none.
     """
     if runner is not None:
         return runner == "boards"
@@ -151,12 +151,12 @@ def measured_on_boards(runner: str | None, device_kind: str) -> bool:
 
 
 def backend_for(profile: Profile, options: CodeOptions) -> Backend[Any]:
-    """Return what makes the code that options ask for.
+    """Return the backend that the options select.
 
     Raises
     ------
     UsageError
-        Boards of the class have no such device, or nothing makes such code for it.
+        Boards of the class have no such device, or no backend generates such code for it.
     """
     profile.device(options.device_kind)
     found = _offers_for(options.device_kind)

@@ -19,7 +19,7 @@ import numpy as np
 import tvm
 from tvm import s_tir
 
-from toolchain.backends.table import Offer
+from toolchain.backends.table import BackendRow
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.schedules.rows import default_schedule
@@ -253,7 +253,7 @@ class Toy:
         return ToyNetwork(model, target, self.most_rows, compiles=compiles)
 
 
-OFFERS = (Offer(("toy",), ("plain",), Toy, (Build(("toy",), anything, "--device toy"),)),)
+OFFERS = (BackendRow(("toy",), ("plain",), Toy, (Build(("toy",), anything, "--device toy"),)),)
 
 
 def _hash(shapes: object) -> str:

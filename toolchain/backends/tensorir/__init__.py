@@ -1,1 +1,1 @@
-"""Plain loops scheduled by MetaSchedule."""
+"""The backend `tensorir`: plain loops scheduled by MetaSchedule."""

@@ -1,4 +1,4 @@
-"""Plain loops, scheduled by rule or by what MetaSchedule found: for CPUs and the devices beside them."""
+"""The backend `tensorir`: plain loops with default schedules or those of MetaSchedule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolchain.tasks.task import Task
 
 
 class TensorIR:
-    """Scheduled TensorIR on plain values; see `tasks.backend.Backend`."""
+    """The backend with scheduled TensorIR on plain values; see `tasks.backend.Backend`."""
 
     name = "tensorir"
     runner = "boards"
@@ -43,19 +43,19 @@ class TensorIR:
         )
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
-        """Return what code is scheduled for."""
+        """Return the target of the scheduled code."""
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
             return target_for(self.profile, cluster, threads)
         return device_target(self.profile, kind, name, cluster, threads)
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> TensorIRNetwork:
-        """Return the tasks of a model."""
+        """Return the fused network of a model, with its tasks."""
         return TensorIRNetwork(model, target, self.layout, compiles=compiles)
 
 
 class TensorIRNetwork(FusedNetwork):
-    """A model, before its functions are scheduled; see `tasks.backend.Network`."""
+    """A fused network that is not scheduled yet; see `tasks.backend.Network`."""
 
     tuner = "evolutionary"
 
@@ -65,13 +65,13 @@ class TensorIRNetwork(FusedNetwork):
         self._spaces: dict[str, TraceSpace] = {}
 
     def space(self, task: Task) -> TraceSpace:
-        """Return the schedules of a task: always the same space, which keeps what it has applied."""
+        """Return the space of a task; always the same object, which caches the schedules it has applied."""
         if task.workload not in self._spaces:
             self._spaces[task.workload] = TraceSpace(self.fused_task(task), self.target)
         return self._spaces[task.workload]
 
     def code(self, task: Task, point: Schedules, form: str) -> str:
-        """Return what a schedule gives."""
+        """Return the code of a scheduled function."""
         func = self.space(task).scheduled(point, self.fused_task(task).func)
         return list_code(func, self.target.target, form)
 
@@ -99,5 +99,5 @@ class TensorIRNetwork(FusedNetwork):
         return Lessons(cost_model())
 
     def _evolutionary(self, task: Task, space: Space[Schedules], seed: int) -> Evolutionary:
-        del space  # one of TraceSpace, which can be had again
+        del space  # always a TraceSpace, which `self.space` returns again
         return Evolutionary(self.space(task), self._lessons, seed)

@@ -1,4 +1,4 @@
-"""Records from and to MetaSchedule's database of JSON: the folder of TVM's `JSONDatabase`, with two files."""
+"""Converts records from and to MetaSchedule's JSON database, a folder with two files (`JSONDatabase`)."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _UNKNOWN = "unknown"
 def write_database(
     folder: Path, functions: Mapping[str, Function], records: Iterable[Record]
 ) -> tuple[int, int]:
-    """Write the traces among records into a new folder; return how many functions and records they are.
+    """Write the traces among the records to a new folder; return the number of functions and of records.
 
-    Left out are failures, defaults, records of other kinds and of devices (MetaSchedule's database knows
-    none by name), traces that no longer apply, and traces of a function that TVM takes for another one,
-    whose blocks have other names.
+    Skipped are failures, defaults, records of other kinds and of devices (MetaSchedule's database has no name
+    for them), traces that no longer apply, and traces of a function that TVM treats as equal to another one
+    with other block names.
 
     Parameters
     ----------
     functions
-        By their ids.
+        Functions by id.
 
     Raises
     ------
     UsageError
-        There is a folder of that name already; or nothing is left to write.
+        The folder exists already; or there is nothing to write.
     ToolchainError
         The folder cannot be written.
     """
@@ -91,12 +91,12 @@ def _tuned(
 
 
 def read_database(folder: Path, target: BuildFor) -> tuple[list[Function], list[Record]]:
-    """Return what MetaSchedule measured on a board, or a class of boards; its failures are left out.
+    """Read the records that MetaSchedule measured on a board or a board class; failures are skipped.
 
     Raises
     ------
     UsageError
-        A file cannot be read, a line of it is damaged, or is of a target that is not the board's.
+        A file cannot be read, a line is damaged, or its target is not the board's.
     """
     workloads = [_workload(file, number, line) for file, number, line in _lines(folder / WORKLOADS)]
     functions: dict[str, Function] = {}
@@ -111,7 +111,7 @@ def read_database(folder: Path, target: BuildFor) -> tuple[list[Function], list[
             raise _damaged(file, number, error) from error
         times = tuple(float(f"{each * 1e3:.12g}") for each in seconds)
         if not times or not all(map(possible_ms, times)):
-            continue  # a failure takes 1e10 s
+            continue  # MetaSchedule stores 1e10 s for a failure
         func = tuned.workload.mod[MAIN]
         definition = definition_of(func)
         function = Function(function_id(definition), workload_hash(func), MAIN, definition)
@@ -166,7 +166,7 @@ def _target(key: RecordKey) -> tvm.target.Target:
 
 
 def _key(file: Path, number: int, workload: str, measured: Any, target: BuildFor) -> RecordKey:
-    """Return what a record holds for."""
+    """Return the key of a record."""
     said = dict(measured.attrs) if measured is not None else {}
     triple, cpu = (str(said.get(name, "")) for name in ("mtriple", "mcpu"))
     profile = target.profile

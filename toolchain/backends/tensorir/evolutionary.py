@@ -17,14 +17,14 @@ from toolchain.lowering.functions.definition import MAIN
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.tasks.tuner import Experience, Result
 
-_EARLIER = 64  # results of earlier runs that a search begins from
-_GENERATION = 64  # schedules bred at once, as MetaSchedule does: one takes nearly as long
-_BARREN = 5  # generations without a new schedule, until the space is taken for exhausted
-_MOST = 1 << 30  # trials: who asks says when it is enough
+_EARLIER = 64  # largest number of earlier results that a search begins with
+_GENERATION = 64  # schedules bred at once, as in MetaSchedule: breeding one takes nearly as long
+_BARREN = 5  # generations without a new schedule after which the space counts as exhausted
+_MOST = 1 << 30  # trials: the caller decides when to stop
 
 
 def cost_model() -> ms.CostModel:
-    """Return boosted trees, or guesses where the installed xgboost does not work with TVM."""
+    """Return boosted trees, or a random model if the installed xgboost does not work with TVM."""
     try:
         return ms.cost_model.XGBModel()
     except Exception as error:  # TVM uses private names of xgboost: any release may break them
@@ -36,9 +36,9 @@ _Lesson = tuple[ms.TuneContext, list[ms.MeasureCandidate], list[ms.runner.Runner
 
 
 class Lessons:
-    """A cost model, and what it has yet to learn: it is trained when somebody is about to ask it.
+    """A cost model with results that it has not learned yet: it is trained right before it is used.
 
-    With a training after every batch it took a fifth of a run (128 trials of two convolutions), while
+    With training after every batch, a fifth of a run was training (128 trials of two convolutions), while
     schedules are bred once in eight batches.
     """
 
@@ -52,7 +52,7 @@ class Lessons:
         candidates: list[ms.MeasureCandidate],
         results: list[ms.runner.RunnerResult],
     ) -> None:
-        """Keep what came of candidates of a task."""
+        """Store the results of a task's candidates until the next training."""
         for known, its_candidates, its_results in self._waiting:
             if known.same_as(context):
                 its_candidates += candidates
@@ -61,7 +61,7 @@ class Lessons:
         self._waiting.append((context, [*candidates], [*results]))
 
     def learned(self) -> ms.CostModel:
-        """Return the model once it has learned everything."""
+        """Train the model with all stored results and return it."""
         for lesson in self._waiting:
             self.model.update(*lesson)
         self._waiting.clear()
@@ -74,7 +74,8 @@ class Evolutionary:
     Parameters
     ----------
     lessons
-        May be shared with the searches of other tasks: what the model learns of one helps with the next.
+        Cost model with its results; may be shared with the searches of other tasks, which it then learns
+        from.
     """
 
     transfers = False
@@ -84,13 +85,13 @@ class Evolutionary:
         self.target = space.target.target
         self.database = ms.database.MemoryDatabase()
         self.workload = self.database.commit_workload(space.module)
-        self.context: ms.TuneContext | None = None  # of the search, once it has begun
+        self.context: ms.TuneContext | None = None  # the search, once it has begun
         self.seen: set[Schedules] = set()
-        self.waiting: dict[Schedules, ms.MeasureCandidate] = {}  # bred, and not proposed
-        self.flying: dict[Schedules, ms.MeasureCandidate] = {}  # proposed, and not learned
+        self.waiting: dict[Schedules, ms.MeasureCandidate] = {}  # bred, not proposed yet
+        self.flying: dict[Schedules, ms.MeasureCandidate] = {}  # proposed, not measured yet
 
     def propose(self, count: int) -> list[Schedules]:
-        """Return the next schedules, the most promising and some for luck."""
+        """Return the next schedules: the most promising, and some random ones."""
         generations = 0
         while not self.waiting and generations < _BARREN:
             with uninterrupted():
@@ -106,7 +107,7 @@ class Evolutionary:
         return batch
 
     def learn(self, measured: Sequence[tuple[Schedules, Result]]) -> None:
-        """Tell strategy, cost model and database what schedules took."""
+        """Report measured schedules to search strategy, cost model and database."""
         self.seen.update(point for point, _result in measured)
         if self.context is None:
             self._learn_earlier(measured)
@@ -128,7 +129,7 @@ class Evolutionary:
         self.lessons.add(self.context, candidates, results)
 
     def transfer(self, experience: Experience[Schedules]) -> None:
-        """Ignore it: the cost model learns from the other tasks of the run by itself."""
+        """Do nothing: the shared cost model already learns from the other tasks of the run."""
 
     def close(self) -> None:
         """End the search."""
@@ -152,14 +153,14 @@ class Evolutionary:
         return self.context
 
     def _learn_earlier(self, measured: Sequence[tuple[Schedules, Result]]) -> None:
-        """Begin from the best of earlier runs, and with another seed than they did."""
+        """Begin from the best results of earlier runs, with another seed than theirs."""
         self.seed += len(measured)
         ran = [(point, result) for point, result in measured if not result.failure and point != THE_DEFAULT]
         for point, result in sorted(ran, key=lambda pair: pair[1].mean_ms)[:_EARLIER]:
             try:
                 trace = traced(point.entry.payload, self.space.module[MAIN]).trace
             except ToolchainError:
-                continue  # of a twin whose blocks have other names: no use to a search
+                continue  # measured for an equal function with other block names: useless to a search
             arguments = json.loads(point.entry.payload)["arguments"]
             infos = [ms.arg_info.ArgInfo.from_json(argument) for argument in arguments]
             self._commit(trace, _seconds(result) or [], infos)

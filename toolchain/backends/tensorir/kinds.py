@@ -1,7 +1,7 @@
-"""Which records say how MetaSchedule schedules a task."""
+"""The kinds of records that MetaSchedule's schedules have."""
 
 METASCHEDULE = "metaschedule"
-"""The kind of a record whose payload is a trace, see `traces`."""
+"""Kind of a record whose payload is a trace, see `traces`."""
 DEFAULT = "default"
-"""The kind of a record without a payload: the schedule that a build chooses by itself won."""
+"""Kind of a record without payload: the default schedule of a build won."""
 KINDS = (METASCHEDULE, DEFAULT)

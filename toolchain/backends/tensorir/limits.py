@@ -1,7 +1,7 @@
-"""What a schedule for a small GPU must be, beyond what TVM's own verification asks: postprocessors.
+"""Postprocessors that reject schedules unsuitable for a small GPU, beyond TVM's own verification.
 
-TVM bounds work groups, local memory and vectors. It bounds no private memory (of 54 random schedules of a
-convolution it let pass, 45 had more than 512 bytes of a work item, one 114 KB), and does not ask for vectors.
+TVM limits work groups, local memory and vectors. It does not limit private memory (of 54 random schedules of
+a convolution that it accepted, 45 had more than 512 bytes per work item, one 114 KB), nor require vectors.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _TO_SMALL_BUFFERS = tvm.transform.Sequential(
         s_tir.transform.CompactBufferAllocation(),
     ]
 )
-"""TVM's own first passes, behind which a buffer is as large as what a work item keeps of it."""
+"""TVM's own first passes; after them, a buffer has the size that one work item keeps of it."""
 
 
 def private_bytes_of(module: tvm.IRModule) -> int:
-    """Return the bytes that a work item keeps in arrays of its own, in the scheduled function of a module."""
+    """Return the bytes of a work item's private arrays, in the scheduled function of a module."""
     total = 0
 
     def note(block: Any) -> None:
@@ -44,10 +44,10 @@ def private_bytes_of(module: tvm.IRModule) -> int:
 
 
 def sums_in_vectors(module: tvm.IRModule, lanes: int) -> bool:
-    """Return whether sums that are kept in a work item's arrays are of vectors.
+    """Return whether sums in a work item's private arrays are vectors.
 
-    The vectors lie along the output's last axis, which is how weights and output lie in memory; of an axis
-    that no vector fits nothing is asked.
+    The vectors must run along the output's last axis, along which weights and output are contiguous; an axis
+    that vectors do not divide is exempt.
     """
     realized: list[s_tir.SBlockRealize] = []
     vectors: list[tirx.Var] = []
@@ -77,39 +77,39 @@ def _along_last_axis(realize: s_tir.SBlockRealize, vectors: list[tirx.Var], lane
 
 @derived_object
 class PrivateBytes(ms.postproc.PyPostproc):  # type: ignore[misc]
-    """Lets schedules pass whose work items keep at most so many bytes in arrays."""
+    """Accepts schedules whose work items have at most `limit` bytes in private arrays."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
         self.limit = limit
 
     def _initialize_with_tune_context(self, context: ms.TuneContext) -> None:
-        """Need nothing of it."""
+        """Do nothing: the limit is all it needs."""
 
     def apply(self, sch: Schedule) -> bool:
-        """Return whether a schedule passes."""
+        """Return whether a schedule is accepted."""
         return private_bytes_of(sch.mod) <= self.limit
 
     def clone(self) -> PrivateBytes:
-        """Return another one."""
+        """Return a copy."""
         return PrivateBytes(self.limit)
 
 
 @derived_object
 class SumsInVectors(ms.postproc.PyPostproc):  # type: ignore[misc]
-    """Lets schedules pass whose sums are of vectors of so many lanes."""
+    """Accepts schedules whose sums are vectors of `lanes` lanes."""
 
     def __init__(self, lanes: int) -> None:
         super().__init__()
         self.lanes = lanes
 
     def _initialize_with_tune_context(self, context: ms.TuneContext) -> None:
-        """Need nothing of it."""
+        """Do nothing: the number of lanes is all it needs."""
 
     def apply(self, sch: Schedule) -> bool:
-        """Return whether a schedule passes."""
+        """Return whether a schedule is accepted."""
         return sums_in_vectors(sch.mod, self.lanes)
 
     def clone(self) -> SumsInVectors:
-        """Return another one."""
+        """Return a copy."""
         return SumsInVectors(self.lanes)

@@ -1,4 +1,4 @@
-"""What scheduled functions are made from: the function as it was, and what to do to it."""
+"""Recipes of scheduled functions: the function before scheduling, and the schedule."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from toolchain.lowering.schedules.rows import default_schedule
 
 @dataclass(frozen=True)
 class ByRows:
-    """A function in the schedule that a build for a CPU takes without records."""
+    """A function with the default schedule for CPUs, which builds use without records."""
 
     func: tirx.PrimFunc
 
     @property
     def arity(self) -> int:
-        """How many parameters the function has."""
+        """Number of parameters of the function."""
         return len(self.func.params)
 
     def function(self) -> tirx.PrimFunc:
-        """Return it, scheduled."""
+        """Return the scheduled function."""
         return default_schedule(self.func)
 
 
 @dataclass(frozen=True)
 class OnThreads:
-    """A function in the schedule that a build for a device takes without records.
+    """A function with the default schedule for devices, which builds use without records.
 
     Attributes
     ----------
     target
-        The device with its limits and its host, as its own text.
+        Target of the device with its limits and host, in TVM's text form.
     """
 
     func: tirx.PrimFunc
@@ -44,31 +44,31 @@ class OnThreads:
 
     @property
     def arity(self) -> int:
-        """How many parameters the function has."""
+        """Number of parameters of the function."""
         return len(self.func.params)
 
     def function(self) -> tirx.PrimFunc:
-        """Return it, scheduled."""
+        """Return the scheduled function."""
         return device_schedule(self.func, tvm.target.Target(self.target))
 
 
 def unrecorded(func: tirx.PrimFunc, target: tvm.target.Target) -> Recipe:
-    """Return a function in the schedule that a build takes without records."""
+    """Return a function with the default schedule, which builds use without records."""
     return ByRows(func) if target.host is None else OnThreads(func, str(target))
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A function as a trace schedules it.
+    """A function with the schedule of a trace.
 
     Attributes
     ----------
     payload
-        Of an entry.
+        Payload of the record's entry.
     definition
-        The function that the trace was written for.
+        Definition of the function for which the trace was measured.
     func
-        The function that is scheduled: one with the same hash.
+        Function to schedule, with the same workload hash.
     """
 
     payload: str
@@ -77,11 +77,11 @@ class Traced:
 
     @property
     def arity(self) -> int:
-        """How many parameters the function has."""
+        """Number of parameters of the function."""
         return len(self.func.params)
 
     def function(self) -> tirx.PrimFunc:
-        """Return it, scheduled.
+        """Return the scheduled function.
 
         Raises
         ------

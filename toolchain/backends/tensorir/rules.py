@@ -1,4 +1,4 @@
-"""The schedules that are searched: MetaSchedule's rules, for CPUs and for small GPUs."""
+"""MetaSchedule's rules for the schedules to search, for CPUs and for small GPUs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from toolchain.devices.device import Device
 from toolchain.errors import UsageError
 from toolchain.targets.target import BoardTarget
 
-# The same numbers as MetaSchedule's default rules for LLVM targets.
+# The same values as in MetaSchedule's default rules for LLVM targets.
 _MAX_JOBS_PER_CORE = 16
 _MAX_INNERMOST = 64
 _UNROLL_STEPS = [0, 16, 64, 512]
 _FLOAT_BYTES = 4
 _MOST_GROUPS = 65535
 _GROUP_SIZES = [16, 32, 64, 128, 256]
-# A search for few candidates needs no large population: 512, MetaSchedule's default, takes 6 s for
-# a batch of 8 where 128 take 1.5 s (one convolution, one core).
+# A search for few candidates needs no large population: MetaSchedule's default of 512 takes 6 s for a
+# batch of 8, while 128 takes 1.5 s (one convolution, one core).
 _POPULATION = 128
-# On a GPU few draws are legal: a first batch of a small convolution takes 18 s with 128, 4 s with 32, and has
-# 64 and 61 new schedules.
+# On a GPU few draws are legal: the first batch of a small convolution takes 18 s with 128 and 4 s with 32,
+# and has 64 and 61 new schedules.
 _GPU_POPULATION = 32
 
 
@@ -76,12 +76,12 @@ def cpu_space() -> ms.space_generator.PostOrderApply:
 
 
 def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
-    """Return the design space for float kernels on a GPU without memory of its own groups, a Mali's.
+    """Return the design space for float kernels on a GPU whose local memory is main memory, such as a Mali.
 
-    A work item computes a tile of outputs, in vectors along the channels, and keeps its sums. Nothing is
-    staged in local memory, which on such GPUs lies in the memory of the board: no barriers. Padding stays a
-    kernel of its own, so that no loop asks where it is. The sketch is that of TVM's auto-scheduler for
-    `device=mali` (up to TVM 0.11), without its staging.
+    A work item computes a tile of outputs, in vectors along the channels, with its sums in private arrays.
+    Local memory is not used, because it is not faster than the board's memory; so there are no barriers.
+    Padding is a kernel of its own, so that no loop has conditions for it. The sketch is that of TVM's
+    auto-scheduler for `device=mali` (up to TVM 0.11), without local memory.
     """
     rule, mutator, postproc = ms.schedule_rule, ms.mutator, ms.postproc
     inline = partial(
@@ -109,7 +109,7 @@ def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
             ),
             inline(into_producer=True),
             rule.ParallelizeVectorizeUnroll(
-                max_jobs_per_core=-1,  # what runs in parallel is bound above
+                max_jobs_per_core=-1,  # the parallel axes are bound above
                 max_vectorize_extent=lanes,
                 unroll_max_steps=[64, 256, 512],
                 unroll_explicit=True,
@@ -139,7 +139,7 @@ def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
 DEVICES: KindTable[Callable[[Device], ms.space_generator.PostOrderApply]] = KindTable(
     "schedules", {"opencl": gpu_space}
 )
-"""By kind: from what a class says of a device to the design space."""
+"""Returns the design space from a device's entry of the board class, by kind."""
 
 
 def tune_context(module: tvm.IRModule, target: BoardTarget, name: str, seed: int) -> ms.TuneContext:

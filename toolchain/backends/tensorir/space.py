@@ -1,4 +1,4 @@
-"""The schedules that MetaSchedule's rules allow for one task."""
+"""The space of one task: schedules that MetaSchedule's rules can produce."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from toolchain.records.store import Usable, anything
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
 
-_DRAWS = 32  # of a sample: most draws of the rules are legal
-_SEEDS = 2**31 - 1  # of TVM's generators: above 0
+_DRAWS = 32  # largest number of draws per sample; most draws are legal
+_SEEDS = 2**31 - 1  # largest seed of TVM's generators; the smallest is 1
 _NEIGHBOURS = 8
-_KEPT = 64  # scheduled functions: what is looked at is compiled next, and a trace takes tens of ms
+_KEPT = 64  # cached scheduled functions: one that is inspected is compiled next, and a trace takes tens of ms
 
 
 @dataclass(frozen=True)
 class Schedules:
-    """A point: the default schedule, or a trace.
+    """A point of the space: the default schedule, or a trace.
 
     Attributes
     ----------
-    entry
+    Record entry that identifies the point.
         What tells it from all others.
-    definition
+    Definition of the function for which the trace was measured; empty for the task's own.
         The function that the trace was written for; empty: the task's own.
     """
 
@@ -61,7 +61,7 @@ THE_DEFAULT = Schedules(Entry(DEFAULT, "", DEFAULT))
 
 
 class TraceSpace:
-    """The schedules of one task; see `tasks.space.Space`. They are too many to count."""
+    """The schedules of one task; see `tasks.space.Space`. They cannot be counted."""
 
     kinds: tuple[str, ...] = KINDS
     excluded = ""
@@ -75,15 +75,15 @@ class TraceSpace:
 
     @property
     def size(self) -> None:
-        """No limit."""
+        """None: there is no limit."""
         return
 
     def default(self) -> Schedules:
-        """Return the schedule that a build takes without records."""
+        """Return the schedule that builds use without records."""
         return THE_DEFAULT
 
     def legal(self, point: Schedules) -> bool:
-        """Whether a schedule applies."""
+        """Return whether a schedule applies to the task."""
         try:
             self.check(point)
         except ToolchainError:
@@ -91,25 +91,25 @@ class TraceSpace:
         return True
 
     def check(self, point: Schedules) -> None:
-        """Apply a schedule.
+        """Apply a schedule to the task's function.
 
         Raises
         ------
         ToolchainError
-            It is of another function, or no longer applies.
+            The schedule belongs to another function, or no longer applies.
         """
         self._scheduled(point)
 
     def point(self, index: int) -> NoReturn:
-        """Refuse."""
+        """Raise UsageError: the schedules are not numbered."""
         raise self._unordered(f"point {index}")
 
     def index(self, point: Schedules) -> NoReturn:
-        """Refuse."""
+        """Raise UsageError: the schedules are not numbered."""
         raise self._unordered(point.entry.digest)
 
     def sample(self, random: Random) -> Schedules:
-        """Draw the decisions of one of the rules' sketches.
+        """Return a random schedule: random decisions for one of the rules' sketches.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class TraceSpace:
         raise ToolchainError(f"none of {_DRAWS} schedules that were drawn for task {self.task.id} is legal")
 
     def neighbours(self, point: Schedules, random: Random) -> list[Schedules]:
-        """Return schedules with one decision changed, as MetaSchedule's mutators change it."""
+        """Return schedules with one decision changed by MetaSchedule's mutators."""
         if point == THE_DEFAULT:
             return []
         with uninterrupted():
@@ -141,7 +141,7 @@ class TraceSpace:
         return others[:_NEIGHBOURS]
 
     def features(self, point: Schedules) -> list[float]:
-        """Return MetaSchedule's features of the stores, summed up."""
+        """Return the sum of MetaSchedule's features over all stores."""
         return self._features(module_of(self._scheduled(point)))
 
     def _features(self, module: tvm.IRModule) -> list[float]:
@@ -157,7 +157,7 @@ class TraceSpace:
         Raises
         ------
         ToolchainError
-            It no longer applies to that task.
+            The schedule no longer applies to that task.
         """
         func = function_of(definition)
         if entry.kind == DEFAULT:
@@ -165,7 +165,7 @@ class TraceSpace:
         return self._features(traced(entry.payload, func).mod)
 
     def adapted(self, entry: Entry, definition: str) -> Schedules | None:
-        """Return the schedule if it was found for this task, in another place; a trace fits no other task."""
+        """Return the schedule if it was measured for this task elsewhere; a trace fits no other task."""
         if entry.kind == DEFAULT or workload_hash(function_of(definition)) != self.task.workload:
             return None
         return self.read(entry, definition)
@@ -177,16 +177,16 @@ class TraceSpace:
         return "rows" if self.target.limits is None else "dlight"
 
     def entry(self, point: Schedules) -> Entry:
-        """Return a schedule as a record keeps it."""
+        """Return a schedule in the form of a record."""
         return point.entry
 
     def read(self, entry: Entry, definition: str) -> Schedules:
-        """Return the schedule that a record holds; whether it applies, `check` says.
+        """Return the schedule of a record; `check` tells whether it applies.
 
         Raises
         ------
         ToolchainError
-            It is damaged.
+            The record is damaged.
         """
         if entry.kind == DEFAULT:
             return THE_DEFAULT
@@ -194,25 +194,25 @@ class TraceSpace:
         return Schedules(entry, definition)
 
     def scheduled(self, point: Schedules, func: tirx.PrimFunc) -> tirx.PrimFunc:
-        """Return a function of the task as a point schedules it.
+        """Return a function of the task with the schedule of a point.
 
         Raises
         ------
         ToolchainError
-            The point does not apply.
+            The schedule does not apply.
         """
         if point == THE_DEFAULT:
             return self._unrecorded(func).function()
         return with_attributes(self._traced(point.entry.payload, point.definition), func)
 
     def candidate(self, point: Schedules) -> Candidate:
-        """Return the scheduled function; the schedule is applied where it is compiled."""
+        """Return a candidate; the schedule is applied when the candidate is compiled."""
         code = code_of(self._recipe(point), self.target.target)
         return Candidate(point.entry, code, self.task.parameters, self.task.outputs, self.target.kind)
 
     @property
     def arguments(self) -> list[ms.arg_info.ArgInfo]:
-        """What the function takes, in MetaSchedule's words."""
+        """The parameters of the function, in MetaSchedule's form."""
         return list(ms.arg_info.ArgInfo.from_entry_func(self.module, remove_preproc=True))
 
     @cached_property
@@ -221,12 +221,12 @@ class TraceSpace:
 
     @cached_property
     def _sketches(self) -> list[Trace]:
-        """What the rules do to the function, decisions left open."""
+        """The rules' sketches: traces with open decisions."""
         with uninterrupted():
             return [Trace(each.trace.insts, {}) for each in self._context.generate_design_space()]
 
     def _applied(self, trace: Trace, random: Random) -> Schedules | None:
-        """Return the point of a trace, open decisions drawn; None where it is not legal."""
+        """Draw the open decisions of a trace; return its point, or None if it is not legal."""
         schedule = Schedule(self.module, seed=random.randrange(1, _SEEDS))
         try:
             trace.apply_to_schedule(schedule, remove_postproc=True)
@@ -238,7 +238,7 @@ class TraceSpace:
         return Schedules(trace_entry(schedule.trace, self.arguments))
 
     def _trace(self, point: Schedules) -> Trace:
-        """Return a point's trace, on this task's function."""
+        """Return a point's trace, applied to this task's function."""
         return traced(point.entry.payload, self.module[MAIN]).trace
 
     def _recipe(self, point: Schedules) -> Recipe:

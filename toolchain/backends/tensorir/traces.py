@@ -1,4 +1,4 @@
-"""MetaSchedule's decisions as text, and back onto a function."""
+"""Converts MetaSchedule's traces to text, and applies them to functions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from toolchain.lowering.functions.workload import same_workload, workload_hash
 from toolchain.tasks.candidate import Entry
 
 _BRINGS_CODE = "pragma_import"
-"""Begins the annotations with which TVM links C or LLVM's code into a function: records are data."""
+"""Prefix of the annotations with which TVM links C or LLVM code into a function; records must not have it."""
 
 
 def trace_entry(trace: Trace, arguments: Sequence[ArgInfo]) -> Entry:
-    """Return a trace, postprocessing included, as a record keeps it.
+    """Return a trace, postprocessing included, as a record's entry.
 
-    Its digest is the same for traces with the same decisions, postprocessing and dead code apart.
+    Traces that differ only in postprocessing and dead code have the same digest.
     """
     decided = trace.simplified(remove_postproc=True).as_json()
     payload = {
@@ -40,26 +40,26 @@ def trace_entry(trace: Trace, arguments: Sequence[ArgInfo]) -> Entry:
 
 
 def traced(payload: str, func: PrimFunc) -> Schedule:
-    """Apply a payload to the function it was measured for.
+    """Apply a payload to the function for which it was measured.
 
     Returns
     -------
     Schedule
-        Of a module with the one function `main`; its trace is the payload's.
+        Schedule of a module with the one function `main`; its trace is the payload's.
 
     Raises
     ------
     ToolchainError
         The trace is damaged or no longer applies.
     """
-    # A schedule of a copy that nothing else holds changes the body it shares with the original:
-    # hand it a body of its own.
+    # If the schedule held the only reference to a copy, it would change the body that the copy shares with
+    # the original; therefore it gets a body of its own.
     workload = workload_hash(func)
     trace = parse_trace(payload, workload)
     schedule = Schedule(tvm.IRModule({MAIN: copied(func)}))
     try:
         if any(instruction[0] == "Tensorize" for instruction in trace[0]):
-            import_module("tvm.s_tir.tensor_intrin")  # takes seconds: only where it is needed
+            import_module("tvm.s_tir.tensor_intrin")  # slow (seconds), and rarely needed
         Trace.apply_json_to_schedule(trace, schedule)
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
         raise _stale(workload, first_line(error)) from error
@@ -67,12 +67,12 @@ def traced(payload: str, func: PrimFunc) -> Schedule:
 
 
 def parse_trace(payload: str, workload: str) -> list[Any]:
-    """Return the instructions and the decisions of a payload, whether or not they apply to anything.
+    """Return the instructions and decisions of a payload, without applying them.
 
     Raises
     ------
     ToolchainError
-        It is damaged, or no trace.
+        The payload is damaged, or has no trace.
     """
     try:
         instructions, decisions = json.loads(payload)["trace"]
@@ -86,24 +86,25 @@ def parse_trace(payload: str, workload: str) -> list[Any]:
 
 
 def schedule_from(payload: str, function: str, func: PrimFunc) -> PrimFunc:
-    """Return a function scheduled by a record; it has the attributes of the one that was measured.
+    """Return a function scheduled by a record; its attributes are those of the measured function.
 
-    Traces name blocks, which workload hashes ignore: the trace is applied to the function it was
-    measured for. `with_attributes` makes the result one of the network.
+    Traces name blocks, and workload hashes ignore the names: therefore the trace is applied to the function
+    for which it was measured. `with_attributes` then gives the result the attributes of the network's
+    function.
 
     Parameters
     ----------
     payload
-        Of a `trace_entry`.
+        Payload of a `trace_entry`.
     function
-        The function that was measured: `Hit.function`.
+        Definition of the measured function: `Hit.definition`.
     func
-        What is to be computed, of the same hash.
+        Function to compute, with the same hash.
 
     Raises
     ------
     ToolchainError
-        The record is of another function, or no longer applies.
+        The record belongs to another function, or no longer applies.
     """
     measured = function_of(function)
     if not same_workload(measured, func):
@@ -116,7 +117,7 @@ def schedule_from(payload: str, function: str, func: PrimFunc) -> PrimFunc:
 
 
 def with_attributes(result: PrimFunc, func: PrimFunc) -> PrimFunc:
-    """Return a scheduled function with the attributes that `func` has in its network, its name among them."""
+    """Return a scheduled function with the attributes of `func`, its name included."""
     for name, value in (func.attrs or {}).items():
         result = result.with_attr(name, value)
     return result if func.attrs and "global_symbol" in func.attrs else result.without_attr("global_symbol")

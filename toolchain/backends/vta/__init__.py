@@ -1,1 +1,1 @@
-"""Networks whose convolutions in integers a VTA computes, and the rest the CPU beside it."""
+"""The backend `vta`: a VTA computes integer convolutions, the CPU the rest of the network."""

@@ -1,4 +1,4 @@
-"""Networks in integers, partly on a VTA: its convolutions are programs, the CPU computes the rest."""
+"""The backend `vta`: integer convolutions become VTA programs, the CPU computes the rest."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DRIVERS = ("pynq", "sim")  # native/src/vta/run/drivers.cc
 
 
 class Vta:
-    """Instruction streams made ahead of time; see `tasks.backend.Backend`."""
+    """The backend with programs for a VTA, made ahead of time; see `tasks.backend.Backend`."""
 
     name = "vta"
     layout = "packed"
@@ -62,7 +62,7 @@ class Vta:
         self.runners: Mapping[str, OffBoards] = {VTA_MODEL: OffBoards(self._evaluator, TRIAL_S)}
 
     def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
-        """Return the cores that compute the rest, with the design as the device that records are of."""
+        """Return the target of the CPU's part, with the VTA design as the device of records."""
         cores = target_for(self.profile, cluster, threads)
         name = self.options.device_name
         return replace(
@@ -70,8 +70,8 @@ class Vta:
         )
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> VtaNetwork:
-        """Return the tasks of a model."""
-        del compiles  # what is compiled is known when the programs are
+        """Return the network of a model, with its tasks."""
+        del compiles  # the CPU's part is lowered when the programs are known
         return VtaNetwork(model, target, self.config, self.options)
 
     @contextmanager
@@ -82,9 +82,9 @@ class Vta:
 
 
 class VtaNetwork:
-    """A model, divided between the two; see `tasks.backend.Network`. Its tasks are the VTA's."""
+    """A network divided between VTA and CPU; see `tasks.backend.Network`. Its tasks are the VTA's."""
 
-    tuner = "gridsearch"  # the model counts hundreds of cuts in the time of one measurement
+    tuner = "gridsearch"  # the cycle model evaluates hundreds of cuts in the time of one measurement
     unjudgeable_reason = (
         "a region of the network is one program, whose time tells nothing of its single convolutions"
     )
@@ -99,28 +99,28 @@ class VtaNetwork:
 
     @cached_property
     def beside(self) -> PackedNetwork:
-        """The CPU's functions, which do not depend on the programs: these are made when all is decided."""
+        """The CPU's part, with placeholders for the programs, on which it does not depend."""
         none = [bytes([number]) for number in range(len(self._offload.regions))]
         return self._held.enter_context(self._rest(none))
 
     def space(self, task: Task) -> VtaSpace:
-        """Return the cuts of a task."""
+        """Return the space of a task: the cuts of its convolution."""
         return VtaSpace(self._own(task), self.config, self._options.device_name)
 
     def reference(self, task: Task) -> VtaReference:
-        """Return a task by numpy's integers."""
+        """Return a reference that computes a task with integers in numpy."""
         return VtaReference(self._own(task).shape)
 
     def probe(self) -> Probe:
-        """Return a convolution that moves values and computes: a board's reference kernel."""
+        """Return a small convolution that tests a board before tuning."""
         return probe_for(self.config, self._options.device_name)
 
     def listing(self, task: Task) -> str:
-        """Return the shape."""
+        """Return the shape of a task's convolution."""
         return self._own(task).definition
 
     def code(self, task: Task, point: Knobs, form: str) -> str:
-        """Refuse: a program has no form that a compiler knows.
+        """Raise UsageError: a VTA program has no form of a compiler.
 
         Raises
         ------
@@ -147,11 +147,11 @@ class VtaNetwork:
             made.files,
             {**made.rules, **{task.name: "vta" for task in self.tasks}},
             made.workloads,
-            needs=RuntimeNeeds(devices=(VTA,), functions=made.needs.functions),  # the programs' among them
+            needs=RuntimeNeeds(devices=(VTA,), functions=made.needs.functions),  # those of programs too
         )
 
     def _rest(self, blobs: Sequence[bytes], *, compiles: bool = False) -> PackedNetwork:
-        """Return what the CPU computes, with calls of these programs."""
+        """Return the CPU's part of the network, which calls these programs."""
         module = self._offload.with_programs(blobs, self.config.block)
         cores = replace(self.target, device="", recorded_as="")
         rest = replace(self._model, module=module)
@@ -164,7 +164,7 @@ class VtaNetwork:
         return replace(region, layers=layers)
 
     def _fitting(self, layer: RegionLayer, knobs: Mapping[ConvShape, Knobs]) -> Knobs | None:
-        """Return how a layer is cut; None, its default, where a residual needs the room."""
+        """Return how a layer is cut; None for the default cut if the residual needs the space."""
         shape = layer.layer.shape
         found = knobs.get(shape)
         if found is None or Tiling(shape, found, self.config, layer.residual is not None).problem():

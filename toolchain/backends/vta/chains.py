@@ -1,4 +1,4 @@
-"""Convolutions in integers as they stand in a Relax module: what one layer of a VTA computes."""
+"""Finds the convolutions in integers of a Relax module that one layer of a VTA can compute."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Values = Mapping[relax.Var, relax.Expr]
 
 
 @dataclass(frozen=True)
-class Chain:
+class LayerChain:
     """The operators from a convolution to its 8-bit result.
 
     Attributes
     ----------
     name
-        For people: the weights' shape, and the image's.
+        Name for messages: shapes of weight and image.
     result, source, residual
-        Values of 8 bits; residual: None without one.
+        8-bit values; `residual` is None if nothing is added.
     layer
-        What it computes; None where a VTA cannot.
+        The layer that a VTA computes; None if it cannot.
     refused
-        Why it cannot.
+        Why a VTA cannot compute it.
     """
 
     name: str
@@ -41,32 +41,32 @@ class Chain:
 
     @property
     def reads(self) -> tuple[relax.Expr, ...]:
-        """Values of 8 bits that it reads."""
+        """The 8-bit values that it reads."""
         return (self.source,) if self.residual is None else (self.source, self.residual)
 
 
-def find_chains(function: relax.Function) -> dict[relax.Var, Chain]:
-    """Return the chains of a function, in its order, by their results."""
+def find_chains(function: relax.Function) -> dict[relax.Var, LayerChain]:
+    """Return the chains of a function in order, by their result."""
     values = {binding.var: binding.value for binding in bindings_of(function)}
     found = (_chain(var, values) for var in values)
     return {chain.result: chain for chain in found if chain is not None}
 
 
 def bindings_of(function: relax.Function) -> Iterator[relax.Binding]:
-    """Yield the bindings of a function without branches, in their order."""
+    """Yield the bindings of a function without branches, in order."""
     for block in function.body.blocks:
         yield from block.bindings
 
 
 def operator(value: relax.Expr) -> str:
-    """Return the name of what a value is computed by, without `relax.`; empty: by no operator."""
+    """Return the name of the operator that computes a value, without `relax.`; empty if none does."""
     if not isinstance(value, relax.Call):
         return ""
     return str(getattr(value.op, "name", "")).removeprefix("relax.")
 
 
-def _chain(var: relax.Var, values: Values) -> Chain | None:
-    """Match what `models/importing/integers.py` writes, from its end."""
+def _chain(var: relax.Var, values: Values) -> LayerChain | None:
+    """Match the operators that `models/importing/integers.py` writes, beginning with the last."""
     cast = _argument(var, values, "astype", "int8")
     clip = _operands(cast, values, "clip")
     shift = _operands(clip[0] if clip else None, values, "right_shift")
@@ -96,8 +96,8 @@ def _chain(var: relax.Var, values: Values) -> Chain | None:
         lefts = None if left is None else left.ravel()
         layer = ConvLayer(shape, weight, bias.ravel(), right.ravel(), lefts, low, high)
     except UsageError as error:
-        return Chain(name, var, source, residual, None, error.message)
-    return Chain(name, var, source, residual, layer)
+        return LayerChain(name, var, source, residual, None, error.message)
+    return LayerChain(name, var, source, residual, layer)
 
 
 def _shape(convolution: relax.Call, source: relax.Expr, weight: Array) -> ConvShape:
@@ -112,7 +112,7 @@ def _shape(convolution: relax.Call, source: relax.Expr, weight: Array) -> ConvSh
 
 
 def _call(value: relax.Expr | None, values: Values, name: str) -> relax.Call | None:
-    """Return the call of an operator that computes a value."""
+    """Return the operator call that computes a value, if its operator is `name`."""
     call = values.get(value) if isinstance(value, relax.Var) else None
     return call if call is not None and operator(call) == name else None
 
@@ -123,7 +123,7 @@ def _operands(value: relax.Expr | None, values: Values, name: str) -> list[relax
 
 
 def _argument(value: relax.Expr, values: Values, name: str, dtype: str) -> relax.Expr | None:
-    """Return what is cast to a type."""
+    """Return the operand of a cast to `dtype`."""
     call = _call(value, values, name)
     return call.args[0] if call is not None and str(call.ty.dtype) == dtype else None
 

@@ -1,4 +1,4 @@
-"""A candidate's code: a convolution, cut in one way, as a program of its own."""
+"""The code of a candidate: a convolution, cut in one way, as a program of its own."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from toolchain.backends.vta.in_session import UploadedProgram
 
 SEED = 0
-"""Of the weights: what a cut computes does not depend on how it is cut."""
+"""Seed of the weights, which do not affect how well a cut performs."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A convolution and how it is cut; see `tasks.upload.FileCode`. No compiler and no linker sees it.
+    """A convolution and its cut; see `tasks.upload.FileCode`. Neither compiler nor linker is used.
 
     Attributes
     ----------
     driver
-        Whose runs are measured on boards: `sim`, `pynq`; empty: the hardware there.
+        Driver whose runs boards measure: `sim` or `pynq`; empty for the board's hardware.
     """
 
     shape: ConvShape
@@ -36,18 +36,18 @@ class Cut:
     driver: str = ""
 
     def objects(self, symbol: str) -> tuple[bytes, ...]:
-        """Return the program as one run of bytes.
+        """Return the program as one block of bytes.
 
         Raises
         ------
         ToolchainError
-            The cut does not fit.
+            The cut does not fit the design.
         """
         del symbol
         return (blob_of(program_of(self.shape, self.config, self.knobs, SEED)),)
 
     def open(self, session: tvm.rpc.RPCSession, name: str, board: str) -> UploadedProgram:
-        """Have a session run the file by the driver."""
+        """Return the program, ready to run in a session with the driver."""
         from toolchain.backends.vta.in_session import UploadedProgram
 
         return UploadedProgram(session, name, board, self.driver, self.config)

@@ -1,4 +1,4 @@
-"""A program in a session with a board: `edge.vta.measure` runs and times it."""
+"""Runs and times an uploaded program in a board's session, through `edge.vta.measure`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONCE = (1, 0, 0)
 
 
 class _Measured(Answer):
-    """Either has times: a program that an accelerator ran, or one that was simulated."""
+    """The answer about a program: times of an accelerator, or the cycle model's result of a simulation."""
 
     device: Word
     times_ms: Several[Milliseconds]
@@ -27,12 +27,12 @@ class _Measured(Answer):
 
 
 class UploadedProgram:
-    """A file with a program; see `tasks.upload.Opened`.
+    """An uploaded program; see `tasks.upload.Opened`.
 
     Parameters
     ----------
     driver
-        Who runs it: `sim`, `pynq`; empty: the hardware there.
+        Driver that runs it: `sim` or `pynq`; empty for the board's hardware.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class UploadedProgram:
         self._measure = session.get_function(_MEASURE)
 
     def run(self, function: str, tensors: Sequence[tvm.runtime.Tensor]) -> None:
-        """Compute once."""
+        """Run the program once."""
         del function
         self._measure(self._name, *_ONCE, *tensors)
 
     def time(self, function: str, tensors: Sequence[tvm.runtime.Tensor], memory: str, often: Often) -> Times:
-        """Return an accelerator's times by the board's clock; a simulation's are the cycle model's.
+        """Time the program: an accelerator by the board's clock, a simulation by the cycle model.
 
         Raises
         ------
         CheckError
-            The board says what cannot be right.
+            An answer of the board cannot be right.
         """
         del function, memory
         said = self._measure(self._name, often.number, often.repeat, often.min_repeat_ms, *tensors)

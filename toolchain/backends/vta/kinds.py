@@ -1,6 +1,6 @@
-"""What records of a VTA hold."""
+"""The kinds of records of a VTA."""
 
 from __future__ import annotations
 
 KINDS = ("vta",)
-"""The kind of a record whose payload is `Knobs`."""
+"""Kind of a record whose payload is `Knobs`."""

@@ -1,4 +1,4 @@
-"""Candidates by the cycle model of the machine in software: no board, no time that a clock has shown."""
+"""Evaluates candidates with the cycle model of the simulator, without a board."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from toolchain.vta.machine.requests import Program, Refused, Wish
 from toolchain.vta.machine.simulator import DEADLINE_S, Simulator
 
 VTA_MODEL = "vta-model"
-"""Name of the runner; what stands for a board in its records begins with it."""
+"""Name of the runner; records have it, with the model's version, in place of a board."""
 TRIAL_S = 0.6
-"""Seconds for a cut, about: the mean CPU time of 60 of ResNet-18's. Half took 0.13 s or less, two 8 s."""
+"""Approximate seconds per cut: mean CPU time of 60 cuts of ResNet-18. Half took at most 0.13 s, two 8 s."""
 
 _ASKED = Wish(strict=True, computes=False, memory=False)
 _CHECKED = Wish(strict=True)
 
 
 class VtaModelRunner(ModelledRunner):
-    """Compiles a cut to a program, whose cycles the model counts.
+    """Compiles a cut to a program and counts its cycles with the model.
 
-    Finalists are computed, too, strictly, and compared with numpy's integers; what is right follows from the
-    cut's own seed.
+    The programs of finalists are also executed, in strict mode, and their results are compared with those of
+    integers in numpy; the inputs come from the cut's own seed.
     """
 
     def __init__(self, config: VtaConfig, simulator: Simulator) -> None:
         self._config, self._simulator = config, simulator
-        self._one = Lock()  # tasks are searched side by side; the simulator answers one after the other
+        self._one = Lock()  # tasks are searched concurrently; the simulator handles one request at a time
         self._board = f"{VTA_MODEL} {config.cycles.version}"
 
     def result(self, candidate: Candidate, *, checked: bool) -> Result:
-        """Return the time of a candidate's cycles."""
+        """Return the modelled time of a candidate."""
         wish = _CHECKED if checked else _ASKED
         cut = candidate.code
         if not isinstance(cut, Cut):
@@ -60,7 +60,7 @@ class VtaModelRunner(ModelledRunner):
 
 @contextmanager
 def model_evaluator(config: VtaConfig) -> Iterator[Evaluator]:
-    """Yield the runner, while the machine in software runs."""
+    """Yield an evaluator while its simulator runs."""
     with Simulator() as simulator:
         runner = VtaModelRunner(config, simulator)
         yield Evaluator(runner, runner)

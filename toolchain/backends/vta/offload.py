@@ -1,4 +1,4 @@
-"""A module whose regions are programs of a VTA: packed calls between the operators of the CPU."""
+"""A module in which regions are calls of VTA programs, between operators of the CPU."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from toolchain.vta.layers.packing import blocks_of
 from toolchain.vta.layers.region import Region, RegionLayer
 
 RUN = "edge.vta.run"
-"""The packed function of edge-rt: inputs of a region, its program, its outputs."""
+"""Packed function of edge-rt; its arguments are a region's inputs, program and outputs."""
 
 
 class Offload:
-    """A module, divided.
+    """A module divided between VTA and CPU.
 
     Parameters
     ----------
     module
-        Relax, parameters as constants, one function `main`.
+        Relax module with one function `main` and parameters as constants.
     start, stop
-        As `place` has them.
+        See `place`.
 
     Attributes
     ----------
     regions
-        What becomes programs; values are named after their place in the function.
+        The regions, which become programs; values are named by their position in the function.
     left
-        Why other convolutions of integers are in none.
+        Why other integer convolutions are in no region, by name.
     """
 
     def __init__(self, module: tvm.IRModule, start: str = "", stop: str = "") -> None:
@@ -69,14 +69,14 @@ class Offload:
         )
 
     def with_programs(self, blobs: Sequence[bytes], block: int) -> tvm.IRModule:
-        """Return the module with calls that hand a region's inputs to its program, in blocks of channels.
+        """Return the module with calls that pass a region's inputs to its program, in blocks of channels.
 
         Parameters
         ----------
         blobs
-            The program of each region, as edge-rt reads it. What the CPU computes does not depend on them.
+            Program of each region in edge-rt's format; the CPU's part does not depend on them.
         block
-            Channels of a block.
+            Number of channels in a block.
         """
         main, builder = self._main, relax.BlockBuilder()
         with builder.function("main", list(main.params)):
@@ -111,13 +111,13 @@ def _call(
 
 
 def _blocks(value: relax.Var, block: int) -> tuple[int, ...]:
-    """Return the shape of NCHW as [batch, blocks, rows, columns, 1, lanes]."""
+    """Return the shape of an NCHW value in blocks: [batch, blocks, rows, columns, 1, lanes]."""
     batch, channels, height, width = (int(extent) for extent in value.ty.shape)
     return batch, blocks_of(channels, block), height, width, 1, block
 
 
 def _packed(value: relax.Var, block: int) -> relax.Expr:
-    """Write NCHW as blocks; lanes beyond the channels are zeros."""
+    """Convert NCHW to blocks; lanes beyond the channels are zeros."""
     batch, channels, height, width = (int(extent) for extent in value.ty.shape)
     blocks = blocks_of(channels, block)
     if missing := blocks * block - channels:
@@ -129,7 +129,7 @@ def _packed(value: relax.Var, block: int) -> relax.Expr:
 def _plain(
     builder: relax.BlockBuilder, blocks: relax.Expr, shape: tuple[int, ...], as_: relax.Var
 ) -> relax.Expr:
-    """Write blocks of channels as the variable has them."""
+    """Convert blocks of channels to the shape of the variable."""
     batch, count, height, width, rows, lanes = shape
     channels = int(as_.ty.shape[1])
     moved = builder.emit(relax.op.permute_dims(blocks, (0, 1, 4, 5, 2, 3)))

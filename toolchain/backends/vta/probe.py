@@ -1,4 +1,4 @@
-"""A small convolution that fits every design: what goes the whole way to a board before anything is tuned."""
+"""A small convolution that fits every design; it tests the way to a board before tuning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE, _BLOCKS = 14, 2
 
 
 def probe_for(config: VtaConfig, driver: str) -> Probe:
-    """Return it, cut as a build does without a record."""
+    """Return the probe, with the cut that builds use without a record."""
     channels = _BLOCKS * config.block
     shape = ConvShape(1, _SIZE, _SIZE, channels, channels, 3, 3, 1, 1, 1, 1)
     image = (1, channels, _SIZE, _SIZE)

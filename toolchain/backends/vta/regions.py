@@ -1,4 +1,4 @@
-"""Which chains become one program: a region, between operators that the CPU computes."""
+"""Divides a network into regions of chains, which become one program each, and operators of the CPU."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from toolchain.backends.vta.chains import Chain, bindings_of, find_chains, operator
+from toolchain.backends.vta.chains import LayerChain, bindings_of, find_chains, operator
 from toolchain.errors import UsageError
 
 START, STOP = "max_pool2d", "mean"
-"""Operators that regions lie between, where a network has them: a first pooling, and a last average, as TVM's
-tutorials cut their networks."""
+"""Default operators around the regions: a first pooling and a last average, where TVM's tutorials cut their
+networks."""
 
 _WAY_OUT = "choose other ends with --start-pack and --stop-pack, or leave out --device: a CPU computes it all"
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Where the bindings of a function go.
+class PlacedRegions:
+    """The bindings of a function, divided between CPU and regions.
 
     Attributes
     ----------
     order
-        What the CPU computes before the first region, between each and the next, and after the last.
+        Bindings that the CPU computes before the first region, between regions, and after the last.
     regions
-        The chains of each, in order.
+        Chains of each region, in order.
     left
-        By the name of a result: why a chain is in none.
+        Why a chain is in no region, by the name of its result.
     """
 
     order: Sequence[Sequence[relax.Binding]]
-    regions: Sequence[Sequence[Chain]]
+    regions: Sequence[Sequence[LayerChain]]
     left: Mapping[str, str]
 
 
-def place(function: relax.Function, start: str = "", stop: str = "") -> Placed:
-    """Divide a function.
+def place(function: relax.Function, start: str = "", stop: str = "") -> PlacedRegions:
+    """Divide a function into regions and the CPU's part.
 
-    A chain goes into the first region before which all is there that it reads; what the CPU makes of a
-    region's result belongs behind it.
+    A chain belongs to the first region before which all its inputs are available. Bindings that read a
+    region's result come after it.
 
     Parameters
     ----------
     start, stop
-        Operators that the first region begins behind and the last ends before; empty: `START` and `STOP`, as
-        far as the function has them.
+        Operators after which the first region begins and before which the last one ends; empty uses `START`
+        and `STOP` if the function has them.
 
     Raises
     ------
     UsageError
-        It has no such operator, or nothing lies between the two.
+        The function lacks such an operator, or has no convolution between the two.
     """
     chains = find_chains(function)
     bindings = list(bindings_of(function))
@@ -66,9 +66,9 @@ def place(function: relax.Function, start: str = "", stop: str = "") -> Placed:
     everywhere = not start
     behind_start: dict[relax.Var, bool] = {}
     behind_stop: dict[relax.Var, bool] = {}
-    region: dict[relax.Var, int] = {}  # of what a region computes
-    level: dict[relax.Var, int] = {}  # how many regions lie before what the CPU computes
-    chosen: list[list[Chain]] = []
+    region: dict[relax.Var, int] = {}  # number of the region that computes a value
+    level: dict[relax.Var, int] = {}  # number of regions before a value that the CPU computes
+    chosen: list[list[LayerChain]] = []
     left: dict[str, str] = {}
     for binding in bindings:
         var, chain = binding.var, chains.get(binding.var)
@@ -99,11 +99,11 @@ def place(function: relax.Function, start: str = "", stop: str = "") -> Placed:
         [binding for binding in bindings if binding.var in needed and level.get(binding.var) == number]
         for number in range(len(chosen) + 1)
     ]
-    return Placed(order, chosen, left)
+    return PlacedRegions(order, chosen, left)
 
 
-def _needed(function: relax.Function, chosen: Mapping[relax.Var, Chain]) -> set[relax.Expr]:
-    """Return what the result is made of; a chain's inner values are not, once it is in a region."""
+def _needed(function: relax.Function, chosen: Mapping[relax.Var, LayerChain]) -> set[relax.Expr]:
+    """Return the values that the result depends on, without the inner values of chains in regions."""
     needed: set[relax.Expr] = set(relax.analysis.free_vars(function.body.body))
     for binding in reversed(list(bindings_of(function))):
         if binding.var in needed:
@@ -112,7 +112,7 @@ def _needed(function: relax.Function, chosen: Mapping[relax.Var, Chain]) -> set[
     return needed
 
 
-def _refused(chain: Chain, began: bool, ended: bool, start: str, stop: str) -> str:
+def _refused(chain: LayerChain, began: bool, ended: bool, start: str, stop: str) -> str:
     if chain.layer is None:
         return chain.refused
     if not began:

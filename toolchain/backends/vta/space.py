@@ -1,4 +1,4 @@
-"""The ways to cut one convolution."""
+"""The space of one convolution: all legal cuts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from toolchain.vta.layers.layer import ConvShape, shape_of
 
 
 class VtaSpace(FiniteSpace[Knobs]):
-    """The knobs of one task; see `tasks.space.Space`. Cuts leave room for a residual if some can.
+    """The cuts of one task; see `tasks.space.Space`. They leave space for a residual if possible.
 
     Parameters
     ----------
     driver
-        Whose runs are measured on boards; see `Cut`.
+        Driver whose runs boards measure; see `Cut`.
     """
 
     kinds: tuple[str, ...] = KINDS
@@ -40,7 +40,7 @@ class VtaSpace(FiniteSpace[Knobs]):
 
     @cached_property
     def points(self) -> list[Knobs]:
-        """All ways, the most promising by the estimate first."""
+        """All legal cuts, the best by the estimate first."""
         found = legal_knobs(self.task.shape, self.config, residual=self.residual)
         if not found:
             raise ToolchainError(
@@ -51,11 +51,11 @@ class VtaSpace(FiniteSpace[Knobs]):
 
     @cached_property
     def residual(self) -> bool:
-        """Whether cuts leave room for a residual, so that one record serves layers with one and without."""
+        """Whether cuts leave space for a residual, so that one record serves layers with and without one."""
         return bool(legal_knobs(self.task.shape, self.config, residual=True))
 
     def legal(self, point: Knobs) -> bool:
-        """Whether a cut fits the configuration."""
+        """Return whether a cut fits the configuration."""
         return not Tiling(self.task.shape, point, self.config, self.residual).problem()
 
     def decisions(self, point: Knobs) -> Decisions:
@@ -63,7 +63,7 @@ class VtaSpace(FiniteSpace[Knobs]):
         return point.decisions()
 
     def features(self, point: Knobs) -> Sequence[float]:
-        """Return the knobs, the shape, and what the cut needs of the chip and of the memory's bus."""
+        """Return the knobs, the shape, and the cut's use of the chip's buffers and of the memory bus."""
         return _features(self.task.shape, point, self.config)
 
     def foreign_features(self, entry: Entry, definition: str) -> Sequence[float]:
@@ -71,17 +71,17 @@ class VtaSpace(FiniteSpace[Knobs]):
         return _features(shape_of(definition), read_knobs(entry.payload), self.config)
 
     def adapted(self, entry: Entry, definition: str) -> Knobs | None:
-        """Return the point most like that of another task."""
+        """Return the point most like a point of another task."""
         del definition
         return self.nearest(read_knobs(entry.payload).decisions())
 
     def rule(self, point: Knobs) -> str:
-        """Return what computes it."""
+        """Return "vta", the rule of all cuts."""
         del point
         return "vta"
 
     def entry(self, point: Knobs) -> Entry:
-        """Return the knobs as text."""
+        """Return the knobs in the form of a record."""
         text = str(point)
         return Entry(KINDS[0], text, hashlib.sha256(f"{KINDS[0]} {text}".encode()).hexdigest())
 
@@ -91,13 +91,13 @@ class VtaSpace(FiniteSpace[Knobs]):
         Raises
         ------
         ToolchainError
-            They are none, or none for this task.
+            The payload is not a list of knobs.
         """
         del definition
         return read_knobs(entry.payload)
 
     def candidate(self, point: Knobs) -> Candidate:
-        """Return the cut."""
+        """Return a candidate with the cut."""
         shape = self.task.shape
         cut = Cut(shape, point, self.config, self._driver)
         return Candidate(self.entry(point), cut, parameters_of(shape, self.config.block), 1)

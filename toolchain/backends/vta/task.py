@@ -1,4 +1,4 @@
-"""A convolution that a VTA computes, as something to tune."""
+"""Tunable convolutions of a VTA."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from toolchain.vta.layers.seeded import seeded_layer
 
 @dataclass(frozen=True)
 class VtaTask(Task):
-    """One shape of a region's convolutions: what a program makes of it does not depend on its numbers."""
+    """One shape of convolutions in regions; how fast a cut is does not depend on the weights."""
 
     shape: ConvShape
 
     @property
     def definition(self) -> str:
-        """The shape, in words that `vta.layers.shape_of` reads."""
+        """Text of the shape, which `vta.layers.shape_of` parses."""
         return definition_of(self.shape)
 
 
 def tasks_of(regions: Iterable[Region]) -> list[VtaTask]:
-    """Return the distinct convolutions, the heaviest (weight x flops) first; as they come where equal."""
+    """Return the distinct convolutions, the heaviest (weight x FLOPs) first."""
     counted = Counter(each.layer.shape for region in regions for each in region.layers)
     tasks = [_task(shape, count) for shape, count in counted.items()]
     return sorted(tasks, key=lambda task: -task.weight * task.flops)
@@ -55,21 +55,21 @@ def _task(shape: ConvShape, count: int) -> VtaTask:
 
 @dataclass(frozen=True)
 class Blocked:
-    """How an accelerator has activations: in blocks of channels; see `tasks.parameter.Layout`."""
+    """Activations in blocks of channels, as an accelerator has them; see `tasks.parameter.Layout`."""
 
     block: int
 
     def pack(self, value: Array) -> Array:
-        """Return [1, channels, h, w] as [blocks, h, w, block]."""
+        """Convert [1, channels, h, w] to [blocks, h, w, block]."""
         return pack_activation(value[0], self.block)
 
     def unpack(self, value: Array, logical: Sequence[int]) -> Array:
-        """Return what `pack` made of a value of that shape."""
+        """Convert the result of `pack` back to the logical shape."""
         return unpack_activation(value, logical[1])[None]
 
 
 def parameters_of(shape: ConvShape, block: int) -> tuple[Parameter, Parameter]:
-    """Return what a program of a convolution reads and writes."""
+    """Return the input and the output of a convolution's program."""
     layout = Blocked(block)
     return (
         Parameter((1, shape.ic, shape.h, shape.w), "int8", layout),
@@ -79,16 +79,16 @@ def parameters_of(shape: ConvShape, block: int) -> tuple[Parameter, Parameter]:
 
 @dataclass(frozen=True)
 class VtaReference:
-    """A task by numpy's integers, with weights from a seed; see `tasks.reference.Reference`."""
+    """Computes a task with integers in numpy, with seeded weights; see `tasks.reference.Reference`."""
 
     shape: ConvShape
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The image."""
+        """The parameter of the image."""
         return (Parameter((1, self.shape.ic, self.shape.h, self.shape.w), "int8"),)
 
     def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Return the results for several images."""
+        """Return the outputs for several images."""
         layer = seeded_layer(self.shape, SEED)
         return [[expected(layer, image[0])[None]] for (image,) in draws]

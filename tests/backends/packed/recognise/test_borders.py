@@ -16,13 +16,13 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.borders import Box, conditions, interior, segments
 from toolchain.backends.packed.recognise.read import read, shape_of
-from toolchain.backends.packed.stages.value import Value
+from toolchain.backends.packed.stages.value import StageValue
 
 LANES = AVX2.lanes
 Found = TypeVar("Found")
 
 
-def asked(given: Sequence[te.Tensor], out: te.Tensor, ask: Callable[[Value, Box], Found]) -> Found:
+def asked(given: Sequence[te.Tensor], out: te.Tensor, ask: Callable[[StageValue, Box], Found]) -> Found:
     """Return what `ask` says of the first stage that a function stores, and of its whole output."""
     answers = []
 
@@ -35,7 +35,7 @@ def asked(given: Sequence[te.Tensor], out: te.Tensor, ask: Callable[[Value, Box]
         assert stage is not None
         _, channels, *spatial = shape_of(found.output)
         box = [(0, -(-channels // LANES)), *((0, extent) for extent in spatial)]
-        answers.append(ask(Value(memory, stage), box))
+        answers.append(ask(StageValue(memory, stage), box))
         ir.evaluate(0)
 
     build(AVX2, body)

@@ -10,7 +10,7 @@ from tvm.sym import Analyzer
 
 from toolchain.backends.packed.recognise.expressions import bind, calls
 from toolchain.backends.packed.recognise.read import Expr
-from toolchain.backends.packed.stages.value import Value
+from toolchain.backends.packed.stages.value import StageValue
 
 # Start and end on each axis (block, *spatial) of a packed value.
 Box: TypeAlias = "Sequence[tuple[int, int]]"
@@ -18,7 +18,7 @@ Box: TypeAlias = "Sequence[tuple[int, int]]"
 _BORDER = 3  # widest padding that is looked for
 
 
-def conditions(value: Value, box: Box, lanes: int) -> int:
+def conditions(value: StageValue, box: Box, lanes: int) -> int:
     """Count the conditions that remain in a value for a box of its packed output."""
     analyzer = Analyzer()
 
@@ -34,7 +34,7 @@ def conditions(value: Value, box: Box, lanes: int) -> int:
     return sum(calls(each, "if_then_else") for each in value.values(index, steps, analyzer))
 
 
-def interior(value: Value, box: Box, lanes: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
+def interior(value: StageValue, box: Box, lanes: int) -> tuple[list[tuple[int, int]], tuple[int, int]]:
     """Return the rows (for each spatial axis but the last) and the columns that read no padding."""
     if not conditions(value, box, lanes):
         return list(box[1:-1]), box[-1]
@@ -52,7 +52,7 @@ def _edge(extent: int) -> int:
     return min(_BORDER, (extent - 1) // 2)
 
 
-def _inner(value: Value, box: Box, axis: int, lanes: int) -> tuple[int, int]:
+def _inner(value: StageValue, box: Box, axis: int, lanes: int) -> tuple[int, int]:
     """Return the largest range of an axis with the fewest conditions."""
     start, end = box[axis]
     found = (conditions(value, box, lanes), 0, start, end)
@@ -64,7 +64,7 @@ def _inner(value: Value, box: Box, axis: int, lanes: int) -> tuple[int, int]:
     return found[2:]
 
 
-def segments(value: Value, box: Box, lanes: int) -> list[tuple[int, int]]:
+def segments(value: StageValue, box: Box, lanes: int) -> list[tuple[int, int]]:
     """Return the ranges of blocks between the starts of a concatenation's operands."""
     (_start, blocks), *rest = box
     whole = [(0, blocks)]

@@ -1,4 +1,4 @@
-"""Whether all stages of a function go along the same rows."""
+"""Checks whether all stages of a function share their rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from toolchain.backends.packed.loops.memory import CALL, SMALL
 from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, shape_of
 
-_JOBS = 8  # fewer rows than this are too few for the cores of today's boards
-_HELD = 1 << 16  # numbers of a row that may be kept: of the second cache
+_JOBS = 8  # fewest rows that are enough work for the cores of today's boards
+_HELD = 1 << 16  # most numbers of a row that are kept: they fit L2
 
 
 def rows_of(read: Read, kept: Sequence[Stage]) -> int:
-    """Return along how many first axes of the output all stored stages go alike; 0: none, or too few rows."""
+    """Return how many first axes of the output all stored stages share; 0 if none, or with too few rows."""
     if len(kept) < 2 or not any(stage.init is not None for stage in kept):
         return 0
     shape = shape_of(read.output)
@@ -29,7 +29,7 @@ def rows_of(read: Read, kept: Sequence[Stage]) -> int:
 
 
 def _alike(read: Read, kept: Sequence[Stage], stage: Stage, rows: tuple[int, ...]) -> bool:
-    """Whether a stage has a row for each row of the output, and needs nothing of any other."""
+    """Return whether a stage has a row for each row of the output, and reads nothing of other rows."""
     shape, count = shape_of(stage.buffer), len(rows)
     if len(stage.parts) > 1 or shape[:count] != rows:
         return False
@@ -54,5 +54,5 @@ def _alike(read: Read, kept: Sequence[Stage], stage: Stage, rows: tuple[int, ...
 
 
 def cost(kept: Sequence[Stage]) -> int:
-    """Return about how many operations the stages are."""
+    """Return the approximate number of operations of the stages."""
     return sum(prod(stage.extents) * (1 + CALL * calls(stage.value)) for stage in kept)

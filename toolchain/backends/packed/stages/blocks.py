@@ -1,4 +1,4 @@
-"""Loops of a stage that writes a packed value: one row of one block is a piece."""
+"""Loops of a stage that stores a packed value; one row of one block is a piece."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.recognise.borders import interior, segments
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
-from toolchain.backends.packed.stages.value import Value
+from toolchain.backends.packed.stages.value import StageValue
 
-_COLUMNS = 4  # columns that are computed at once, so that their sums do not wait for each other
+_COLUMNS = 4  # columns computed together, so that their sums do not wait for each other
 
 
-class Packed:
-    """The loops of one stage.
+class StageLoops:
+    """Generator of the loops of one stage.
 
     Parameters
     ----------
     outs
-        Per part what it is stored in.
+        Output buffer of each part.
     """
 
-    def __init__(self, value: Value, outs: list[tirx.Buffer], layout: Layout) -> None:
+    def __init__(self, value: StageValue, outs: list[tirx.Buffer], layout: Layout) -> None:
         self.value, self.outs, self.layout = value, outs, layout
         self.nest, self.analyzer = value.memory.nest, value.memory.analyzer
         self.n, self.channels, *self.spatial = shape_of(value.target.buffer)
         self.blocks = layout.blocks(self.channels)
 
     def emit(self) -> None:
-        """Emit them."""
+        """Emit the loops."""
         space = [self.n, self.blocks, *self.spatial[:-1]]
         whole = [(0, self.blocks), *((0, size) for size in self.spatial)]
         cuts = segments(self.value, whole, self.layout.lanes)
@@ -53,7 +53,7 @@ class Packed:
                 zero_halo(self.nest, out, self.layout, self.spatial, n, block, row)
 
     def _tiles(self, space: list[int], cuts: list[tuple[int, int]]) -> None:
-        """Emit some columns of a row of a block as a piece of their own."""
+        """Emit every tile, some columns of a row of a block, as a piece of its own."""
         for start, count, size in tiles(self.spatial[-1], _COLUMNS):
             with self.value.memory.pieces([*space, count], self.value.stage) as (n, block, *row, tile):
                 first = self.analyzer.simplify(tile * size + start)
@@ -65,7 +65,7 @@ class Packed:
     def _of_blocks(
         self, n: Expr, block: Expr, row: list[Expr], first: Expr, size: int, cuts: list[tuple[int, int]]
     ) -> None:
-        """Emit `size` columns from `first` on, of the blocks of each cut by themselves."""
+        """Emit `size` columns from `first` on, with separate code for the blocks of each cut."""
 
         def columns(padded: bool) -> None:
             for begin, wide in [(each, 1) for each in range(size)] if padded else [(0, size)]:
@@ -80,7 +80,7 @@ class Packed:
     def _under(
         self, condition: Expr, then: Callable[[], None], otherwise: Callable[[], None] | None = None
     ) -> None:
-        """Emit a branch that the analyzer knows of."""
+        """Emit a branch, whose condition the analyzer can use inside."""
         with ir.If(condition):
             with ir.Then(), self.analyzer.constraint_scope(condition):
                 then()
@@ -89,7 +89,7 @@ class Packed:
                     otherwise()
 
     def _interior(self, n: Expr, block: Expr, row: list[Expr], whole: list[tuple[int, int]]) -> None:
-        """Emit the row, and by itself the part of it in which no condition (padding) is left."""
+        """Emit the row, with separate code for the part without conditions (padding)."""
         width = self.spatial[-1]
         lines, columns = interior(self.value, whole, self.layout.lanes)
 
@@ -113,12 +113,11 @@ class Packed:
             self._padded(block, lambda padded: self._columns(n, block, row, start, end, padded=padded))
 
     def _padded(self, block: Expr, columns: Callable[[bool], None]) -> None:
-        """Emit columns, of a block whose last lanes may have no channel in another way."""
+        """Emit columns, with separate code for the last block if some of its lanes have no channel."""
         if self.channels % self.layout.lanes == 0:
             columns(False)
             return
-        # Lanes without a channel are in the last block only. A Select would read operands where no
-        # channel is.
+        # Only the last block has lanes without a channel. A Select would read operands for them too.
         self._under(block < self.channels // self.layout.lanes, lambda: columns(False), lambda: columns(True))
 
     def _columns(self, n: Expr, block: Expr, row: list[Expr], start: int, end: int, *, padded: bool) -> None:
@@ -129,7 +128,7 @@ class Packed:
     def _tile(self, n: Expr, block: Expr, row: list[Expr], base: Expr, size: int, *, padded: bool) -> None:
         """Emit `size` columns from `base` on."""
         lanes, analyzer = self.layout.lanes, self.analyzer
-        # What is in the padding of the operands too may be read, and then left out: that is faster.
+        # Padding that the operands have too may be read and then dropped: that is faster.
         masked = padded and not self._readable()
 
         def inside(lane: Expr) -> Expr:
@@ -154,7 +153,7 @@ class Packed:
         self.value.emit(lanes, size, index, store, analyzer, inside if masked else None)
 
     def _readable(self) -> bool:
-        """Whether lanes without a channel read only what is within the operands' buffers."""
+        """Return whether reads for lanes without a channel stay within the operands' buffers."""
         analyzer = Analyzer()
         n, *place = (bind(analyzer, tirx.Var("i", "int32"), size) for size in (self.n, *self.spatial))
         lane = bind(analyzer, tirx.Var("lane", "int32"), self.layout.lanes)

@@ -1,4 +1,4 @@
-"""Functions that bring values into packed layouts, from one to another and out of them."""
+"""Functions that convert values between the plain layout and packed ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from toolchain.backends.packed.stages.transposing import applies, transposing
 def copy_function(
     shape: Sequence[int], dtype: str, source: Layout | None, target: Layout | None, machine: Machine
 ) -> tirx.PrimFunc:
-    """Return the function that brings a value of a logical shape from one layout to another; None: plain."""
+    """Return the function that copies a value from one layout to another; None is the plain layout."""
     coarse = not machine.pieces.fine
     if coarse and source is None and target is not None and target.lanes == 1 and not target.whole:
         return _with_halo(shape, dtype, target, machine)
@@ -36,7 +36,7 @@ def _identity(shape: Sequence[int], dtype: str) -> Read:
 
 
 def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, machine: Machine) -> tirx.PrimFunc:
-    """Copy row by row: with one lane the general rule would copy number by number."""
+    """Return a function that copies row by row; `stagewise` would copy single numbers with one lane."""
     full = layout.shape(shape)[:-1]
     width = shape[-1]
 

@@ -1,4 +1,4 @@
-"""What does not change along a row is computed before it."""
+"""Hoists values that are constant along a row out of its loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolchain.backends.packed.recognise.read import Expr, Var, shape_of
 
 
 def scattered(load: TensorLoad, axis: Var) -> bool:
-    """Whether a load along an axis is neither of one number nor of neighbours."""
+    """Return whether loads along an axis are neither of one element nor of neighbouring elements."""
     behind = 1
     for index, extent in reversed(list(zip(load.indices, shape_of(load.source), strict=True))):
         form = linear(index, [axis])
@@ -30,12 +30,12 @@ def scattered(load: TensorLoad, axis: Var) -> bool:
 
 
 def bound(value: Expr, free: Sequence[Var], at: Sequence[Expr], analyzer: Analyzer) -> Expr:
-    """Return a value with its free variables bound."""
+    """Return a value with its free variables replaced."""
     return analyzer.simplify(substitute(value, list(zip(free, at, strict=True)), tirx.BufferLoad))
 
 
 def hoisted(value: Expr, free: Sequence[Var], nest: Nest) -> Expr:
-    """Emit what does not change with the free variables; return the value written with it."""
+    """Emit the parts of a value that do not depend on the free variables; return the value that uses them."""
     made: list[tuple[Expr, tirx.Buffer]] = []
 
     def same(each: Expr) -> bool:

@@ -1,4 +1,4 @@
-"""Loops of a stage that writes a plain value."""
+"""Loops of a stage that stores a plain value."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.recognise.breaks import breaks
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
-from toolchain.backends.packed.stages.value import Combine, Value
+from toolchain.backends.packed.stages.value import Combine, StageValue
 
-_JOBS = 8  # fewer parallel pieces than this are too few for the cores of today's boards
-_PARTS = 16  # into more parts an axis is not cut: each is code of its own
-_SPLIT = 1 << 16  # elements from which on even a reduction to one number is worth several cores
+_JOBS = 8  # fewest parallel pieces that are enough for the cores of today's boards
+_PARTS = 16  # most parts of an axis: each has its own code
+_SPLIT = 1 << 16  # elements from which a reduction to one number is worth several cores
 
 
-def plain(value: Value, outs: list[tirx.Buffer]) -> None:
-    """Emit the loops: along the axis that is reduced over, where that is how the operands lie."""
+def plain(value: StageValue, outs: list[tirx.Buffer]) -> None:
+    """Emit the loops; vectors run along the reduced axis if the operands are contiguous along it."""
     shape = shape_of(outs[0])
     lanes, machine = value.memory.lanes, value.memory.nest.machine
     step = value.step()
@@ -39,16 +39,16 @@ def _constants(shape: Sequence[int]) -> list[Expr]:
     return [tirx.IntImm("int32", 0) for _ in shape]
 
 
-def _aligned(value: Value, step: Expr, axis: int) -> bool:
-    """Whether the operands of neighbours along an axis of the output are neighbours."""
+def _aligned(value: StageValue, step: Expr, axis: int) -> bool:
+    """Return whether neighbours along an axis of the output read neighbouring operands."""
     lane = bind(value.memory.analyzer, tirx.Var("lane", "int32"), value.memory.lanes)
     index = _constants(shape_of(value.stage.buffer))
     index[axis] = lane
     return value.strided(step, index, _constants(value.reduced), lane) == 0
 
 
-def _neighbours(value: Value, step: Expr, size: int) -> bool:
-    """Whether so many steps of the last axis that is reduced over read neighbours."""
+def _neighbours(value: StageValue, step: Expr, size: int) -> bool:
+    """Return whether `size` steps of the last reduced axis read neighbours."""
     if not value.reduced or value.reduced[-1] < size:
         return False
     analyzer = value.memory.analyzer
@@ -58,7 +58,7 @@ def _neighbours(value: Value, step: Expr, size: int) -> bool:
     return value.strided(step, _constants(shape_of(value.stage.buffer)), at, lane) == 0
 
 
-def _along(value: Value, outs: list[tirx.Buffer], axis: int) -> None:
+def _along(value: StageValue, outs: list[tirx.Buffer], axis: int) -> None:
     """Emit vectors along an axis of the output."""
     memory, shape = value.memory, shape_of(outs[0])
     outer, behind = shape[: max(axis, 0)], _constants(shape[axis + 1 :])
@@ -92,10 +92,10 @@ def _along(value: Value, outs: list[tirx.Buffer], axis: int) -> None:
             emit(before, step, start, size)
 
 
-def _cuts(value: Value, shape: Sequence[int], axis: int) -> list[int]:
-    """Return where to cut an axis so that no vector has a condition that holds for some of its lanes only.
+def _cuts(value: StageValue, shape: Sequence[int], axis: int) -> list[int]:
+    """Return where to cut an axis so that every condition is the same for all lanes of a vector.
 
-    TVM would write each such vector as a loop over its lanes, with a branch in it.
+    For other vectors, TVM would generate a loop over the lanes with a branch in it.
     """
     analyzer = Analyzer()
     index = [bind(analyzer, tirx.Var("i", "int32"), extent) for extent in shape]
@@ -106,7 +106,7 @@ def _cuts(value: Value, shape: Sequence[int], axis: int) -> list[int]:
 
 
 def _vectors(extent: int, lanes: int) -> list[tuple[int, int, int]]:
-    """Cut an axis into vectors: (start, how many, size), what is left in ever smaller ones."""
+    """Return the vectors of an axis, (start, count, size), with ever smaller ones for the rest."""
     found, start, size = [], 0, lanes
     while start < extent:
         if many := (extent - start) // size:
@@ -116,8 +116,8 @@ def _vectors(extent: int, lanes: int) -> list[tuple[int, int, int]]:
     return found
 
 
-def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: int) -> None:
-    """Emit vectors along the last axis that is reduced over, each in the end combined to one number."""
+def _across(value: StageValue, out: tirx.Buffer, combine: Combine, step: Expr, wide: int) -> None:
+    """Emit vectors along the last reduced axis; each is combined to one number in the end."""
     memory, nest, shape = value.memory, value.memory.nest, shape_of(out)
     analyzer, init = memory.analyzer, value.stage.parts[0].begin
     *before, last = value.reduced
@@ -130,7 +130,7 @@ def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: 
             ir.buffer_store(total, init, [lane])
         left, start = wide, 0
         for size in (*[wide] * (wide > memory.lanes), memory.lanes, 1):
-            while left > size:  # halve what has come together
+            while left > size:  # combine the halves
                 left //= 2
                 with nest.vector(left) as lane:
                     ir.buffer_store(total, combine(total[lane], total[lane + left]), [lane])
@@ -152,8 +152,8 @@ def _across(value: Value, out: tirx.Buffer, combine: Combine, step: Expr, wide: 
         _gather(value, partial, out, combine)
 
 
-def _gather(value: Value, partial: tirx.Buffer, out: tirx.Buffer, combine: Combine) -> None:
-    """Emit what brings the parts of few reductions together."""
+def _gather(value: StageValue, partial: tirx.Buffer, out: tirx.Buffer, combine: Combine) -> None:
+    """Emit code that combines the parts of split reductions."""
     nest, analyzer = value.memory.nest, value.memory.analyzer
     count, split = shape_of(partial)
     with nest.pieces([count], small=True) as (number,):

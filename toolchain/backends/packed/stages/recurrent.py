@@ -1,8 +1,8 @@
-"""LSTM, GRU and RNN: one function goes through all steps.
+"""LSTM, GRU and RNN: one function computes all steps.
 
-A piece of work is some rows of the batch in one direction. In every step the products of their states with
-R are summed up in registers, for all gates of a group of units at once, so that the gates' activations
-follow where the sums are. R lies in panels as it is read: by group, row of R, gate, unit.
+A piece of work has some rows of the batch in one direction. In every step, the products of their states with
+R are summed up in registers for all gates of a group of units, so that the gates' activations follow
+directly. R is packed in panels in the order in which it is read: by group, row of R, gate, unit.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from toolchain.models.recurrent.rounding import size_of_step, steps_of_state, ze
 from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence, recurrence_from
 
 _FLOAT = "float32"
-_SHARED = 1 << 19  # products of a step from which on several cores share it
+_SHARED = 1 << 19  # products per step from which several cores share a step
 
 
 def recurrence_of(func: tirx.PrimFunc) -> Recurrence | None:
-    """Return which recurrence a function computes; None: it is another function."""
+    """Return the recurrence that a function computes; None for another function."""
     attribute = (func.attrs or {}).get(ATTRIBUTE)
     return None if attribute is None else recurrence_from(str(attribute))
 
@@ -41,13 +41,13 @@ def recurrent(of: Recurrence, machine: Machine, *, constant: bool) -> tirx.PrimF
     Parameters
     ----------
     constant
-        R is a constant, in the order of `pack_weight`; else it is read as it is.
+        Whether R is a constant, packed by `pack_weight`; else it is read in the model's order.
     """
     return build(machine, lambda nest: _Recurrent(nest, of, constant).emit())
 
 
 class _Recurrent:
-    """The function under construction; `named`: its parameters."""
+    """Generator of the function; `named` has its parameters."""
 
     def __init__(self, nest: Nest, of: Recurrence, constant: bool) -> None:
         self.of, self.constant = of, constant
@@ -92,7 +92,7 @@ class _Recurrent:
                 self._piece(direction, tirx.IntImm("int32", self.full * self.rows), self.rest)
 
     def _piece(self, direction: Expr, first: Expr, rows: int) -> None:
-        """Emit all steps of some rows of the batch."""
+        """Emit all steps for some rows of the batch."""
         of = self.of
         kept = {name: self.nest.local((rows * of.padded,), _FLOAT) for name in buffers(of)}
         for name in self.states:
@@ -131,14 +131,14 @@ class _Recurrent:
                 store(row, of.hidden + unit, tirx.const(0, _FLOAT))
 
     def _go_on(self, state: tirx.Buffer, new: tirx.Buffer, rows: int) -> None:
-        """Copy what is the state in the next step."""
+        """Copy the new state to the state of the next step."""
         vectors = self.of.padded // self.lanes
         with self.nest.serial(rows * vectors) as vector, self.nest.vector(self.lanes) as lane:
             here = vector * self.lanes + lane
             ir.buffer_store(state, new[here], [here])
 
     def _round(self, kept: dict[str, tirx.Buffer], rows: int) -> None:
-        """Emit the states in steps, and the size of one for each row."""
+        """Emit the states as quantised numbers, and the step size of each row."""
         padded, lanes = self.of.padded, self.lanes
         ends = [self.nest.local((lanes,), _FLOAT) for _ in range(2)]
         pick = (tirx.min, tirx.max)
@@ -164,14 +164,14 @@ class _Recurrent:
         return lambda row, unit: kept[row * self.of.padded + unit]
 
     def _into(self, buffer: tirx.Buffer, *place: Expr) -> Callable[[Expr, Expr, Expr], None]:
-        """Return what stores an output, at a place whose last index is of the first row."""
+        """Return a function that stores an output; the last index of `place` is that of the first row."""
         *before, first = place
         return lambda row, unit, value: ir.buffer_store(buffer, value, [*before, first + row, unit])
 
     def _each(
         self, rows: int, load: Callable[[Expr, Expr], Expr], store: Callable[[Expr, Expr, Expr], None]
     ) -> None:
-        """Emit a copy of every unit, but for those of the padding."""
+        """Emit a copy of every unit, without the padding."""
         for start, count, size in tiles(self.of.hidden, self.lanes):
             lanes = self.nest.vector(size) if size == self.lanes else self.nest.serial(size)
             with self.nest.serial(rows) as row, self.nest.serial(count) as vector, lanes as lane:
@@ -234,7 +234,7 @@ class _Recurrent:
     def _weight(
         self, number: int, phase: Phase, direction: Expr, group: Expr
     ) -> Callable[[Expr, int, Expr], Expr]:
-        """Return what reads R at a row, a vector of the sums and a lane."""
+        """Return a function that reads R at a row, a vector of the sums and a lane."""
         of, lanes, r = self.of, self.lanes, self.named["r"]
         vectors = vectors_of(of, phase, self.machine)
         wide = len(phase.gates) * vectors * lanes
@@ -269,7 +269,7 @@ class _Recurrent:
 
 
 class _Unit:
-    """Some units of one row, as vectors."""
+    """Some units of one row, as a vector."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Reductions along rows, and what is computed from them, row by row: softmax, layer and instance norm.
+"""Reductions along rows and the values computed from them, row by row: softmax, layer and instance norm.
 
-By the general rule every reduction goes through the whole value before the next stage begins. Where all of
-them are along the same axes, one piece of work takes a row through all stages: it stays in the first cache,
-and what is kept of it is a row long. What does not change along the row (a root, a logarithm) is computed
-once, and divided by as a factor.
+In `stagewise`, every stage processes the whole value before the next one begins. If all stages are along
+the same axes, a piece of work takes a row through all stages: the row stays in L1, and the buffers are one
+row long. Values that are constant along a row (a root, a logarithm) are computed once per row, and a
+division by one becomes a multiplication.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ from toolchain.backends.packed.recognise.expressions import calls, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
 from toolchain.backends.packed.stages.alike import cost
 from toolchain.backends.packed.stages.hoisting import bound, hoisted, scattered
-from toolchain.backends.packed.stages.value import Value
+from toolchain.backends.packed.stages.value import StageValue
 
-_PIECES = 8  # parallel ones per thread, so that a busy core holds up no more than an eighth of its share
-_WIDE = 4  # vectors of a sum, so that additions do not wait for each other
-_AT_ONCE = 2  # vectors of what is computed element by element
+_PIECES = 8  # parallel pieces per thread, so that a busy core delays at most an eighth of its share
+_WIDE = 4  # vectors per sum, so that additions do not wait for each other
+_AT_ONCE = 2  # vectors per iteration of element-wise code
 
 
 class _Memory(FunctionStorage):
-    """Where the values of one row are: what no parameter holds lies in buffers that are a row long."""
+    """Storage of the values of one row; values that are no parameters have buffers of one row."""
 
     def __init__(self, nest: Nest, read: Read, layouts: Layouts, rows: int) -> None:
         super().__init__(nest, read, layouts)
         self.rows = rows
         self._kept: list[tuple[tirx.Buffer, tirx.Buffer]] = []
-        # Where the largest number of a row is, and what it is the largest of, at a place of its own.
+        # Buffer with the largest number of each row, the value that it is the largest of, and that value's
+        # axes.
         self.largest: list[tuple[tirx.Buffer, Expr, list[Var]]] = []
 
     def room(self, buffer: tirx.Buffer) -> tuple[tirx.Buffer, bool]:
-        """Return where a value goes, and whether that holds all rows of it."""
+        """Return the buffer of a value, and whether it has all rows."""
         found = self.where(buffer)
         if found is not None:
             return found[0], True
@@ -67,12 +68,12 @@ class _Memory(FunctionStorage):
 
 
 def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> tirx.PrimFunc:
-    """Return the loops of a function of plain values whose stages go alike along its first `rows` axes.
+    """Return the loops of a function of plain values whose stages share its first `rows` axes.
 
     Raises
     ------
     UnreadableError
-        Neighbours in a row are none in memory.
+        The operands along a row are not contiguous in memory.
     """
 
     def body(nest: Nest) -> None:
@@ -84,7 +85,7 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
             each = 1
         with nest.pieces([-(-count // each)], small=small) as (piece,):
             begin = piece * each
-            for stage in kept:  # what rows need besides, they need one after the other
+            for stage in kept:  # allocate buffers once; rows use them one after the other
                 memory.room(stage.buffer)
             fewer = None if count % each == 0 else tirx.min(each, count - begin)
             with nest.serial(each, fewer) as step:
@@ -96,19 +97,19 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
 
 
 class _Row:
-    """One stage of one row."""
+    """Generator of one stage for one row."""
 
     def __init__(self, memory: _Memory, stage: Stage, row: list[Expr]) -> None:
         self.memory, self.stage, self.row = memory, stage, row
         self.out, whole = memory.room(stage.buffer)
         self.nest, self.analyzer, self.lanes = memory.nest, memory.analyzer, memory.lanes
         self.machine = memory.nest.machine
-        self.value = Value(memory, stage)
+        self.value = StageValue(memory, stage)
         self.rest = shape_of(stage.buffer)[len(row) :]
         self.first = row if whole else []  # of the index in `out`
 
     def emit(self) -> None:
-        """Emit it."""
+        """Emit the stage."""
         if self.value.reduces:
             self._reduction()
         elif prod(self.rest) == 1:
@@ -144,14 +145,14 @@ class _Row:
             self.memory.largest.append((self.out, each, free))
         each = self._prepared(each, free)
         sizes = [self.machine.vectors(_WIDE), self.lanes]
-        # The largest of some numbers is the same if one of them is looked at twice.
+        # max and min stay the same if an element is read twice.
         cut = _vectors(last, sizes, again=isinstance(self.stage.value, tirx.Max | tirx.Min))
         left = cut[0][2]
         total = self.nest.local((left,), str(self.out.dtype))
         with self.nest.vector(left) as lane:
             ir.buffer_store(total, self.stage.parts[0].begin, [lane])
         for start, many, size in [*cut, (last, 0, 1)]:
-            while left > size:  # halve what has come together
+            while left > size:  # combine the halves
                 left //= 2
                 with self.nest.vector(left) as lane:
                     ir.buffer_store(total, combine(total[lane], total[lane + left]), [lane])
@@ -164,12 +165,12 @@ class _Row:
         self._store(total[0], zeros)
 
     def _prepared(self, value: Expr, free: list[Var]) -> Expr:
-        """Emit what does not change along the row; return a value written with it.
+        """Emit the parts of a value that are constant along the row; return the value that uses them.
 
         Raises
         ------
         UnreadableError
-            It reads no neighbours along the row, or asks where it is.
+            The value does not read neighbours along the row, or has conditions.
         """
         if calls(value, "if_then_else") or any(scattered(load, free[-1]) for load in loads(value)):
             raise UnreadableError(f"block {self.stage.name} does not go along its rows")
@@ -182,7 +183,7 @@ class _Row:
         return hoisted(tvm_compat.mutated(value, [(tvm.ir.Call, power)]), free, self.nest)
 
     def _not_above_zero(self, value: Expr, free: list[Var]) -> bool:
-        """Whether this is the distance of a float32 number to the largest of its row."""
+        """Return whether the value is a float32 number minus the largest number of its row."""
         if (
             not isinstance(value, tirx.Sub)
             or str(value.ty) != "float32"
@@ -197,14 +198,14 @@ class _Row:
 
 
 def _vectors(extent: int, sizes: Sequence[int], *, again: bool) -> list[tuple[int, int, int]]:
-    """Cut an axis into vectors: (start, how many, size).
+    """Return vectors that cover an axis: (start, count, size).
 
     Parameters
     ----------
     sizes
-        From the widest to a register's.
+        Vector sizes, from the widest to one register.
     again
-        What is left may go together with some that were gone through before.
+        Whether the rest may be covered by a vector that repeats some elements.
     """
     found, start = [], 0
     for size in sizes:

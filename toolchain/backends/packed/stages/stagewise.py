@@ -1,8 +1,8 @@
-"""Loops for a function stage by stage, on packed and plain values: what the algorithm `general` generates.
+"""Loops for a function stage by stage, on packed and plain values: the code of the algorithm `general`.
 
-Element-wise stages are computed where they are read; what is left (reductions, what is expensive and
-read often, the outputs) is stored. Vectors run along the lanes of a packed value, and along an axis of
-a plain one; the outer axes run in parallel.
+Element-wise stages are computed inline; other stages (reductions, expensive values that are read often, the
+outputs) are stored. Vectors run along the lanes of a packed value and along an axis of a plain one; the
+outer axes run in parallel.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
 from toolchain.backends.packed.stages.alike import rows_of
-from toolchain.backends.packed.stages.blocks import Packed
+from toolchain.backends.packed.stages.blocks import StageLoops
 from toolchain.backends.packed.stages.plain import plain
 from toolchain.backends.packed.stages.rowwise import rowwise
-from toolchain.backends.packed.stages.value import Value
+from toolchain.backends.packed.stages.value import StageValue
 
 
 def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
@@ -32,7 +32,7 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
     Raises
     ------
     UnreadableError
-        It has a stage that the rule does not know.
+        A stage of the function is of an unknown kind.
     """
 
     kept = [stage for stage in read.stages if _kept(read, stage)]
@@ -48,7 +48,7 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
             if stage.buffer in last:
                 continue
             first = next((each for each in kept if last.get(each.buffer) is stage), None)
-            value = Value(memory, stage) if first is None else Value(memory, first, stage)
+            value = StageValue(memory, stage) if first is None else StageValue(memory, first, stage)
             for part in stage.parts:
                 if read.place(part.buffer) is None:
                     memory.allocate(part.buffer)
@@ -56,13 +56,13 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
             if layout is None:
                 plain(value, outs)
             else:
-                Packed(value, outs, layout).emit()
+                StageLoops(value, outs, layout).emit()
 
     return build(machine, body)
 
 
 def _lasts(read: Read, kept: list[Stage]) -> dict[tirx.Buffer, Stage]:
-    """Return which reductions go, element by element, into one later stage and nowhere else."""
+    """Return the reductions that only one later stage reads, element by element, with that stage."""
     found: dict[tirx.Buffer, Stage] = {}
     for stage in kept:
         if stage.init is None or len(stage.parts) > 1 or read.place(stage.buffer) is not None:
@@ -82,7 +82,7 @@ def _lasts(read: Read, kept: list[Stage]) -> dict[tirx.Buffer, Stage]:
 
 
 def _indices(read: Read, kept: list[Stage], stage: Stage, buffer: tirx.Buffer) -> list[list[Expr]]:
-    """Return where a kept stage reads a buffer, what is not kept inlined."""
+    """Return the indices at which a kept stage reads a buffer, through inlined stages too."""
     found: list[list[Expr]] = []
     stored = [part.buffer for each in kept for part in each.parts]
 
@@ -104,7 +104,7 @@ def _equal(one: Expr, other: Expr) -> bool:
 
 
 def _kept(read: Read, stage: Stage) -> bool:
-    """Whether a stage's values are stored: to compute them again and again would cost more."""
+    """Return whether a stage's values are stored, because computing them repeatedly would cost more."""
     if stage.init is not None or any(read.place(part.buffer) is not None for part in stage.parts):
         return True
     readers = read.readers(stage.buffer)

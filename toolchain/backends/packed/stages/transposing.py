@@ -1,7 +1,7 @@
-"""Values into packed layouts and out of them, by squares that are transposed in registers.
+"""Converts values to and from packed layouts by transposing squares in registers.
 
-A block of channels and as many columns are a square of vectors. Gathered number by number the same takes
-several times as long, most of it in caches.
+A block of channels and as many columns form a square of vectors. Gathering single numbers takes several
+times as long, mostly for cache misses.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr
 
-_PIECES = 8  # parallel ones per thread
+_PIECES = 8  # parallel pieces per thread
 _WORTH = (
-    0.75  # columns of a row by those that its squares have; 28 by 16 channels, 0.875, is as fast as gathered
+    0.75  # least columns of a row relative to those of its squares; 28 by 16 (0.875) is as fast as gathering
 )
 
 
 def applies(shape: Sequence[int], layout: Layout, machine: Machine) -> bool:
-    """Whether squares go between a plain value and a layout, and not too much of them twice."""
+    """Return whether squares can convert between plain and this layout, without too much repeated work."""
     width, lanes = _width(shape, layout), layout.lanes
-    if machine.pieces.fine:  # two pieces may not write the same place
+    if machine.pieces.fine:  # two pieces must not write the same place
         return lanes > 1 and width > 0 and width % lanes == 0
     return lanes > 1 and width >= lanes and width >= _WORTH * lanes * -(-width // lanes)
 
 
 def _width(shape: Sequence[int], layout: Layout) -> int:
-    """Return how many columns follow each other in both layouts: without a halo the whole image's."""
+    """Return how many columns are contiguous in both layouts: without a halo, the whole image."""
     return shape[-1] if any(layout.halo) else prod(shape[2:])
 
 
 def transposing(
     shape: Sequence[int], dtype: str, layout: Layout, machine: Machine, *, pack: bool
 ) -> tirx.PrimFunc:
-    """Return the function that brings a plain value into a layout (`pack`), or back."""
+    """Return the function that converts a plain value to a layout (`pack`), or back."""
     return build(machine, lambda nest: _Transposing(nest, shape, dtype, layout, pack=pack).emit())
 
 
@@ -58,7 +58,7 @@ class _Transposing:
         self.result = ir.arg("result", ir.buffer(shapes[not pack], dtype))
 
     def emit(self) -> None:
-        """Emit all loops: some rows of a block are a piece."""
+        """Emit all loops; a piece has some rows of a block."""
         lanes = self.lanes
         rows = self.spatial[:-1] if self.width == self.spatial[-1] else [1] * (len(self.spatial) - 1)
         space = [self.n, self.layout.blocks(self.channels), *rows]
@@ -67,7 +67,7 @@ class _Transposing:
             return
         first: Expr = tirx.IntImm("int32", 0)
         many: Expr = tirx.IntImm("int32", self.width // lanes)
-        # Without a halo there is one row: its squares are shared out.
+        # Without a halo there is one row, whose squares are divided among pieces.
         cut = prod(rows) == 1 and self.width // lanes >= _PIECES * self.machine.threads
         if cut:
             each = -(-(self.width // lanes) // (_PIECES * self.machine.threads))
@@ -96,7 +96,7 @@ class _Transposing:
                 zero_halo_of_tile(self.nest, self.result, self.layout, self.spatial, *at)
 
     def _block(self, n: Expr, block: Expr, row: list[Expr], column: Expr) -> None:
-        """Emit a square, of fewer channels in the last block."""
+        """Emit a square, with fewer channels in the last block."""
         full, rest = divmod(self.channels, self.lanes)
         if not rest or not full:
             self._square(n, block, row, column, rest or self.lanes)
@@ -132,7 +132,7 @@ class _Transposing:
             ir.buffer_store(self.result, tirx.BufferLoad(vectors, [_vector(i, lanes)]), at)
 
     def _transposed(self, vectors: tirx.Buffer) -> tirx.Buffer:
-        """Emit a square's transpose: each round interleaves the first half of its vectors with the second."""
+        """Emit the transpose of a square; each round interleaves the two halves of its vectors."""
         lanes, half = self.lanes, self.lanes // 2
         rounds = lanes.bit_length() - 1
         for _round in range(rounds):

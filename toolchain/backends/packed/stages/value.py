@@ -1,4 +1,4 @@
-"""The value of one stage, as vectors."""
+"""Emits the value of one stage in vectors."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _COMBINE: dict[type, Combine] = {
     tirx.Max: tirx.max,
     tirx.Min: tirx.min,
 }
-_UNROLLED = 9  # steps of a reduction (the window of a pool) that are written out
+_UNROLLED = 9  # most steps of a reduction (for example a pooling window) that are unrolled
 
 
-class Value:
-    """What one stage computes.
+class StageValue:
+    """The value of one stage, perhaps with a later stage that is computed from its result.
 
     Parameters
     ----------
     last
-        What becomes of a reduction's result, element by element; its value is stored instead.
+        Element-wise stage that is stored in place of the reduction's result; None to store the result.
     """
 
     def __init__(self, memory: FunctionStorage, stage: Stage, last: Stage | None = None) -> None:
@@ -40,18 +40,18 @@ class Value:
 
     @property
     def reduces(self) -> bool:
-        """Whether it is a reduction."""
+        """Whether the stage is a reduction."""
         return self.stage.init is not None
 
     @property
     def target(self) -> Stage:
-        """The stage that is stored."""
+        """The stage whose value is stored."""
         return self.stage if self.last is None else self.last
 
     def step(self) -> tuple[Combine, Expr] | None:
-        """Return how a reduction combines two numbers, and what it does at each step.
+        """Return how a reduction combines two numbers, and the value that each step adds.
 
-        None: it is none of a single value, or combines in a way of its own.
+        None if it is no reduction of a single value, or combines in another way.
         """
         value = self.stage.value
         combine = _COMBINE.get(type(value))
@@ -71,14 +71,14 @@ class Value:
         analyzer: Analyzer,
         totals: Sequence[Expr] = (),
     ) -> Expr:
-        """Return `value`, one of the stage's, where it writes a logical index.
+        """Return `value`, an expression of the stage, for the element at a logical index.
 
         Parameters
         ----------
         reduced
-            Place on the axes that are reduced over.
+            Position on the reduced axes.
         totals
-            Per part what the reduction has come to so far.
+            Result of the reduction so far, for each part.
         """
         axes = [axis for axis, reduce in zip(self.stage.axes, self.stage.reduce, strict=True) if reduce]
         bound = [*bindings(self.stage, index), *zip(axes, reduced, strict=True)]
@@ -92,7 +92,7 @@ class Value:
         return analyzer.simplify(substitute(value, bound, inlined(self.memory.read, stored, analyzer)))
 
     def result(self, totals: list[Expr], index: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
-        """Return what is stored at a logical index, given what the reduction came to."""
+        """Return the stored values at a logical index, given the reduction's result."""
         if self.last is None:
             return totals
 
@@ -106,7 +106,7 @@ class Value:
         return [analyzer.simplify(substitute(self.last.value, bound, value_at))]
 
     def strided(self, value: Expr, index: Sequence[Expr], reduced: Sequence[Expr], lane: Var) -> int:
-        """Count the loads of which a vector along `lane` is no row of neighbours."""
+        """Count the loads that, along `lane`, do not read neighbours of one row."""
         count = 0
         for load in loads(self.at(value, index, reduced, self.memory.analyzer)):
             forms = [linear(each, [lane]) for each in load.indices]
@@ -115,13 +115,13 @@ class Value:
         return count
 
     def values(self, index: Sequence[Expr], reduced: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
-        """Return all that is computed for a logical index, the sums so far taken to be zero."""
+        """Return all values computed for a logical index, with zero for the reduction so far."""
         totals: list[Expr] = [tirx.const(0, str(part.buffer.dtype)) for part in self.stage.parts]
         values = [self.at(part.value, index, reduced, analyzer, totals) for part in self.stage.parts]
         return values + self.result(totals, index, analyzer)
 
     def within(self, index: Sequence[Expr], analyzer: Analyzer) -> bool:
-        """Whether every load for a logical index, be it one that is none, is within its buffer."""
+        """Return whether every load for a logical index, even an invalid one, is within its buffer."""
         reduced = [bind(analyzer, tirx.Var("step", "int32"), extent) for extent in self.reduced]
         return all(
             analyzer.can_prove(tirx.all(place >= 0, place < extent))
@@ -139,16 +139,16 @@ class Value:
         analyzer: Analyzer,
         inside: Callable[[Expr], Expr] | None = None,
     ) -> None:
-        """Emit the computation of some columns of `width` elements side by side.
+        """Emit the computation of `columns` columns of `width` elements each.
 
         Parameters
         ----------
         index
-            Column and lane -> logical index.
+            Returns the logical index from column and lane.
         store
-            Column, lane and the parts' values -> what stores them.
+            Stores the values of the parts, given column and lane.
         inside
-            Lane -> whether there is such an element; None: there is. What is none reads nothing.
+            Returns whether the element of a lane exists; None if all do. Others read nothing.
         """
         nest, parts = self.memory.nest, self.stage.parts
         if not self.reduces:
@@ -160,7 +160,7 @@ class Value:
         totals = [nest.local((columns * width,), str(part.buffer.dtype)) for part in parts]
         for total, part in zip(totals, parts, strict=True):
             nest.fill(total, columns * width, part.begin)
-        # what a step comes to, where the parts read each other
+        # results of one step, if the parts read each other
         fresh = totals
         if len(parts) > 1:
             fresh = [nest.local((width,), str(part.buffer.dtype)) for part in parts]

@@ -20,7 +20,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
 from toolchain.backends.packed.algorithms.columnwise.piece import columns_of_piece, needs_window
 from toolchain.backends.packed.algorithms.columnwise.weight import Taps, taps_of, weight_shape
-from toolchain.backends.packed.algorithms.columnwise.window import Window
+from toolchain.backends.packed.algorithms.columnwise.window import InputWindow
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import shares, tiles
 from toolchain.backends.packed.loops.elementary import WRITTEN_OUT
@@ -120,7 +120,7 @@ class Columns:
             # The last part ends with the row; it may repeat columns of the part before, with equal results.
             first = nest.simplify(tirx.min(part * wide, conv.out[-1] - wide))
             row = [*where[:-1], nest.simplify(where[-1] * rows)] if where else []
-            window = Window(nest, conv, choice, self.x, wide) if needs_window(conv) else None
+            window = InputWindow(nest, conv, choice, self.x, wide) if needs_window(conv) else None
             if window is not None:
                 window.fill(n, row, first)
             with (
@@ -155,7 +155,7 @@ class Columns:
         instruction, count = self.machine.instruction(self.dtype), self.conv.ci // self.conv.groups * taps
         return Tile(self.nest, instruction, at.vectors, self.choice.channels, count, "weights")
 
-    def tile(self, at: Place, window: Window | None) -> None:
+    def tile(self, at: Place, window: InputWindow | None) -> None:
         """Emit one tile."""
         conv, choice = self.conv, self.choice
         tile = self.sums(at, prod(conv.kernel))
@@ -184,7 +184,7 @@ class Columns:
         return vector * self.lanes if at.last is None else tirx.min(vector * self.lanes, at.last)
 
     def _sum(
-        self, at: Place, tile: Tile, window: Window | None, taps: Taps, start: int, many: int, size: int
+        self, at: Place, tile: Tile, window: InputWindow | None, taps: Taps, start: int, many: int, size: int
     ) -> None:
         """Add the products of some taps of each row: `many` times `size` of each phase, from `start`."""
         conv, nest = self.conv, self.nest
@@ -208,7 +208,7 @@ class Columns:
         self,
         at: Place,
         tile: Tile,
-        window: Window | None,
+        window: InputWindow | None,
         place: Sequence[Expr],
         weight: Callable[[Expr], Expr],
     ) -> None:

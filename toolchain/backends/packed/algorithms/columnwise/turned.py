@@ -21,7 +21,7 @@ from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
 from toolchain.backends.packed.algorithms.columnwise.grid import grid_of
 from toolchain.backends.packed.algorithms.columnwise.loops import Columns, Place
-from toolchain.backends.packed.algorithms.columnwise.window import Window
+from toolchain.backends.packed.algorithms.columnwise.window import InputWindow
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
@@ -70,7 +70,7 @@ class _Turned(Columns):
         super().__init__(nest, read, grid_of(conv), choice, _weight_shape(conv, choice))
         self.turned = conv
 
-    def tile(self, at: Place, window: Window | None) -> None:
+    def tile(self, at: Place, window: InputWindow | None) -> None:
         """Emit the outputs of all phases at the tile's places."""
         conv, start = self.turned, 0
         *above, along = (conv.phases(axis) for axis in range(len(conv.out)))
@@ -94,7 +94,7 @@ class _Turned(Columns):
                 self._store(at, row, [each.totals for each in sums])
 
     def _add(
-        self, at: Place, tile: Tile, window: Window | None, phase: Sequence[OutputPhase], start: int
+        self, at: Place, tile: Tile, window: InputWindow | None, phase: Sequence[OutputPhase], start: int
     ) -> None:
         """Add the products of a phase, whose taps begin at `start` in the weight."""
         counts, before = [each.taps for each in phase], self.conv.pads

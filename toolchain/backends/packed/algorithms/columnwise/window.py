@@ -14,7 +14,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr
 
 
-class Window:
+class InputWindow:
     """A copy of the inputs for some rows and columns of outputs.
 
     Parameters
