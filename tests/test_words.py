@@ -27,11 +27,11 @@ SAME_CONCEPT = {
 
 # fmt: off
 TWO_MEANINGS = frozenset({
-    "Chain", "Compiled", "Compilers",
+    "Compiled", "Compilers",
     "Convolution", "Cost", "Kernel",
-    "Life", "Model", "Offer", "Packed",
+    "Life", "Model",
     "Problem", "Program", "Reference",
-    "Stage", "Step", "Turn", "Value", "Window",
+    "Stage", "Step", "Turn",
 })
 """Class names with two meanings that nobody has renamed yet."""
 
