@@ -12,41 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.boards.local.left import STUBBORN, assert_gone, names, pids
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import MissingError, ToolchainError, UsageError
-
-# A shell that has a child, both deaf to SIGTERM; the pids are in the file `pids`.
-STUBBORN = "trap '' TERM; (trap '' TERM; sleep 300) & echo $$ $! > pids; wait"
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> LocalTransport:
-    root = tmp_path / "root"
-    root.mkdir()
-    return LocalTransport(root)
-
-
-def pids(board: LocalTransport) -> list[int]:
-    file = board.root / "pids"
-    until(lambda: file.exists() and file.read_text().endswith("\n"), what="the start of the command")
-    return [int(word) for word in file.read_text().split()]
-
-
-def assert_gone(numbers: list[int]) -> None:
-    until(lambda: not any(Path(f"/proc/{n}").exists() and not _zombie(n) for n in numbers), what="their end")
-
-
-def _zombie(number: int) -> bool:
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 def test_a_command_runs_in_the_boards_folder_with_its_input(board: LocalTransport) -> None:
@@ -103,59 +72,6 @@ def test_ctrl_c_kills_the_whole_group(board: LocalTransport) -> None:
         owner.send_signal(signal.SIGINT)
         assert b"KeyboardInterrupt" in owner.communicate(timeout=60)[1]
     assert_gone(children)
-
-
-def test_a_spawned_process_ends_with_its_input(board: LocalTransport) -> None:
-    process = board.spawn(["sh", "-c", "echo ready; cat; exit 7"])
-    assert process.stdout.readline() == b"ready\n"
-    assert process.poll() is None
-    process.close()
-    assert process.poll() == 7, "it needed force"
-    process.close()
-
-
-def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
-    board: LocalTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("toolchain.boards.local.process._EOF_SECONDS", 0.2)
-    monkeypatch.setattr("toolchain.boards.local.process._TERM_SECONDS", 0.2)
-    process = board.spawn(["sh", "-c", STUBBORN])
-    numbers = pids(board)
-    with pytest.raises(DeadlineError):
-        process.wait(0.05)
-    process.close()
-    assert process.poll() == -signal.SIGKILL
-    assert_gone(numbers)
-
-
-def test_children_left_by_a_spawned_process_end_with_it(board: LocalTransport) -> None:
-    process = board.spawn(["sh", "-c", "sleep 300 & echo $! > pids; exit 0"])
-    numbers = pids(board)
-    assert process.wait(60) == 0
-    process.close()
-    assert_gone(numbers)
-
-
-def test_a_spawned_process_ends_when_its_owner_is_killed(board: LocalTransport) -> None:
-    code = (
-        "import sys, time; from pathlib import Path\n"
-        "from toolchain.boards.local.transport import LocalTransport\n"
-        "LocalTransport(Path(sys.argv[1])).spawn(['sh', '-c', 'echo $$ > pids; cat'])\n"
-        "time.sleep(60)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, str(board.root)]) as owner:
-        numbers = pids(board)
-        owner.kill()
-    assert_gone(numbers)
-
-
-def test_standard_error_of_a_spawned_process_goes_to_the_log(board: LocalTransport, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    for word in ("one", "two"):
-        process = board.spawn(["sh", "-c", f"echo {word} >&2"], log)
-        process.wait(60)
-        process.close()
-    assert log.read_text() == "one\ntwo\n"
 
 
 def test_files_come_and_go(board: LocalTransport, tmp_path: Path) -> None:

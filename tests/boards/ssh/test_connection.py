@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.boards.local.test_transport import assert_gone, names
+from tests.boards.local.left import assert_gone, names
 from tests.boards.ssh.proxy import Proxy, proxy
 from tests.boards.ssh.sshd import Sshd, make_key, sshd
 from tests.boards.ssh.test_transport import owner, pids

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.boards.local.test_transport import STUBBORN, assert_gone, names
+from tests.boards.local.left import STUBBORN, assert_gone, names
 from tests.boards.ssh.sshd import Sshd, sshd
 from tests.waiting import until
 from toolchain.boards.ssh.transport import SshTransport
