@@ -11,12 +11,12 @@ from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import SAMPLES
 from toolchain.vta.layers.region import Region, RegionLayer
-from toolchain.vta.machine.requests import Model as Modelled
-from toolchain.vta.machine.requests import Program, Wish
+from toolchain.vta.machine.requests import CycleCounts as Modelled
+from toolchain.vta.machine.requests import EncodedProgram, SimOptions
 from toolchain.vta.machine.simulator import DEADLINE_S, Simulated, Simulator
 
 CONFIG = SAMPLES["pynq"]
-_TIME_ONLY = Wish(computes=False, memory=False)
+_TIME_ONLY = SimOptions(computes=False, memory=False)
 _PASSES = 4  # of the ALU: bias, shift, two clips
 
 
@@ -41,7 +41,7 @@ def alone(each: RegionLayer) -> Region:
 def modelled(simulator: Simulator, region: Region) -> Modelled:
     """Return what the cycle model says of a region's program; nothing is computed."""
     program = assemble(region, CONFIG)
-    asked = Program(CONFIG, program.code(), bytes(program.memory_bytes), 0)
+    asked = EncodedProgram(CONFIG, program.code(), bytes(program.memory_bytes), 0)
     done = simulator.run(asked, _TIME_ONLY, DEADLINE_S)
     if not isinstance(done, Simulated):
         raise SystemExit(f"refused: {done.message}")

@@ -12,11 +12,11 @@ from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.dumps.expectation import memory_before
 from toolchain.vta.dumps.layout import PHYSICAL_BASE
 from toolchain.vta.layers.seeded import seeded_inputs
-from toolchain.vta.machine.requests import Program, Wish
+from toolchain.vta.machine.requests import EncodedProgram, SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
 
 GOAL_S = 0.4
-_MODES = {"plain": Wish(), "strict": Wish(strict=True)}
+_MODES = {"plain": SimOptions(), "strict": SimOptions(strict=True)}
 
 
 def simulations(name: str, rounds: int, again: int) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def simulations(name: str, rounds: int, again: int) -> dict[str, Any]:
     region = region_of(quantised(name, "mse"))
     program = assemble(region, CONFIG)
     memory = bytes(memory_before(program, seeded_inputs(region, 0), PHYSICAL_BASE))
-    asked = Program(CONFIG, program.code(PHYSICAL_BASE), memory, PHYSICAL_BASE)
+    asked = EncodedProgram(CONFIG, program.code(PHYSICAL_BASE), memory, PHYSICAL_BASE)
     times: dict[str, list[tuple[float, float]]] = {mode: [] for mode in _MODES}
     after: set[bytes | None] = set()
     for _ in range(rounds):
@@ -51,7 +51,7 @@ def simulations(name: str, rounds: int, again: int) -> dict[str, Any]:
     }
 
 
-def _run(asked: Program, wish: Wish, again: int) -> tuple[tuple[float, float], bytes | None]:
+def _run(asked: EncodedProgram, wish: SimOptions, again: int) -> tuple[tuple[float, float], bytes | None]:
     """Return seconds of the processor and by the clock for one run, and the memory that it leaves."""
     memory = None
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

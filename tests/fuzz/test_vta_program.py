@@ -27,7 +27,7 @@ from tests.vta.regions import case
 from toolchain.errors import UsageError
 from toolchain.vta.compiling.blob import DESCRIPTION, HEADER, checked
 from toolchain.vta.compiling.program import relocated
-from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import Load, Store, decode_program, encode
 
 pytestmark = pytest.mark.slow  # it is compiled
@@ -115,7 +115,7 @@ def check_placed(blob: bytes, config: VtaConfig | None, address: int, memory: by
         if not isinstance(each, Load | Store) or not each.y_size or not each.x_size:
             continue
         last = each.dram_base + (each.y_size - 1) * each.x_stride + each.x_size
-        memory_type = each.memory if isinstance(each, Load) else Memory.OUT
+        memory_type = each.memory if isinstance(each, Load) else Sram.OUT
         end = last * config.buffers[memory_type].element_bytes
         assert end <= (image_at if isinstance(each, Store) else size), f"{each} leaves the memory"
 

@@ -28,7 +28,7 @@ from tests.vta.programs import good
 from tests.vta.random_programs import any_program
 from toolchain.answers import understood
 from toolchain.runtime import ensure_runtime
-from toolchain.vta.machine.requests import Model, Program, Refused, Wish, request_of
+from toolchain.vta.machine.requests import CycleCounts, EncodedProgram, Refused, SimOptions, request_of
 from toolchain.vta.machine.simulator import host_arch
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -42,10 +42,10 @@ CONFIGS = ("plain", "revision 1", "batch 2", "block 8")
 
 
 @cache
-def right() -> tuple[Program, ...]:
+def right() -> tuple[EncodedProgram, ...]:
     """Return programs as they should be."""
     plain = good().dump()
-    portable = Program(plain.config, plain.program, bytes(plain.before), plain.phys_base)
+    portable = EncodedProgram(plain.config, plain.program, bytes(plain.before), plain.phys_base)
     return portable, *(any_program(seed, config) for seed in range(3) for config in CONFIGS)
 
 
@@ -72,7 +72,7 @@ class Request:
 def any_request(random: Random) -> Request:
     """Return a request that is right, or wrong in one or more ways."""
     program = random.choice(right())
-    numbers = list(HEADER.unpack(request_of(program, Wish(), random.randrange(2**32))))
+    numbers = list(HEADER.unpack(request_of(program, SimOptions(), random.randrange(2**32))))
     code, memory = bytearray(program.code), bytearray(program.memory)
     for part in random.sample((code, memory), random.randrange(3)):
         for _ in range(random.choice((1, 1, 2, 20))):
@@ -124,7 +124,7 @@ def check_answer(request: Request, answer: bytes) -> None:
         assert (memory, timeline) == (0, 0) and said.message.isprintable(), said
         assert said.instruction is None or said.instruction < max(1, numbers[COUNT]), said
         return
-    understood(Model, text, "edge-rt", "its answer")
+    understood(CycleCounts, text, "edge-rt", "its answer")
     with_memory = request.computes and not numbers[FLAGS] & NO_MEMORY
     wanted = numbers[BYTES] * with_memory, 16 * numbers[COUNT] * bool(numbers[FLAGS] & TIMELINE)
     assert (memory, timeline) == wanted, f"{memory} and {timeline} bytes, not {wanted}"

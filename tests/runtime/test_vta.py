@@ -85,16 +85,18 @@ def test_bench_tells_the_models_time_apart(native: Edge, tmp_path: Path) -> None
 
 def test_the_model_says_what_the_verb_says(native: Edge, tmp_path: Path) -> None:
     from toolchain.vta.design.config import SAMPLES
-    from toolchain.vta.machine.requests import Program, Wish
+    from toolchain.vta.machine.requests import EncodedProgram, SimOptions
     from toolchain.vta.machine.simulator import Simulator
 
     blob = case().blob
     numbers = HEADER.unpack_from(blob)
     size, image_at, begin, at, count = numbers[20:25]
     memory = bytes(image_at) + blob[begin:]
-    program = Program(SAMPLES["pynq"], memory[at : at + 16 * count], memory + bytes(size - len(memory)), 0)
+    program = EncodedProgram(
+        SAMPLES["pynq"], memory[at : at + 16 * count], memory + bytes(size - len(memory)), 0
+    )
     with Simulator() as simulator:
-        cycles = simulator.run(program, Wish(computes=False)).model.cycles
+        cycles = simulator.run(program, SimOptions(computes=False)).model.cycles
     _, answer = native("bench", *placed(tmp_path, blob), *SIM, "--repeat", "1")
     assert answer["modelled"]["cycles"] == cycles
 

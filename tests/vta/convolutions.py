@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -22,7 +22,7 @@ from toolchain.vta.isa import (
     nop,
     pack_micro_ops,
 )
-from toolchain.vta.machine.requests import Program
+from toolchain.vta.machine.requests import EncodedProgram
 
 BASE, LANES = 0x1000, 16
 # First elements of the two contexts; parameters lie behind them in ACC.
@@ -107,13 +107,13 @@ class Layers:
         """Let load wait until the last layer is stored."""
         self.instructions += [nop(Stage.COMPUTE, push_prev=True), nop(Stage.LOAD, pop_next=True)]
 
-    def program(self) -> Program:
+    def program(self) -> EncodedProgram:
         """Return it, ended."""
         code = encode_program([*self.instructions, Finish()], self.config)
-        return Program(self.config, code, np.concatenate(self.pieces).tobytes(), BASE)
+        return EncodedProgram(self.config, code, np.concatenate(self.pieces).tobytes(), BASE)
 
 
-def chain(convolutions: list[Conv], seed: int) -> tuple[Program, int, npt.NDArray[np.int8]]:
+def chain(convolutions: list[Conv], seed: int) -> tuple[EncodedProgram, int, npt.NDArray[np.int8]]:
     """Return a program of these layers, where its output lies, and what it must be."""
     layers = Layers(seed)
     first = convolutions[0]
@@ -182,15 +182,15 @@ class _Layer:
         self.count += len(words)
         return self.count - len(words), self.count
 
-    def _at(self, memory: Memory, offset: int) -> int:
+    def _at(self, memory: Sram, offset: int) -> int:
         return (BASE + offset) // self.layers.config.buffers[memory].element_bytes
 
     def _emit(self, out: list[Instruction]) -> None:
         conv = self.conv
-        uops = self._at(Memory.UOP, self.layers.place(np.concatenate(self.uops)))
-        out.append(Load(Memory.UOP, 0, uops, 1, self.count, self.count))
-        parameters = self._at(Memory.ACC, self.layers.place(self.parameters))
-        out.append(Load(Memory.ACC, _PARAMETERS, parameters, 1, 2 * conv.co, 2 * conv.co))
+        uops = self._at(Sram.UOP, self.layers.place(np.concatenate(self.uops)))
+        out.append(Load(Sram.UOP, 0, uops, 1, self.count, self.count))
+        parameters = self._at(Sram.ACC, self.layers.place(self.parameters))
+        out.append(Load(Sram.ACC, _PARAMETERS, parameters, 1, 2 * conv.co, 2 * conv.co))
         tiles = [(b, r) for b in range(conv.co // conv.tile_co) for r in range(conv.out // conv.rows)]
         loads = conv.ci + (conv.residual is not None)
         self.chunks, self.chunk = len(tiles) * loads, 0
@@ -210,9 +210,9 @@ class _Layer:
             loads, inp = [], self.chunk % 2
             for co in range(conv.tile_co):
                 at = ((block * conv.tile_co + co) * conv.out + row * conv.rows) * conv.out
-                dram, cells = self._at(Memory.INP, self.added_at) + at, conv.rows * conv.out
-                loads.append(Load(Memory.INP, inp * _HALF + co * cells, dram, 1, cells, cells))
-            loads.append(Load(Memory.WGT, inp * _WEIGHTS, self._at(Memory.WGT, self.diagonal_at), 1, 1, 1))
+                dram, cells = self._at(Sram.INP, self.added_at) + at, conv.rows * conv.out
+                loads.append(Load(Sram.INP, inp * _HALF + co * cells, dram, 1, cells, cells))
+            loads.append(Load(Sram.WGT, inp * _WEIGHTS, self._at(Sram.WGT, self.diagonal_at), 1, 1, 1))
             self._chunk(out, loads)
             out.append(self._multiply(self.diagonals[context, inp], 1))
         out.append(Alu(AluOp.ADD, *self.from_parameters[context, block, 0], *loops))
@@ -222,7 +222,10 @@ class _Layer:
         out.append(Alu(AluOp.MIN, *same, use_imm=True, imm=127, push_next=True))
         for co in range(conv.tile_co):
             at = ((block * conv.tile_co + co) * conv.out + row * conv.rows) * conv.out
-            dram, sram = self._at(Memory.OUT, self.target) + at, context * _HALF + co * conv.rows * conv.out
+            dram, sram = (
+                self._at(Sram.OUT, self.target) + at,
+                context * _HALF + co * conv.rows * conv.out,
+            )
             flags = {"pop_prev": co == 0, "push_prev": co == conv.tile_co - 1}
             out.append(Store(sram, dram, conv.rows, conv.out, conv.out, **flags))
 
@@ -243,16 +246,16 @@ class _Layer:
         y_pad_0, y_pad_1 = max(0, -top), max(0, top + self.height - conv.size)
         x_pad_1 = max(0, self.width - conv.pad - conv.size)
         y, rows = max(0, top), self.height - y_pad_0 - y_pad_1
-        dram = self._at(Memory.INP, self.source) + (channel * conv.size + y) * conv.size
+        dram = self._at(Sram.INP, self.source) + (channel * conv.size + y) * conv.size
         columns = self.width - conv.pad - x_pad_1
         pads = (y_pad_0, y_pad_1, conv.pad, x_pad_1)
-        return Load(Memory.INP, inp * _HALF, dram, rows, columns, conv.size, *pads)
+        return Load(Sram.INP, inp * _HALF, dram, rows, columns, conv.size, *pads)
 
     def _tile_weights(self, inp: int, block: int, channel: int) -> Load:
         conv, taps = self.conv, self.conv.kernel**2
         first = (block * conv.tile_co * conv.ci + channel) * taps
-        dram = self._at(Memory.WGT, self.weights_at) + first
-        return Load(Memory.WGT, inp * _WEIGHTS, dram, conv.tile_co, taps, conv.ci * taps)
+        dram = self._at(Sram.WGT, self.weights_at) + first
+        return Load(Sram.WGT, inp * _WEIGHTS, dram, conv.tile_co, taps, conv.ci * taps)
 
 
 def _expected(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -21,7 +21,7 @@ from toolchain.vta.isa import (
     nop,
     pack_micro_ops,
 )
-from toolchain.vta.machine.requests import Program
+from toolchain.vta.machine.requests import EncodedProgram
 
 BASE = 0x1000
 UOPS, INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, END = 0, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000
@@ -31,7 +31,7 @@ VECTOR, BIAS, SHIFTS, OTHER = (0, 1), (1, 2), (2, 3), (3, 4)
 LOAD_UOP, LOAD_INP, LOAD_WGT, LOAD_ACC, RESET, GEMM, ADD, SHR, MAX, MIN, STORE, WAIT, FINISH = range(13)
 
 
-def at(memory: Memory, offset: int, config: VtaConfig = SAMPLES["pynq"]) -> int:
+def at(memory: Sram, offset: int, config: VtaConfig = SAMPLES["pynq"]) -> int:
     """Return the index in DRAM of what lies at an offset of the memory."""
     return (BASE + offset) // config.buffers[memory].element_bytes
 
@@ -42,17 +42,17 @@ class EightVectors:
     def __init__(self) -> None:
         self.config = SAMPLES["pynq"]
         self.instructions: list[Instruction] = [
-            Load(Memory.UOP, 0, at(Memory.UOP, UOPS), 1, 4, 4),
-            Load(Memory.INP, 0, at(Memory.INP, INPUTS), 1, 8, 8),
-            Load(Memory.WGT, 0, at(Memory.WGT, WEIGHTS), 1, 1, 1, push_next=True),
-            Load(Memory.ACC, 100, at(Memory.ACC, PARAMETERS), 1, 2, 2),
+            Load(Sram.UOP, 0, at(Sram.UOP, UOPS), 1, 4, 4),
+            Load(Sram.INP, 0, at(Sram.INP, INPUTS), 1, 8, 8),
+            Load(Sram.WGT, 0, at(Sram.WGT, WEIGHTS), 1, 1, 1, push_next=True),
+            Load(Sram.ACC, 100, at(Sram.ACC, PARAMETERS), 1, 2, 2),
             Gemm(*VECTOR, 1, 8, 0, 1, reset=True),
             Gemm(*VECTOR, 1, 8, 0, 1, 0, 1, pop_prev=True),
             Alu(AluOp.ADD, *BIAS, 1, 8, 0, 1),
             Alu(AluOp.SHR, *SHIFTS, 1, 8, 0, 1),
             Alu(AluOp.MAX, *VECTOR, 1, 8, 0, 1, 0, 1, use_imm=True, imm=0),
             Alu(AluOp.MIN, *VECTOR, 1, 8, 0, 1, 0, 1, use_imm=True, imm=127, push_next=True),
-            Store(0, at(Memory.OUT, OUTPUTS), 1, 8, 8, pop_prev=True, push_prev=True),
+            Store(0, at(Sram.OUT, OUTPUTS), 1, 8, 8, pop_prev=True, push_prev=True),
             nop(Stage.COMPUTE, pop_next=True),
             Finish(),
         ]
@@ -81,7 +81,7 @@ class EightVectors:
         bias, shifts = self.memory[PARAMETERS : PARAMETERS + 128].view("<i4").reshape(2, 16).astype(np.int64)
         return np.clip((inputs @ weights.T + bias) >> shifts, 0, 127).astype(np.int8)
 
-    def program(self) -> Program:
+    def program(self) -> EncodedProgram:
         """Return it, encoded."""
         code = encode_program(self.instructions, self.config)
-        return Program(self.config, code, self.memory.tobytes(), BASE)
+        return EncodedProgram(self.config, code, self.memory.tobytes(), BASE)

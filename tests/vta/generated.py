@@ -21,8 +21,7 @@ from toolchain.vta.layers.layer import ConvLayer, ConvShape
 from toolchain.vta.layers.region import Region, RegionLayer
 from toolchain.vta.layers.seeded import seeded_inputs
 from toolchain.vta.lint import problems
-from toolchain.vta.machine.requests import Program as Request
-from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.requests import EncodedProgram, SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
 
 PYNQ = SAMPLES["pynq"]
@@ -67,7 +66,7 @@ def run(simulator: Simulator, region: Region, config: VtaConfig = PYNQ, seed: in
     program = assemble(region, config)
     inputs = seeded_inputs(region, seed)
     before = bytes(memory_before(program, inputs, BASE))
-    outcome = simulator.run(Request(config, program.code(BASE), before, BASE), Wish(strict=True))
+    outcome = simulator.run(EncodedProgram(config, program.code(BASE), before, BASE), SimOptions(strict=True))
     assert isinstance(outcome, Simulated), outcome
     after, values = memory_after(program, region, inputs, BASE)
     assert outcome.memory is not None

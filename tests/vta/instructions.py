@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from toolchain.vta.design.config import Memory
+from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Store
 
 
@@ -29,10 +29,10 @@ def instructions(revision: int = 2) -> st.SearchStrategy[Instruction]:
         **flags,
     }
     wgt = {"wgt_factor_out": _bits(10), "wgt_factor_in": _bits(10)}
-    memories = [Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC]
+    memories = [Sram.UOP, Sram.WGT, Sram.INP, Sram.ACC]
     ops = [AluOp.MIN, AluOp.MAX, AluOp.ADD, AluOp.SHR]
     if revision > 1:
-        memories.append(Memory.ACC_8BIT)
+        memories.append(Sram.ACC_8BIT)
         ops.append(AluOp.MUL)
     return st.one_of(
         st.builds(Load, memory=st.sampled_from(memories), **moved),

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump, Place
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, nop, pack_micro_ops
 from toolchain.vta.isa.encode import encode_program
-from toolchain.vta.lint import Problem, problems
+from toolchain.vta.lint import RuleViolation, problems
 
 CONFIG = SAMPLES["pynq"]
 UOPS, INPUTS, WEIGHTS, PARAMETERS, OUTPUTS, END = 0, 0x1000, 0x2000, 0x3000, 0x4000, 0x5000
 BIAS, SHIFT = 100, 101
 
 
-def at(memory: Memory, offset: int) -> int:
+def at(memory: Sram, offset: int) -> int:
     """Return the index in DRAM of what lies at an offset of the memory."""
     return (PHYSICAL_BASE + offset) // CONFIG.buffers[memory].element_bytes
 
@@ -39,17 +39,17 @@ def memory() -> bytearray:
 def program() -> list[Instruction]:
     """Return the instructions; tests know their places."""
     return [
-        Load(Memory.UOP, 0, at(Memory.UOP, UOPS), 1, 3, 3),
-        Load(Memory.INP, 0, at(Memory.INP, INPUTS), 1, 8, 8),
-        Load(Memory.WGT, 0, at(Memory.WGT, WEIGHTS), 1, 1, 1, push_next=True),
+        Load(Sram.UOP, 0, at(Sram.UOP, UOPS), 1, 3, 3),
+        Load(Sram.INP, 0, at(Sram.INP, INPUTS), 1, 8, 8),
+        Load(Sram.WGT, 0, at(Sram.WGT, WEIGHTS), 1, 1, 1, push_next=True),
         Gemm(0, 1, 1, 8, 0, 1, reset=True),
         Gemm(0, 1, 1, 8, 0, 1, 0, 1, pop_prev=True),
-        Load(Memory.ACC, BIAS, at(Memory.ACC, PARAMETERS), 1, 2, 2),
+        Load(Sram.ACC, BIAS, at(Sram.ACC, PARAMETERS), 1, 2, 2),
         Alu(AluOp.ADD, 1, 2, 1, 8, 0, 1),
         Alu(AluOp.SHR, 2, 3, 1, 8, 0, 1),
         Alu(AluOp.MAX, 0, 1, 1, 8, 0, 1, 0, 1, use_imm=True, imm=0),
         Alu(AluOp.MIN, 0, 1, 1, 8, 0, 1, 0, 1, use_imm=True, imm=127, push_next=True),
-        Store(0, at(Memory.OUT, OUTPUTS), 1, 8, 8, pop_prev=True, push_prev=True),
+        Store(0, at(Sram.OUT, OUTPUTS), 1, 8, 8, pop_prev=True, push_prev=True),
         nop(Stage.COMPUTE, pop_next=True),
         Finish(),
     ]
@@ -73,7 +73,7 @@ class Program:
         data = np.asarray(values, dtype="<i4").tobytes()
         self.memory[offset : offset + len(data)] = data
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[RuleViolation]:
         """Return what lint finds."""
         return problems(self.instructions, bytes(self.memory), self.base, self.config)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.vta.design.config import Memory
+from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -23,7 +23,7 @@ from toolchain.vta.isa import (
     decode_program,
     unpack_micro_ops,
 )
-from toolchain.vta.machine.requests import Program
+from toolchain.vta.machine.requests import EncodedProgram
 
 _TAKES = {
     (Stage.LOAD, "pop_next"): "G2L",
@@ -42,17 +42,17 @@ _GIVES = {
 class Reference:
     """One run of a program; `memory` is the DRAM."""
 
-    def __init__(self, program: Program, seed: int = 0) -> None:
+    def __init__(self, program: EncodedProgram, seed: int = 0) -> None:
         self.config = program.config
         self.base = program.phys_base
         self.memory = np.frombuffer(program.memory, np.uint8).copy()
         rows, lanes = self.config.batch, self.config.block
         depth = {memory: buffer.depth for memory, buffer in self.config.buffers.items()}
-        self.uop = np.zeros(depth[Memory.UOP], np.uint32)
-        self.inp = np.zeros((depth[Memory.INP], rows, lanes), np.int8)
-        self.wgt = np.zeros((depth[Memory.WGT], lanes, lanes), np.int8)
-        self.acc = np.zeros((depth[Memory.ACC], rows, lanes), np.int32)
-        self.out = np.zeros((depth[Memory.ACC], rows, lanes), np.int8)
+        self.uop = np.zeros(depth[Sram.UOP], np.uint32)
+        self.inp = np.zeros((depth[Sram.INP], rows, lanes), np.int8)
+        self.wgt = np.zeros((depth[Sram.WGT], lanes, lanes), np.int8)
+        self.acc = np.zeros((depth[Sram.ACC], rows, lanes), np.int32)
+        self.out = np.zeros((depth[Sram.ACC], rows, lanes), np.int8)
         self._draw = random.Random(seed)
         queues: dict[Stage, list[Instruction]] = {stage: [] for stage in Stage}
         for instruction in decode_program(program.code, program.config):
@@ -96,10 +96,8 @@ class Reference:
 
     def _load(self, load: Load) -> None:
         size = self.config.buffers[load.memory].element_bytes
-        kept: Any = {Memory.UOP: self.uop, Memory.INP: self.inp, Memory.WGT: self.wgt}.get(
-            load.memory, self.acc
-        )
-        dtype = np.int8 if load.memory is Memory.ACC_8BIT else kept.dtype
+        kept: Any = {Sram.UOP: self.uop, Sram.INP: self.inp, Sram.WGT: self.wgt}.get(load.memory, self.acc)
+        dtype = np.int8 if load.memory is Sram.ACC_8BIT else kept.dtype
         at = load.sram_base
         for y in range(-load.y_pad_0, load.y_size + load.y_pad_1):
             for x in range(-load.x_pad_0, load.x_size + load.x_pad_1):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.vta.convolutions import Conv, chain, convs
 from toolchain.errors import UsageError
-from toolchain.vta.design.config import Memory
+from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import Load, decode_program
 from toolchain.vta.lint import problems
-from toolchain.vta.machine.requests import Program, Refused, Wish
+from toolchain.vta.machine.requests import EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import Simulator
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 SMALL = Conv(size=4, ci=2, co=4, kernel=2, stride=1, pad=1, rows=5, tile_co=2, residual=2)
 
 
-def _lint(program: Program) -> list[str]:
+def _lint(program: EncodedProgram) -> list[str]:
     found = decode_program(program.code, program.config)
     return [str(problem) for problem in problems(found, program.memory, program.phys_base, program.config)]
 
@@ -31,7 +31,7 @@ def _lint(program: Program) -> list[str]:
 def test_what_keeps_the_rules_does_so_for_both(simulator: Simulator, conv: Conv, seed: int) -> None:
     program, _, _ = chain([conv], seed)
     assert _lint(program) == []
-    assert not isinstance(simulator.run(program, Wish(strict=True)), Refused)
+    assert not isinstance(simulator.run(program, SimOptions(strict=True)), Refused)
 
 
 @given(seed=st.integers(0, 2**32))
@@ -46,7 +46,7 @@ def test_nor_with_other_micro_ops(simulator: Simulator, seed: int) -> None:
     program, _, _ = chain([SMALL], 1)
     draw = random.Random(seed)
     loads = [each for each in decode_program(program.code, program.config) if isinstance(each, Load)]
-    load = draw.choice([each for each in loads if each.memory is Memory.UOP and each.x_size])
+    load = draw.choice([each for each in loads if each.memory is Sram.UOP and each.x_size])
     first = 8 * (load.dram_base * 4 - program.phys_base)
     bit = first + draw.randrange(32 * load.x_size)
     _check_agreement(simulator, replace(program, memory=_flipped(program.memory, bit)))
@@ -58,10 +58,10 @@ def _flipped(data: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
-def _check_agreement(simulator: Simulator, changed: Program) -> None:
+def _check_agreement(simulator: Simulator, changed: EncodedProgram) -> None:
     try:
         found = _lint(changed)
     except UsageError as error:
         found = [error.message]
-    outcome = simulator.run(changed, Wish(strict=True))
+    outcome = simulator.run(changed, SimOptions(strict=True))
     assert isinstance(outcome, Refused) or not found, found

@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.sanitized import OPTIONS
 from tests.vta.compiled import verb
 from tests.vta.convolutions import Conv, chain
-from toolchain.vta.machine.requests import Program, Wish
+from toolchain.vta.machine.requests import EncodedProgram, SimOptions
 from toolchain.vta.machine.simulator import Simulator
 
 pytestmark = pytest.mark.full
@@ -28,7 +28,7 @@ def sanitized() -> Iterator[Simulator]:
         yield running
 
 
-def mutated(program: Program, draw: random.Random) -> Program:
+def mutated(program: EncodedProgram, draw: random.Random) -> EncodedProgram:
     """Return a program with bits, words or instructions changed, or another base or less memory."""
     code = bytearray(program.code)
     count = len(code) // 16
@@ -65,7 +65,9 @@ def test_a_mutated_program_is_answered(sanitized: Simulator, part: int) -> None:
     program, _, _ = chain(LAYERS, 1)
     for case in range(part * CASES // 5, (part + 1) * CASES // 5):
         draw = random.Random(case)
-        wish = Wish(strict=draw.random() < 0.5, computes=draw.random() < 0.9, timeline=draw.random() < 0.3)
+        wish = SimOptions(
+            strict=draw.random() < 0.5, computes=draw.random() < 0.9, timeline=draw.random() < 0.3
+        )
         changed = mutated(program, draw)
         if draw.random() < 0.3:
             sizes = {"log_block": draw.randrange(9), "log_batch": draw.randrange(9)}

@@ -10,9 +10,9 @@ import pytest
 
 from tests.vta import eight_vectors as of
 from tests.vta.eight_vectors import EightVectors, at
-from toolchain.vta.design.config import SAMPLES, Memory
+from toolchain.vta.design.config import SAMPLES, Sram
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, Stage, nop, pack_micro_ops
-from toolchain.vta.machine.requests import Refused, Wish
+from toolchain.vta.machine.requests import Refused, SimOptions
 from toolchain.vta.machine.simulator import Outcome, Simulated, Simulator
 
 Change = Callable[[EightVectors], None]
@@ -21,7 +21,7 @@ Change = Callable[[EightVectors], None]
 def run(simulator: Simulator, change: Change, strict: bool = True) -> Outcome:
     vectors = EightVectors()
     change(vectors)
-    return simulator.run(vectors.program(), Wish(strict=strict))
+    return simulator.run(vectors.program(), SimOptions(strict=strict))
 
 
 def refused(simulator: Simulator, change: Change, strict: bool = True) -> Refused:
@@ -61,7 +61,7 @@ def revision_1(*changes: Change) -> Change:
 
 def test_the_program_that_keeps_every_rule(simulator: Simulator) -> None:
     vectors = EightVectors()
-    outcome = simulator.run(vectors.program(), Wish(strict=True))
+    outcome = simulator.run(vectors.program(), SimOptions(strict=True))
     assert isinstance(outcome, Simulated), outcome
     memory = np.frombuffer(outcome.memory or b"", np.uint8)
     stored = memory[of.OUTPUTS : of.OUTPUTS + 128].view(np.int8).reshape(8, 16)
@@ -97,13 +97,13 @@ NOT_PORTABLE: dict[str, tuple[Change, str, int, str]] = {
     "immediate with other factors": (changed(of.MAX, src_factor_in=0), "immediate", of.MAX, "factors"),
     "MUL": (changed(of.MAX, op=AluOp.MUL), "alu", of.MAX, "MUL"),
     "ACC_8BIT": (
-        changed(of.LOAD_ACC, memory=Memory.ACC_8BIT, dram_base=at(Memory.OUT, of.PARAMETERS)),
+        changed(of.LOAD_ACC, memory=Sram.ACC_8BIT, dram_base=at(Sram.OUT, of.PARAMETERS)),
         "memory",
         of.LOAD_ACC,
         "ACC_8BIT",
     ),
     "OUT after LOAD ACC": (
-        inserted(of.STORE, Load(Memory.ACC, 3, at(Memory.ACC, of.PARAMETERS), 1, 1, 1)),
+        inserted(of.STORE, Load(Sram.ACC, 3, at(Sram.ACC, of.PARAMETERS), 1, 1, 1)),
         "race",
         of.STORE + 1,
         "OUT[3]",
@@ -113,7 +113,7 @@ NOT_PORTABLE: dict[str, tuple[Change, str, int, str]] = {
             slice(of.MIN, of.STORE),
             [
                 replace(vectors.instructions[of.MIN], push_next=False),
-                Load(Memory.ACC, 3, at(Memory.ACC, of.PARAMETERS), 1, 1, 1, push_next=True),
+                Load(Sram.ACC, 3, at(Sram.ACC, of.PARAMETERS), 1, 1, 1, push_next=True),
             ],
         ),
         "stale-out",
@@ -172,7 +172,7 @@ NOT_PORTABLE: dict[str, tuple[Change, str, int, str]] = {
         "store may still be at work",
     ),
     "FINISH before load": (
-        inserted(of.WAIT, Load(Memory.INP, 30, at(Memory.INP, of.INPUTS), 1, 8, 8)),
+        inserted(of.WAIT, Load(Sram.INP, 30, at(Sram.INP, of.INPUTS), 1, 8, 8)),
         "finish",
         of.FINISH + 1,
         "load may still be at work",
@@ -207,7 +207,7 @@ def test_otherwise_it_runs_as_the_functional_model_would(simulator: Simulator, c
 
 @pytest.mark.parametrize("base", [0, 0x1010])
 def test_memory_that_begins_no_page(simulator: Simulator, base: int) -> None:
-    outcome = simulator.run(replace(EightVectors().program(), phys_base=base), Wish(strict=True))
+    outcome = simulator.run(replace(EightVectors().program(), phys_base=base), SimOptions(strict=True))
     assert isinstance(outcome, Refused) and outcome.rule == "arena" and str(base) in outcome.message
 
 
@@ -215,7 +215,7 @@ def test_stray_bits(simulator: Simulator) -> None:
     program = EightVectors().program()
     code = bytearray(program.code)
     code[16 * of.GEMM + 7] |= 0x80
-    outcome = simulator.run(replace(program, code=bytes(code)), Wish(strict=True))
+    outcome = simulator.run(replace(program, code=bytes(code)), SimOptions(strict=True))
     assert isinstance(outcome, Refused) and (outcome.rule, outcome.instruction) == ("encoding", of.GEMM)
 
 
@@ -230,14 +230,14 @@ ALWAYS: dict[str, tuple[Change, str, int, str]] = {
     "many rows beyond": (changed(of.LOAD_INP, y_size=65535, x_size=65535), "bounds", of.LOAD_INP, "of INP"),
     "DRAM before": (changed(of.LOAD_INP, dram_base=0xFF), "bounds", of.LOAD_INP, "bytes 4080 to"),
     "DRAM behind": (
-        changed(of.LOAD_INP, dram_base=at(Memory.INP, of.END) - 7),
+        changed(of.LOAD_INP, dram_base=at(Sram.INP, of.END) - 7),
         "bounds",
         of.LOAD_INP,
         "DRAM",
     ),
     "DRAM at the end of all": (changed(of.LOAD_INP, dram_base=2**32 - 1), "bounds", of.LOAD_INP, "DRAM"),
     "DRAM by the stride": (changed(of.LOAD_INP, y_size=2, x_stride=65535), "bounds", of.LOAD_INP, "DRAM"),
-    "store behind": (changed(of.STORE, dram_base=at(Memory.OUT, of.END) - 7), "bounds", of.STORE, "DRAM"),
+    "store behind": (changed(of.STORE, dram_base=at(Sram.OUT, of.END) - 7), "bounds", of.STORE, "DRAM"),
     "store of too much": (changed(of.STORE, sram_base=2041), "bounds", of.STORE, "2048 of OUT"),
     "ACC index": (changed(of.GEMM, dst_factor_in=300), "bounds", of.GEMM, "element 2100 of ACC"),
     "INP index": (changed(of.GEMM, src_factor_in=2047), "bounds", of.GEMM, "of INP"),
@@ -268,7 +268,7 @@ def test_what_no_machine_runs_is_refused(simulator: Simulator, case: str, strict
 
 RACES: dict[str, tuple[Change, int, str]] = {
     "INP overwritten while compute reads": (
-        inserted(of.STORE, Load(Memory.INP, 7, at(Memory.INP, of.INPUTS), 1, 1, 1)),
+        inserted(of.STORE, Load(Sram.INP, 7, at(Sram.INP, of.INPUTS), 1, 1, 1)),
         -1,
         "INP[7]",
     ),
@@ -288,14 +288,14 @@ RACES: dict[str, tuple[Change, int, str]] = {
     "DRAM loaded while it is stored": (
         inserted(
             of.WAIT,
-            Load(Memory.INP, 40, at(Memory.INP, of.OUTPUTS), 1, 1, 1, push_next=True),
+            Load(Sram.INP, 40, at(Sram.INP, of.OUTPUTS), 1, 1, 1, push_next=True),
             nop(Stage.COMPUTE, pop_prev=True),
         ),
         -1,
         "byte 16384 of the arena",
     ),
     "DRAM stored over while it is loaded by compute": (
-        inserted(of.STORE, Load(Memory.UOP, 9, at(Memory.UOP, of.OUTPUTS + 124), 1, 1, 1)),
+        inserted(of.STORE, Load(Sram.UOP, 9, at(Sram.UOP, of.OUTPUTS + 124), 1, 1, 1)),
         -1,
         "byte 16496 of the arena",
     ),

@@ -14,8 +14,8 @@ from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvLayer, ConvShape, read_shape
 from toolchain.vta.layers.seeded import seeded_layer
-from toolchain.vta.machine.requests import Program as Request
-from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.requests import EncodedProgram as Request
+from toolchain.vta.machine.requests import SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
 
 TASKS = {
@@ -54,7 +54,7 @@ def gemms(shape: ConvShape, knobs: Knobs) -> int:
 def milliseconds(simulator: Simulator, text: str) -> float:
     program = assemble(alone(seeded(text)), PYNQ)
     request = Request(PYNQ, program.code(BASE), bytes(program.memory_bytes), BASE)
-    outcome = simulator.run(request, Wish(computes=False))
+    outcome = simulator.run(request, SimOptions(computes=False))
     assert isinstance(outcome, Simulated), outcome
     return outcome.milliseconds
 

@@ -13,7 +13,7 @@ import pytest
 from tests.vta.eight_vectors import EightVectors
 from toolchain.runtime.cache import ensure_runtime
 from toolchain.vta.machine import simulator
-from toolchain.vta.machine.requests import Wish, request_of
+from toolchain.vta.machine.requests import SimOptions, request_of
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ HEADER = 27 * 4
 def request(**numbers: int) -> bytes:
     """Return a request, numbers of its header changed: by their places."""
     program = EightVectors().program()
-    header = bytearray(request_of(program, Wish(), 7))
+    header = bytearray(request_of(program, SimOptions(), 7))
     for place, value in numbers.items():
         struct.pack_into("<I", header, 4 * int(place[1:]), value)
     return bytes(header) + program.code + program.memory

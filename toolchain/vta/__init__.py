@@ -1,6 +1,6 @@
-"""The accelerator VTA: its configurations, its instructions, what keeps a program portable; programs for it.
+"""The accelerator VTA: its configurations and instructions, a compiler, a linter and a simulator for it.
 
-`config`, `isa`, `disasm`, `lint` and `layout` describe the machine, `simulator` is one. `layers` says what a
-convolution computes, `knobs` how it is cut, `schedule` makes its instructions, `assemble` a program of many.
+`design` and `isa` describe the machine, `layers` integer convolutions; `compiling` makes programs from them,
+`lint` checks that programs are portable, `machine` simulates them, and `dumps` stores them with their memory.
 None of them imports TVM.
 """

@@ -1,4 +1,4 @@
-"""A configuration by its name or from its file; whatever does not hold together is refused."""
+"""Finds a configuration by its name or reads it from a file, and checks that it is consistent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 from toolchain.foreign import printable, shortened
-from toolchain.vta.design.config import FABRICS, ISA_REVISIONS, KEYS, SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import FABRICS, ISA_REVISIONS, KEYS, SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa.fields import problem_of_words
 
-_LARGEST = 64 * 2**10  # of a file that has some 300 bytes
+_LARGEST = 64 * 2**10  # largest file in bytes; a normal one has some 300
 _MOST_LOG = 24
 
 _RANGES = {
-    "LOG_INP_WIDTH": (3, 3),  # int8 times int8, summed in int32: no code here makes or reads other types
+    "LOG_INP_WIDTH": (3, 3),  # int8 times int8, summed in int32: this code supports no other types
     "LOG_WGT_WIDTH": (3, 3),
     "LOG_ACC_WIDTH": (5, 5),
     "LOG_BATCH": (0, 8),
@@ -25,12 +25,12 @@ _RANGES = {
 
 
 def find_config(text: str) -> VtaConfig:
-    """Return the configuration of that name, or from the file of that name.
+    """Return the configuration with this name, or read it from the file with this name.
 
     Raises
     ------
     UsageError
-        There is none; or its file is wrong, as with `read_config`.
+        There is no such configuration, or its file is wrong; see `read_config`.
     """
     if text in SAMPLES:
         return SAMPLES[text]
@@ -48,7 +48,7 @@ def read_config(file: Path) -> VtaConfig:
     Raises
     ------
     UsageError
-        It cannot be read; or a key is unknown, missing, wrong, or contradicts another one.
+        The file cannot be read; or a key is unknown, missing, wrong, or contradicts another one.
     """
     try:
         with open_plain(file) as opened:
@@ -57,7 +57,7 @@ def read_config(file: Path) -> VtaConfig:
             raise ValueError(f"it has more than {_LARGEST} bytes")
         values = json.loads(data.decode(), object_pairs_hook=_once)
         if not isinstance(values, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
@@ -68,7 +68,7 @@ def read_config(file: Path) -> VtaConfig:
 
 
 def config_from(values: dict[str, Any], file: Path) -> VtaConfig:
-    """Return the configuration that keys and values of a file are.
+    """Make a configuration from the keys and values of a file.
 
     Raises
     ------
@@ -85,15 +85,15 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{key} stands in it twice")
+            raise ValueError(f"{key} is given twice")
         found[key] = value
     return found
 
 
 def _problems(values: dict[str, Any]) -> list[str]:
-    """Return what is wrong: with each key alone, else with their whole."""
+    """Return what is wrong with single keys; if nothing is, with their combination."""
     if isinstance(values.get("parameters"), dict):
-        return ["it is all that `toolchain vta config --json` prints; keep what stands under `parameters`"]
+        return ["it is the whole output of `toolchain vta config --json`; keep only what is in `parameters`"]
     found = []
     if unknown := [shortened(key) for key in values if key not in KEYS and key not in _DERIVED]:
         word = "unknown key" if len(unknown) == 1 else "unknown keys"
@@ -125,7 +125,7 @@ def _problem_of(key: str, value: Any) -> str:
 
 
 def _contradictions(config: VtaConfig) -> list[str]:
-    for memory in (Memory.UOP, Memory.WGT, Memory.INP, Memory.ACC):
+    for memory in (Sram.UOP, Sram.WGT, Sram.INP, Sram.ACC):
         buffer = config.buffers[memory]
         if buffer.depth < 2:
             key = f"LOG_{memory.name}_BUFF_SIZE"
@@ -133,9 +133,9 @@ def _contradictions(config: VtaConfig) -> list[str]:
                 f"{key}: {config.parameters()[key]} is less than two elements of {buffer.element_bytes} "
                 f"bytes, which LOG_BATCH and LOG_BLOCK make; make it larger"
             ]
-    inp, acc = config.buffers[Memory.INP].depth, config.buffers[Memory.ACC].depth
+    inp, acc = config.buffers[Sram.INP].depth, config.buffers[Sram.ACC].depth
     if inp != acc:
-        # Upstream's header gives a micro-op's source an index of ACC's width, its hardware one of INP's.
+        # In a micro-op, upstream's header gives the source index ACC's width, its hardware gives it INP's.
         fitting = config.log_inp_buff_size + config.log_acc_width - config.log_inp_width
         return [
             f"LOG_INP_BUFF_SIZE: {config.log_inp_buff_size} makes {inp} elements, "
@@ -147,7 +147,7 @@ def _contradictions(config: VtaConfig) -> list[str]:
 
 
 def _derived(config: VtaConfig) -> dict[str, tuple[str, int]]:
-    """Return what upstream's tools add to a file, and what it follows from."""
+    """Return the keys that upstream's tools add to a file, with the key each follows from and its value."""
     out = config.log_acc_buff_size + config.log_inp_width - config.log_acc_width
     return {
         "LOG_BLOCK_IN": ("LOG_BLOCK", config.log_block),

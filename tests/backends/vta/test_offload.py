@@ -22,8 +22,8 @@ from toolchain.vta.compiling.blob import blob_of
 from toolchain.vta.compiling.program import Program
 from toolchain.vta.design.config import SAMPLES
 from toolchain.vta.dumps.layout import PHYSICAL_BASE
-from toolchain.vta.machine.requests import Program as Asked
-from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.requests import EncodedProgram as Asked
+from toolchain.vta.machine.requests import SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def simulated(programs: dict[bytes, Program]) -> Iterator[list[int]]:
                 at = program.values[name]
                 memory[at.offset : at.offset + at.bytes] = value.numpy().tobytes()
             asked = Asked(CONFIG, program.code(PHYSICAL_BASE), bytes(memory), PHYSICAL_BASE)
-            done = simulator.run(asked, Wish(strict=True))
+            done = simulator.run(asked, SimOptions(strict=True))
             assert isinstance(done, Simulated), done
             cycles.append(done.model.cycles)
             for name, value in zip(program.outputs, arguments[place + 1 :], strict=True):

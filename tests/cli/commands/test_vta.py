@@ -190,7 +190,7 @@ def test_a_convolution_with_a_residual_for_another_design(invoke: Toolchain, fol
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--conv", "1,14,14"), ("'1,14,14' is no shape", "BATCH,H,W,IC,OC")),
+        (("--conv", "1,14,14"), ("'1,14,14' is not a shape", "BATCH,H,W,IC,OC")),
         (("--conv", "8,14,14,20,40,3,3,1,1,2,2"), ("batch 8", "make the batch 1")),
         ((*CONV, "--knobs", "tile_h=2"), ("'tile_h=2'", "it lacks tile_w", "such as")),
         (
@@ -213,7 +213,9 @@ def test_what_is_too_large_is_told_before_its_weights_are_drawn(invoke: Toolchai
     wrong = invoke("vta", "compile", "--conv", "1,8,8,65535,65535,1,1,0,0,1,1", "--dump", "dump")
     held = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert wrong.code == 1 and wrong.says("needs 4104.0 MiB", "the driver gives 32 MiB", "one for a CPU")
+    assert wrong.code == 1 and wrong.says("needs 4104.0 MiB", "allocates at most 32 MiB", "must run on the CPU")
+        "needs 4104.0 MiB", "the driver allocates at most 32 MiB", "must run on the CPU"
+    )
     assert held < 2**25 and not (folder / "dump").exists()
 
 

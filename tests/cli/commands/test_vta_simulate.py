@@ -12,12 +12,12 @@ from tests.cli.running import Toolchain
 from tests.vta.programs import OUTPUTS, good
 from tests.vta.reference import Reference
 from toolchain.vta.dumps.layout import write_dump
-from toolchain.vta.machine.requests import Program
+from toolchain.vta.machine.requests import EncodedProgram
 
 
 def expected() -> bytes:
     dump = good().dump()
-    return Reference(Program(dump.config, dump.program, dump.before, dump.phys_base)).memory.tobytes()
+    return Reference(EncodedProgram(dump.config, dump.program, dump.before, dump.phys_base)).memory.tobytes()
 
 
 @pytest.fixture

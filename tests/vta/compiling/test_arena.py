@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.errors import ToolchainError
-from toolchain.vta.compiling.arena import Life, plan, sections
+from toolchain.vta.compiling.arena import Lifetime, plan, sections
 
 
 @st.composite
-def _lives(draw: st.DrawFn) -> Life:
+def _lives(draw: st.DrawFn) -> Lifetime:
     first = draw(st.integers(0, 9))
-    return Life(draw(st.integers(1, 5000)), first, draw(st.integers(first, 9)))
+    return Lifetime(draw(st.integers(1, 5000)), first, draw(st.integers(first, 9)))
 
 
 @given(st.dictionaries(st.text(max_size=3), _lives(), max_size=12))
-def test_what_lives_at_the_same_time_lies_apart(lives: dict[str, Life]) -> None:
+def test_what_lives_at_the_same_time_lies_apart(lives: dict[str, Lifetime]) -> None:
     places, size = plan(lives)
     for name, life in lives.items():
         assert places[name] % 64 == 0 and places[name] + life.size <= size
@@ -27,7 +27,7 @@ def test_what_lives_at_the_same_time_lies_apart(lives: dict[str, Life]) -> None:
 
 
 def test_places_are_used_again() -> None:
-    chain = {f"{step}": Life(6400, step, step + 1) for step in range(10)}
+    chain = {f"{step}": Lifetime(6400, step, step + 1) for step in range(10)}
     assert plan(chain)[1] == 2 * 6400
 
 

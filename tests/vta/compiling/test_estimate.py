@@ -14,12 +14,12 @@ from toolchain.vta.compiling.estimate import estimated_cycles, legal_knobs
 from toolchain.vta.compiling.operands import input_loads
 from toolchain.vta.compiling.order import channels_first, traffic
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import Memory
+from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import Load, is_nop
 from toolchain.vta.layers.layer import read_shape
 from toolchain.vta.layers.region import Region
-from toolchain.vta.machine.requests import Program as Request
-from toolchain.vta.machine.requests import Wish
+from toolchain.vta.machine.requests import EncodedProgram as Request
+from toolchain.vta.machine.requests import SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
 
 
@@ -31,9 +31,9 @@ def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:
     cut = Tiling(of.layer.shape, program.knobs[0], PYNQ, of.residual is not None)
     times = traffic(cut, channels_first(cut, PYNQ.cycles))
     loads = [each for each in program.instructions if isinstance(each, Load) and not is_nop(each)]
-    weights = [each for each in loads if each.memory is Memory.WGT]
+    weights = [each for each in loads if each.memory is Sram.WGT]
     assert len(weights) == times.weights + (1 if cut.residual else 0)
-    inputs = [each for each in loads if each.memory is Memory.INP]
+    inputs = [each for each in loads if each.memory is Sram.INP]
     if not cut.residual:
         shape, knobs = cut.shape, cut.knobs
         tiles = list(
@@ -51,6 +51,6 @@ def test_the_formula_is_near_the_model(simulator: Simulator, text: str) -> None:
     for knobs in [*best[:3], *Random(0).sample(best, 5)]:
         program = assemble(alone(layer(shape), knobs), PYNQ)
         request = Request(PYNQ, program.code(BASE), bytes(program.memory_bytes), BASE)
-        outcome = simulator.run(request, Wish(computes=False))
+        outcome = simulator.run(request, SimOptions(computes=False))
         assert isinstance(outcome, Simulated)
         assert 0.7 < estimated_cycles(Tiling(shape, knobs, PYNQ)) / outcome.model.cycles < 1.3

@@ -149,7 +149,7 @@ def test_designs_of_several_rows_are_refused() -> None:
     ("change", "reason"),
     [
         ({"source": "nothing"}, "nothing is used before"),
-        ({"result": "x"}, "x is computed, and is there already"),
+        ({"result": "x"}, "x is computed, but exists already"),
         ({"residual": "x"}, "left shifts and a residual"),
         ({"result": "z"}, "no layer has y"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from toolchain.errors import UsageError
 from toolchain.profiles import class_names, load_profile
-from toolchain.vta.design.config import SAMPLES, Memory
+from toolchain.vta.design.config import SAMPLES, Sram
 from toolchain.vta.reading import find_config, read_config
 
 PYNQ = SAMPLES["pynq"].parameters()
@@ -66,7 +66,7 @@ def test_a_smaller_design_has_other_widths_and_another_name(tmp_path: Path) -> N
     values = {**PYNQ, "LOG_INP_BUFF_SIZE": 14, "LOG_ACC_BUFF_SIZE": 16, "LOG_WGT_BUFF_SIZE": 17}
     config = read_config(write(tmp_path, values))
     assert config.bitstream == "1x16_i8w8a32_15_14_17_16"
-    assert config.buffers[Memory.ACC].index_bits == 10
+    assert config.buffers[Sram.ACC].index_bits == 10
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_smaller_design_has_other_widths_and_another_name(tmp_path: Path) -> N
     [
         ({"LOG_BATCHES": 0}, "LOG_BATCHES: unknown key; the keys are: TARGET, HW_VER, LOG_INP_WIDTH"),
         ({"ONE": 0, "TWO": 0}, "ONE, TWO: unknown keys; the keys are: TARGET, HW_VER"),
-        ({"parameters": PYNQ}, "keep what stands under `parameters`"),
+        ({"parameters": PYNQ}, "keep only what is in `parameters`"),
         ({"LOG_BATCH": None}, "LOG_BATCH: null: it must be a whole number from 0 to 8"),
         ({"LOG_BLOCK": 4.0}, "LOG_BLOCK: 4.0: it must be a whole number"),
         ({"LOG_BLOCK": True}, "LOG_BLOCK: true: it must be a whole number"),
@@ -121,8 +121,8 @@ def test_a_missing_key_is_named_with_what_a_pynq_has(tmp_path: Path, key: str) -
     ("content", "says"),
     [
         (b"", "Expecting value"),
-        (b"[1]", "it is no JSON object"),
-        (b'{"LOG_BATCH": 0, "LOG_BATCH": 1}', "LOG_BATCH stands in it twice"),
+        (b"[1]", "it is not a JSON object"),
+        (b'{"LOG_BATCH": 0, "LOG_BATCH": 1}', "LOG_BATCH is given twice"),
         (b"\xff\xfe", "can't decode byte"),
         (b"[" * 60_000, "recursion"),
         (b" " * 70_000, "more than 65536 bytes"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.vta.instructions import instructions
 from toolchain.errors import UsageError
-from toolchain.vta.design.config import SAMPLES, Memory, VtaConfig
+from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import (
     Alu,
     AluOp,
@@ -38,13 +38,13 @@ OLD = replace(NEW, hw_ver="0.0.1")
 # From the specification of the machine: text, bits 0 to 63, bits 64 to 127.
 VECTORS: list[tuple[Instruction, str, int, int]] = [
     (
-        Load(Memory.INP, 0x10, 0x1234, 4, 5, 16, 1, 0, 1, 2, push_next=True),
+        Load(Sram.INP, 0x10, 0x1234, 4, 5, 16, 1, 0, 1, 2, push_next=True),
         "LOAD INP sram 0x10 dram 0x1234 y4 x5 stride16 ypad(1,0) xpad(1,2) push_next",
         0x00000048D0004140,
         0x2101001000050004,
     ),
     (
-        Load(Memory.UOP, 0, 0x2000, 1, 9, 9),
+        Load(Sram.UOP, 0, 0x2000, 1, 9, 9),
         "LOAD UOP sram 0x0 dram 0x2000 y1 x9 stride9",
         0x0000008000000000,
         0x0000000900090001,
@@ -92,7 +92,7 @@ def test_the_vector_of_a_micro_op() -> None:
 
 def test_revision_1_has_shorter_types_and_operations() -> None:
     """What the specification says of it, by hand: what comes after a shorter field lies lower."""
-    load = Load(Memory.INP, 0x10, 0x1234, 4, 5, 16)
+    load = Load(Sram.INP, 0x10, 0x1234, 4, 5, 16)
     assert encode(load, OLD) == (16 << 32 | 5 << 16 | 4) << 64 | 0x1234 << 25 | 0x10 << 9 | 2 << 7
     store = Store(7, 0x400, 2, 14, 56)  # its type, 4, has no room in 2 bits; hardware does not look at it
     assert encode(store, OLD) == (56 << 32 | 14 << 16 | 2) << 64 | 0x400 << 25 | 7 << 9 | 1
@@ -131,9 +131,9 @@ def test_any_bits_are_an_instruction_or_refused(word: int, config: VtaConfig) ->
 @pytest.mark.parametrize(
     ("instruction", "says"),
     [
-        (Load(Memory.INP, 1 << 16, 0, 1, 1, 1), "LOAD: sram_base 65536 does not fit into 16 bits"),
-        (Load(Memory.INP, 0, -1, 1, 1, 1), "LOAD: dram_base -1 does not fit into 32 bits"),
-        (Load(Memory.INP, 0, 0, 1, 1, 1, x_pad_1=16), "LOAD: x_pad_1 16 does not fit into 4 bits"),
+        (Load(Sram.INP, 1 << 16, 0, 1, 1, 1), "LOAD: sram_base 65536 does not fit into 16 bits"),
+        (Load(Sram.INP, 0, -1, 1, 1, 1), "LOAD: dram_base -1 does not fit into 32 bits"),
+        (Load(Sram.INP, 0, 0, 1, 1, 1, x_pad_1=16), "LOAD: x_pad_1 16 does not fit into 4 bits"),
         (Gemm(0, 1, 1 << 14, 1), "GEMM: iter_out 16384 does not fit into 14 bits"),
         (Gemm(0, 1, 1, 1, wgt_factor_in=1024), "GEMM: wgt_factor_in 1024 does not fit into 10 bits"),
         (Alu(AluOp.ADD, 0, 1, 1, 1, use_imm=True, imm=1 << 15), "ALU: imm 32768 does not fit into 16 bits"),
@@ -150,7 +150,7 @@ def test_a_value_without_room_is_named(instruction: Instruction, says: str) -> N
     ("instruction", "says"),
     [
         (Alu(AluOp.MUL, 0, 1, 1, 1), "ALU MUL has no encoding in revision 1"),
-        (Load(Memory.ACC_8BIT, 0, 0, 1, 1, 1), "LOAD ACC_8BIT has no encoding in revision 1"),
+        (Load(Sram.ACC_8BIT, 0, 0, 1, 1, 1), "LOAD ACC_8BIT has no encoding in revision 1"),
     ],
 )
 def test_what_revision_1_lacks(instruction: Instruction, says: str) -> None:
@@ -161,7 +161,7 @@ def test_what_revision_1_lacks(instruction: Instruction, says: str) -> None:
 @pytest.mark.parametrize(
     ("word", "says"),
     [
-        (5, "opcode 5 is none"),
+        (5, "there is no opcode 5"),
         (1 << 58, "bits of LOAD that must be zero are set: 58"),
         (1 << 127 | 1 << 70 | 3, "bits of FINISH that must be zero are set: 70, 127"),
         (4 << 7, "LOAD of memory type 4"),

@@ -33,14 +33,14 @@ def test_threads_and_batch_may_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "'' is none; the knobs are: tile_h"),
-        ("tile_h", "'tile_h' is none"),
-        ("tile_x=1", "'tile_x=1' is none"),
-        ("tile_h=1,tile_h=2", "tile_h stands in it twice"),
-        ("tile_h=0", "tile_h is '0', no positive"),
-        ("tile_h=-1", "tile_h is '-1', no positive"),
-        ("tile_h=1.5", "tile_h is '1.5', no positive"),
-        ("tile_h=" + "9" * 400, "no positive"),
+        ("", "'' is not a knob; the knobs are: tile_h"),
+        ("tile_h", "'tile_h' is not a knob"),
+        ("tile_x=1", "'tile_x=1' is not a knob"),
+        ("tile_h=1,tile_h=2", "tile_h is given twice"),
+        ("tile_h=0", "tile_h is '0', not a positive"),
+        ("tile_h=-1", "tile_h is '-1', not a positive"),
+        ("tile_h=1.5", "tile_h is '1.5', not a positive"),
+        ("tile_h=" + "9" * 400, "not a positive"),
         ("tile_h=1,tile_co=2", "it lacks tile_w, tile_ci"),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.vta.programs import BIAS, CONFIG, OUTPUTS, PARAMETERS, UOPS, Change, Program, at, good
-from toolchain.vta.design.config import SAMPLES, Memory
+from toolchain.vta.design.config import SAMPLES, Sram
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, Stage, nop, pack_micro_ops
 from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.lint import RULES
@@ -94,7 +94,13 @@ BROKEN: list[tuple[int, str, int | None, Change, str]] = [
     (4, "padding", 10, change(10, x_pad_0=1), "hardware ignores padding of OUT"),
     (4, "padding", 5, many(change(5, x_pad_1=1), old), "hardware of revision 1 ignores padding of ACC"),
     (4, "memory", 0, change(0, y_size=2), "2 rows of micro-ops"),
-    (4, "memory", 5, change(5, memory=Memory.ACC_8BIT, dram_base=at(Memory.OUT, PARAMETERS)), "load int8"),
+    (
+        4,
+        "memory",
+        5,
+        change(5, memory=Sram.ACC_8BIT, dram_base=at(Sram.OUT, PARAMETERS)),
+        "load int8",
+    ),
     (5, "stale-out", 10, change(10, x_size=9), "element 8 of OUT has no defined value: nothing was computed"),
     (5, "stale-out", 10, change(10, sram_base=BIAS, x_size=2), "ACC was only loaded there"),
     (5, "stale-out", 11, insert(10, Gemm(0, 1, 1, 8, 0, 1, reset=True, push_next=True)), "only reset there"),
@@ -145,7 +151,7 @@ BROKEN: list[tuple[int, str, int | None, Change, str]] = [
         0,
         "race",
         10,
-        insert(11, Load(Memory.INP, 100, at(Memory.INP, OUTPUTS), 1, 8, 8)),
+        insert(11, Load(Sram.INP, 100, at(Sram.INP, OUTPUTS), 1, 8, 8)),
         "it writes byte 0x4000 of the memory, which instruction 11 (LOAD INP sram 0x64 dram 0x500",
     ),
     (0, "bounds", 1, change(1, x_size=2049), "it reaches element 2048 of INP"),
@@ -208,10 +214,10 @@ def test_amounts_that_the_program_computes_are_left_to_the_strict_machine() -> N
 
 def test_micro_ops_that_the_program_stores_are_not_believed() -> None:
     program = good()
-    over = replace(program.instructions[10], dram_base=at(Memory.OUT, UOPS), x_size=1)
+    over = replace(program.instructions[10], dram_base=at(Sram.OUT, UOPS), x_size=1)
     program.instructions[10] = over
     program.instructions[12:12] = [
-        Load(Memory.UOP, 0, at(Memory.UOP, UOPS), 1, 3, 3),
+        Load(Sram.UOP, 0, at(Sram.UOP, UOPS), 1, 3, 3),
         Gemm(0, 1, 1, 8, 0, 1, reset=True),
     ]
     assert [(each.index, each.rule) for each in program.problems()] == [(12, "undefined")]

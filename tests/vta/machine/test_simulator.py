@@ -21,7 +21,7 @@ from tests.vta.random_programs import any_program
 from tests.vta.reference import Reference
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.vta.design.config import SAMPLES
-from toolchain.vta.machine.requests import Program, Refused, Wish
+from toolchain.vta.machine.requests import EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator, simulate
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 SMALL = Conv(size=6, ci=2, co=4, kernel=3, stride=1, pad=1, rows=3, tile_co=2, residual=2)
 
 
-def _ran(simulator: Simulator, program: Program, wish: Wish) -> Simulated:
+def _ran(simulator: Simulator, program: EncodedProgram, wish: SimOptions) -> Simulated:
     outcome = simulator.run(program, wish)
     assert isinstance(outcome, Simulated), outcome
     return outcome
@@ -43,25 +43,25 @@ def test_convolutions_are_what_numpy_computes(
     if more:  # layer after layer: the second reads what the first one stored
         layers.append(data.draw(convs(size=first.out, ci=first.co)))
     program, at, expected = chain(layers, seed)
-    after = np.frombuffer(_ran(simulator, program, Wish(strict=True)).memory or b"", np.int8)
+    after = np.frombuffer(_ran(simulator, program, SimOptions(strict=True)).memory or b"", np.int8)
     np.testing.assert_array_equal(after[at : at + expected.size].reshape(expected.shape), expected)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_result_does_not_depend_on_which_stage_is_faster(simulator: Simulator, seed: int) -> None:
     program, _, _ = chain([replace(SMALL, size=3, rows=1, tile_co=4)], 1)
-    after = _ran(simulator, program, Wish(strict=True)).memory
+    after = _ran(simulator, program, SimOptions(strict=True)).memory
     assert Reference(program, seed).memory.tobytes() == after
 
 
 @given(seed=st.integers(0, 2**32), config=st.sampled_from(["plain", "revision 1", "batch 2", "block 8"]))
 def test_any_program_is_run_as_a_second_opinion_would(simulator: Simulator, seed: int, config: str) -> None:
     program = any_program(seed, config)
-    assert _ran(simulator, program, Wish()).memory == Reference(program).memory.tobytes()
+    assert _ran(simulator, program, SimOptions()).memory == Reference(program).memory.tobytes()
 
 
 def test_cycles_are_those_of_the_model(simulator: Simulator) -> None:
-    outcome = _ran(simulator, EightVectors().program(), Wish(timeline=True))
+    outcome = _ran(simulator, EightVectors().program(), SimOptions(timeline=True))
     assert outcome.timeline is not None
     cycles = (outcome.timeline[:, 1] - outcome.timeline[:, 0]).tolist()
     # Of each 10; of a DMA 40 for its row and 8 bytes a cycle; of GEMM and ALU 12, and 1 or 2 for a step.
@@ -82,8 +82,8 @@ def test_cycles_are_those_of_the_model(simulator: Simulator) -> None:
 
 def test_the_models_time_needs_no_data(simulator: Simulator) -> None:
     program, _, _ = chain([SMALL], 3)
-    whole = _ran(simulator, program, Wish())
-    timed = _ran(simulator, replace(program, memory=b""), Wish(computes=False))
+    whole = _ran(simulator, program, SimOptions())
+    timed = _ran(simulator, replace(program, memory=b""), SimOptions(computes=False))
     assert timed.model == whole.model and timed.memory is None
 
 

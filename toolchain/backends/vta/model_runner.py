@@ -14,7 +14,7 @@ from toolchain.tasks.modelled import ModelledRunner
 from toolchain.tasks.tuner import Result
 from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.dumps.convolution import compile_convolution
-from toolchain.vta.machine.requests import Program, Refused, Wish
+from toolchain.vta.machine.requests import EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import DEADLINE_S, Simulator
 
 VTA_MODEL = "vta-model"
@@ -22,8 +22,8 @@ VTA_MODEL = "vta-model"
 TRIAL_S = 0.6
 """Approximate seconds per cut: mean CPU time of 60 cuts of ResNet-18. Half took at most 0.13 s, two 8 s."""
 
-_ASKED = Wish(strict=True, computes=False, memory=False)
-_CHECKED = Wish(strict=True)
+_ASKED = SimOptions(strict=True, computes=False, memory=False)
+_CHECKED = SimOptions(strict=True)
 
 
 class VtaModelRunner(ModelledRunner):
@@ -46,7 +46,7 @@ class VtaModelRunner(ModelledRunner):
             raise TypeError("this code is no cut of a convolution")
         try:
             dump = compile_convolution(cut.shape, self._config, cut.knobs, SEED).dump
-            program = Program(self._config, dump.program, dump.before, dump.phys_base)
+            program = EncodedProgram(self._config, dump.program, dump.before, dump.phys_base)
             with self._one:
                 done = self._simulator.run(program, wish, DEADLINE_S)
         except ToolchainError as error:

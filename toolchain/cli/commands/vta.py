@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from toolchain.vta.design.config import VtaConfig
     from toolchain.vta.dumps.judging import Judged
-    from toolchain.vta.lint import Problem
+    from toolchain.vta.lint import RuleViolation
 
 _SHOWN = 20  # problems; --json has all
 
@@ -223,7 +223,7 @@ def _tell_judged(judged: Judged, mhz: float) -> None:
         click.echo("\nthe memory equals expected.bin")
 
 
-def _tell_problems(found: Sequence[Problem], instructions: int) -> None:
+def _tell_problems(found: Sequence[RuleViolation], instructions: int) -> None:
     for problem in found[:_SHOWN]:
         click.echo(str(problem))
     if len(found) > _SHOWN:

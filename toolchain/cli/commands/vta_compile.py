@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
     from toolchain.vta.design.config import VtaConfig
-    from toolchain.vta.dumps.convolution import Compiled
+    from toolchain.vta.dumps.convolution import CompiledConvolution
 
 _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 
@@ -125,7 +125,7 @@ def _row(written: Mapping[str, Any]) -> tuple[object, ...]:
     return written["insn_count"], memory, written["layers"], written["folder"]
 
 
-def _tell_compiled(compiled: Compiled, folder: Path, instructions: int) -> None:
+def _tell_compiled(compiled: CompiledConvolution, folder: Path, instructions: int) -> None:
     from toolchain.foreign import printable
 
     cycles, memory = compiled.estimated_cycles, len(compiled.dump.before)

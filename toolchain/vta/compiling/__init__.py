@@ -1,1 +1,1 @@
-"""From layers to a program: cut into pieces, ordered, written as instructions."""
+"""Compiles layers to a program: cuts them into pieces, orders those, and emits instructions."""

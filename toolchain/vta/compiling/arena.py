@@ -1,4 +1,4 @@
-"""The memory that a program computes in: one run of addresses, planned before anything is emitted."""
+"""Plans the memory of a program, one contiguous range of addresses, before instructions are emitted."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from toolchain.errors import ToolchainError
 from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES
 
-_LINE = 64  # activations begin at lines of the host's caches
+_LINE = 64  # alignment of activations: a cache line of the host
 
 
 @dataclass(frozen=True)
-class Life:
-    """How long a value is needed.
+class Lifetime:
+    """The size of a value, and the steps during which it is alive.
 
     Attributes
     ----------
     size
-        In bytes.
+        Size in bytes.
     first, last
-        The steps that write and read it, and all between them.
+        The step that writes it, and the last one that reads it.
     """
 
     size: int
@@ -28,10 +28,10 @@ class Life:
     last: int
 
 
-def plan(lives: Mapping[str, Life]) -> tuple[dict[str, int], int]:
-    """Return where values lie, and how long all of it is: two that live at the same time lie apart.
+def plan(lives: Mapping[str, Lifetime]) -> tuple[dict[str, int], int]:
+    """Assign memory so that values alive at the same time do not overlap; return offsets and the total size.
 
-    Large ones choose first, each the lowest place that is free.
+    The largest values are placed first, each at the lowest free offset. All numbers are bytes.
     """
     placed: dict[str, int] = {}
     for name, life in sorted(lives.items(), key=lambda item: (-item[1].size, item[1].first, item[0])):
@@ -50,19 +50,19 @@ def plan(lives: Mapping[str, Life]) -> tuple[dict[str, int], int]:
 
 
 def aligned(value: int, to: int) -> int:
-    """Return the next multiple."""
+    """Round up to a multiple of `to`."""
     return -(-value // to) * to
 
 
 def sections(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """Return where sections of these sizes begin, in their order, and the arena's size.
+    """Return the offsets of consecutive sections, and their total size, in bytes.
 
-    Each begins a page: every buffer's elements are counted from there.
+    Each section begins at a page boundary, which is a multiple of every buffer's element size.
 
     Raises
     ------
     ToolchainError
-        It is larger than what a driver gives.
+        The total is larger than a driver can allocate.
     """
     at, begins = 0, {}
     for name, size in sizes.items():
@@ -75,13 +75,13 @@ def sections(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
 
 _WAY_OUT = (
     "cut the region: end it earlier with --stop-pack, or begin it later with --start-pack; "
-    "a convolution that is too large alone is one for a CPU"
+    "a single convolution that is too large must run on the CPU"
 )
 
 
 def _too_large(total: int, sizes: Sequence[tuple[str, int]]) -> str:
     parts = ", ".join(f"{size / 2**20:.1f} MiB {name}" for name, size in sizes)
     return (
-        f"the program needs {total / 2**20:.1f} MiB of memory in one piece ({parts}); the driver gives "
-        f"{MOST_BYTES // 2**20} MiB"
+        f"the program needs {total / 2**20:.1f} MiB of contiguous memory ({parts}); the driver allocates "
+        f"at most {MOST_BYTES // 2**20} MiB"
     )

@@ -1,35 +1,35 @@
-"""A region becomes a program."""
+"""Compiles a region to a program."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from toolchain.errors import UsageError
-from toolchain.vta.compiling.arena import Life, aligned, plan, sections
+from toolchain.vta.compiling.arena import Lifetime, aligned, plan, sections
 from toolchain.vta.compiling.estimate import default_knobs
-from toolchain.vta.compiling.program import Program, Section, Value
+from toolchain.vta.compiling.program import PlacedValue, Program, Section
 from toolchain.vta.compiling.schedule import Addresses, emit_layer
 from toolchain.vta.compiling.stream import Stream
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import Memory, VtaConfig
+from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa import INSTRUCTION_BYTES
 from toolchain.vta.layers.packing import blocks_of, pack_diagonal, pack_parameters, pack_weight
 from toolchain.vta.layers.region import Region, RegionLayer
 
 
 def assemble(region: Region, config: VtaConfig) -> Program:
-    """Return the program that computes a region.
+    """Compile a region to a program.
 
     Raises
     ------
     UsageError
-        Knobs or a layer that do not fit the configuration.
+        Knobs or a layer do not fit the configuration.
     ToolchainError
-        It needs more memory than a driver gives.
+        The program needs more memory than a driver can allocate.
     """
     if config.batch != 1:
         raise UsageError(
-            f"configuration {config.bitstream} computes {config.batch} rows at once; programs are for one",
+            f"configuration {config.bitstream} computes {config.batch} rows at once; programs compute one",
             "use a design with LOG_BATCH 0",
         )
     cuts = [_cut(each, config) for each in region.layers]
@@ -43,13 +43,13 @@ def assemble(region: Region, config: VtaConfig) -> Program:
     for each, cut, mine in zip(region.layers, cuts, placed, strict=True):
         used = [each.source, *([each.residual] if each.residual else [])]
         at = Addresses(
-            source=_element(values[each.source].offset, Memory.INP, config),
-            result=_element(values[each.result].offset, Memory.OUT, config),
-            weight=_element(begins["constants"] + mine.weight, Memory.WGT, config),
-            parameters=_element(begins["constants"] + mine.parameters, Memory.ACC, config),
-            micro_ops=_element(end + len(micro_ops), Memory.UOP, config),
-            residual=_element(values[each.residual].offset, Memory.INP, config) if each.residual else None,
-            diagonal=_element(begins["constants"] + mine.diagonal, Memory.WGT, config)
+            source=_element(values[each.source].offset, Sram.INP, config),
+            result=_element(values[each.result].offset, Sram.OUT, config),
+            weight=_element(begins["constants"] + mine.weight, Sram.WGT, config),
+            parameters=_element(begins["constants"] + mine.parameters, Sram.ACC, config),
+            micro_ops=_element(end + len(micro_ops), Sram.UOP, config),
+            residual=_element(values[each.residual].offset, Sram.INP, config) if each.residual else None,
+            diagonal=_element(begins["constants"] + mine.diagonal, Sram.WGT, config)
             if each.residual
             else None,
             stores=max(stores[name] for name in used),
@@ -85,8 +85,8 @@ def _cut(each: RegionLayer, config: VtaConfig) -> Tiling:
     return cut
 
 
-def _placed(region: Region, config: VtaConfig) -> tuple[dict[str, Value], int]:
-    """Return where the values lie, and the size of all."""
+def _placed(region: Region, config: VtaConfig) -> tuple[dict[str, PlacedValue], int]:
+    """Return the values with their offsets in memory, and their total size in bytes."""
     shapes = region.shapes()
     first = dict.fromkeys(region.inputs, 0)
     last = dict.fromkeys(shapes, 0)
@@ -100,13 +100,13 @@ def _placed(region: Region, config: VtaConfig) -> tuple[dict[str, Value], int]:
         name: (1, blocks_of(channels, config.block), height, width, 1, config.block)
         for name, (channels, height, width) in shapes.items()
     }
-    unplaced = {name: Value(name, 0, shape) for name, shape in packed.items()}
-    lives = {name: Life(value.bytes, first[name], last[name]) for name, value in unplaced.items()}
+    unplaced = {name: PlacedValue(name, 0, shape) for name, shape in packed.items()}
+    lives = {name: Lifetime(value.bytes, first[name], last[name]) for name, value in unplaced.items()}
     offsets, size = plan(lives)
-    return {name: Value(name, offsets[name], shape) for name, shape in packed.items()}, size
+    return {name: PlacedValue(name, offsets[name], shape) for name, shape in packed.items()}, size
 
 
-def _element(offset: int, memory: Memory, config: VtaConfig) -> int:
+def _element(offset: int, memory: Sram, config: VtaConfig) -> int:
     size = config.buffers[memory].element_bytes
     element, rest = divmod(offset, size)
     if rest:
@@ -122,26 +122,26 @@ class _Offsets:
 
 
 class _Constants:
-    """The section of weights and parameters, as it grows."""
+    """Collects the section of weights and parameters."""
 
     def __init__(self, config: VtaConfig) -> None:
         self._config = config
         self.data = bytearray()
 
     def add(self, each: RegionLayer, cut: Tiling) -> _Offsets:
-        """Add those of a layer, and return where they begin."""
+        """Add the constants of a layer; return their offsets in the section, in bytes."""
         block, knobs = self._config.block, cut.knobs
         weight = self._put(
-            pack_weight(each.layer.weight, block, knobs.tile_co, knobs.tile_ci).tobytes(), Memory.WGT
+            pack_weight(each.layer.weight, block, knobs.tile_co, knobs.tile_ci).tobytes(), Sram.WGT
         )
         diagonal = 0
         if each.layer.left is not None:
             powers = pack_diagonal(each.layer.left, each.layer.common_left, block)
-            diagonal = self._put(powers.tobytes(), Memory.WGT)
-        parameters = self._put(pack_parameters(each.layer, block).astype("<i4").tobytes(), Memory.ACC)
+            diagonal = self._put(powers.tobytes(), Sram.WGT)
+        parameters = self._put(pack_parameters(each.layer, block).astype("<i4").tobytes(), Sram.ACC)
         return _Offsets(weight, parameters, diagonal)
 
-    def _put(self, data: bytes, memory: Memory) -> int:
+    def _put(self, data: bytes, memory: Sram) -> int:
         at = aligned(len(self.data), self._config.buffers[memory].element_bytes)
         self.data.extend(bytes(at - len(self.data)))
         self.data += data

@@ -1,24 +1,24 @@
-"""A program as one run of bytes: what a library holds, and `edge.vta.run` is given.
+"""Serialises a program to bytes, the form in which libraries contain it and `edge.vta.run` takes it.
 
-All numbers are little-endian. A header, a description of each input and output, zeros up to a page; then the
-memory's image from its section `constants` to its end. What is before that, the activations, begins with any
-values. Instructions stand in the image as they are for memory at address 0: whoever loads a program adds, to
-the index of each LOAD and STORE that moves something, the memory's physical address divided by an element's
-bytes.
+All numbers are little-endian. The bytes are a header, a description of each input and output, zeros up to
+a page boundary, and the image of the memory from its section `constants` to its end. The activations, which
+precede that section, have no defined initial values. Instructions in the image are for memory at address 0:
+a loader adds the memory's physical address, divided by the element size, to the index of each LOAD and STORE
+that moves data.
 
 | numbers of 32 bits | header |
 |---|---|
 | 0 | `EVTA` |
-| 1 | version of this form |
-| 2 | crc32 of all that comes behind it |
+| 1 | version of this format |
+| 2 | crc32 of everything after it |
 | 3-9 | configuration: `isa_rev`; logarithms of batch, block, and bytes of UOP, INP, WGT, ACC |
-| 10-13 | cycle model: its version; cycles to fetch an instruction, of each one, of a DMA's row |
-| 14-18 | bytes that DMA moves in a cycle; cycles of each GEMM, its steps, each ALU, its steps |
-| 19 | MHz of the design, for the model's milliseconds |
+| 10-13 | cycle model: its version; cycles to fetch an instruction, per instruction, per row of a DMA |
+| 14-18 | bytes that DMA moves in a cycle; cycles per GEMM, per step of it, per ALU, per step of it |
+| 19 | MHz of the design, to convert the model's cycles to milliseconds |
 | 20 | bytes of the memory, at most 32 MiB |
-| 21, 22 | where the image begins, in the memory and in this run of bytes |
-| 23, 24 | where the instructions begin in the memory, and how many there are |
-| 25, 26 | how many inputs and outputs there are |
+| 21, 22 | offset of the image in the memory and in these bytes |
+| 23, 24 | offset of the instructions in the memory, and their number |
+| 25, 26 | numbers of inputs and outputs |
 
 A description has eight numbers: offset in the memory, bytes, and the dimensions
 [batch, blocks, h, w, rows, lanes].
@@ -37,11 +37,11 @@ MAGIC = b"EVTA"
 VERSION = 2
 HEADER = struct.Struct("<4s26I")
 DESCRIPTION = struct.Struct("<8I")
-_CHECKED = 12  # bytes up to the checksum, it included
+_CHECKED = 12  # bytes up to and including the checksum
 
 
 def blob_of(program: Program) -> bytes:
-    """Return a program as one run of bytes; the same program gives the same bytes."""
+    """Serialise a program; equal programs give equal bytes."""
     values = [program.values[name] for name in (*program.inputs, *program.outputs)]
     descriptions = b"".join(DESCRIPTION.pack(value.offset, value.bytes, *value.shape) for value in values)
     begin = aligned(HEADER.size + len(descriptions), PAGE_BYTES)
@@ -62,12 +62,12 @@ def blob_of(program: Program) -> bytes:
 
 
 def checked(blob: bytes) -> bytes:
-    """Return a program's bytes with the checksum that they need."""
+    """Return a program's bytes with the right checksum."""
     return blob[: _CHECKED - 4] + struct.pack("<I", zlib.crc32(blob[_CHECKED:])) + blob[_CHECKED:]
 
 
 def _machine(config: VtaConfig) -> tuple[int, ...]:
-    """Return what a design is, and how its cycles are counted, as `edge-rt vta` has them too."""
+    """Return the numbers of a design and its cycle model, in the order that `edge-rt vta` uses, too."""
     sizes = (config.log_uop_buff_size, config.log_inp_buff_size, config.log_wgt_buff_size)
     model = config.cycles
     return (

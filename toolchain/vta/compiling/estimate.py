@@ -1,7 +1,7 @@
-"""How long a cut convolution takes, about, and so which cut is chosen where nothing was measured.
+"""Estimates the cycles of a convolution for each way to cut it, and ranks the ways.
 
-The cycle model (`edge-rt vta`) is what cycles are compared by. This is a formula with the same constants; it
-judges thousands of cuts in the time that one program takes.
+The cycle model in `edge-rt vta` is the reference. This is a formula with the same constants, which estimates
+thousands of cuts in the time that the model needs for one program.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape
 from toolchain.vta.layers.packing import blocks_of
 
-_PASSES = 4  # of the ALU: bias, shift, two clips
+_PASSES = 4  # passes of the ALU: bias, shift, two clips
 
 
 def estimated_cycles(cut: Tiling) -> int:
-    """Return about how many cycles of the model a layer takes."""
+    """Estimate the cycles of a layer in the cycle model."""
     model, knobs = cut.config.cycles, cut.knobs
     each = model.overhead + model.pipeline
     gemm = cut.gemms * each + cut.shape.taps * knobs.tile_ci * cut.vectors * model.gemm_step
@@ -42,7 +42,7 @@ def estimated_cycles(cut: Tiling) -> int:
     if knobs.contexts == 1:
         computed = pieces * (cut.chunks * gemm + reset)
         return begin + loads + computed + pieces * max(after, store)
-    # While some pieces compute, the next run of input channels is loaded: one place ahead, not more.
+    # While pieces compute, the next chunk of input channels is loaded; never more than one ahead.
     turns = pieces // knobs.contexts
     run = loads // (turns * cut.chunks)
     computing = knobs.contexts * gemm
@@ -52,17 +52,17 @@ def estimated_cycles(cut: Tiling) -> int:
 
 
 def legal_knobs(shape: ConvShape, config: VtaConfig, residual: bool = False) -> list[Knobs]:
-    """Return all ways to cut a convolution: a finite space; the most promising first."""
+    """Return all legal knobs of a convolution, those with the fewest estimated cycles first."""
     return list(_ranked(shape, config, residual))
 
 
 def default_knobs(shape: ConvShape, config: VtaConfig, residual: bool = False) -> Knobs:
-    """Return the knobs that the estimate likes best.
+    """Return the knobs with the fewest estimated cycles.
 
     Raises
     ------
     UsageError
-        There is no way to cut the convolution so that it fits.
+        The convolution does not fit the configuration, however it is cut.
     """
     ranked = _ranked(shape, config, residual)
     if not ranked:

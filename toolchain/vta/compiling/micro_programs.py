@@ -1,4 +1,4 @@
-"""The micro-ops of a layer: lists that its GEMM and ALU instructions walk over."""
+"""Makes the micro-ops of a layer: the lists that its GEMM and ALU instructions execute."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = tuple[int, int]
 
 
 class MicroPrograms:
-    """Lists of micro-ops, each made when it is first asked for."""
+    """The lists of micro-ops of a layer, each made when first needed."""
 
     def __init__(self, tiling: Tiling) -> None:
         self._tiling = tiling
@@ -25,16 +25,16 @@ class MicroPrograms:
 
     @property
     def words(self) -> Array:
-        """All of them, as they lie in memory."""
+        """All micro-ops, encoded as in memory."""
         return np.concatenate(self._lists)
 
     def each(self, context: int) -> Place:
-        """Return the list for all accumulators of a piece, one after the other."""
+        """Return the list that addresses a piece's first accumulator; the instruction loops over the rest."""
         base = context * self._tiling.vectors
         return self._place(("each", context), base, base)
 
     def kernel(self, context: int, inp: int, wgt: int) -> Place:
-        """Return the list of a convolution: taps, blocks of outputs, rows."""
+        """Return the list of a convolution, ordered by taps, blocks of outputs, then rows."""
         key = ("kernel", context, inp, wgt)
         if key in self._places:
             return self._places[key]
@@ -48,12 +48,14 @@ class MicroPrograms:
         )
 
     def parameters(self, context: int, co: int, kind: int) -> Place:
-        """Return the list that brings each block of a piece its parameters: 0 biases, 1 shifts.
+        """Return the list that applies a parameter to each block of a piece.
 
         Parameters
         ----------
         co
-            First block of the piece.
+            First block of channels of the piece.
+        kind
+            0: biases, 1: shifts.
         """
         cut, blocks = self._tiling, np.arange(self._tiling.knobs.tile_co)
         return self._place(
@@ -63,14 +65,14 @@ class MicroPrograms:
         )
 
     def residual(self, context: int, inp: int, co: int, first: int) -> Place:
-        """Return the list that multiplies some blocks of a residual with their diagonals.
+        """Return the list that multiplies some blocks of a residual with their diagonal matrices.
 
         Parameters
         ----------
         co
-            First block of the piece.
+            First block of channels of the piece.
         first
-            First block of these, in the piece.
+            First of the blocks to multiply, counted in the piece.
         """
         cut = self._tiling
         blocks = np.arange(cut.residual_blocks)

@@ -1,4 +1,4 @@
-"""The LOADs and STOREs of a piece."""
+"""Makes the LOADs and STOREs of a piece."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import Memory
+from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import Load, Store
 
-_MOST_STRIDE = (1 << 16) - 1  # what a LOAD has room for
+_MOST_STRIDE = (1 << 16) - 1  # largest stride that a LOAD can encode
 
 
 @dataclass(frozen=True)
 class Span:
-    """Rows or columns of a source that a piece needs; some may lie outside of it.
+    """Rows or columns of the source that a piece needs, with the padding outside of the source.
 
     Attributes
     ----------
     before, after
-        How many are zeros.
+        Number of padded (zero) rows or columns before and after.
     first, count
-        Those that are there.
+        Index of the first one inside the source, and the number of those inside.
     """
 
     before: int
@@ -31,21 +31,21 @@ class Span:
 
 
 def span(start: int, count: int, step: int, limit: int) -> Span:
-    """Return the part of `start`, `start + step`, … (so many) that lies in `range(limit)`."""
+    """Return the part of `count` indices from `start` with stride `step` that is inside `range(limit)`."""
     before = min(count, max(0, -(start // step)))
     end = min(count, max(0, -((start - limit) // step)))
     return Span(before, start + before * step, end - before, count - end)
 
 
 def input_loads(cut: Tiling, chunk: int, y: int, x: int, sram: int, dram: int) -> Iterator[tuple[Load, int]]:
-    """Yield the LOADs of a run of input channels, and how many elements each writes.
+    """Yield the LOADs of a chunk of input channels, each with the number of elements that it writes.
 
     Parameters
     ----------
     y, x
-        First row and column of the piece, of the result.
+        First row and column of the piece, in the result.
     sram, dram
-        Where they are loaded to; where the source begins.
+        First element to write on the chip, and first element of the source in DRAM.
     """
     shape, step = cut.shape, cut.row_step
     rows = span(y * shape.sh - shape.ph, cut.rows, step, shape.h)
@@ -56,13 +56,13 @@ def input_loads(cut: Tiling, chunk: int, y: int, x: int, sram: int, dram: int) -
     whole = columns.count == shape.w == cut.columns and rows.count == cut.rows
     run = rows.count * shape.w
     if whole and step == 1 and max(image, run) <= _MOST_STRIDE:
-        yield Load(Memory.INP, sram, first, blocks, run, image), blocks * run
+        yield Load(Sram.INP, sram, first, blocks, run, image), blocks * run
         return
     size = cut.rows * cut.columns
     for block in range(blocks):
         yield (
             Load(
-                Memory.INP,
+                Sram.INP,
                 sram + block * size,
                 first + block * image,
                 rows.count,
@@ -78,7 +78,7 @@ def input_loads(cut: Tiling, chunk: int, y: int, x: int, sram: int, dram: int) -
 
 
 def weight_load(cut: Tiling, co: int, chunk: int, sram: int, dram: int) -> tuple[Load, int]:
-    """Return the LOAD of a tile of weights.
+    """Return the LOAD of a tile of weights, and the number of elements that it writes.
 
     Parameters
     ----------
@@ -87,23 +87,24 @@ def weight_load(cut: Tiling, co: int, chunk: int, sram: int, dram: int) -> tuple
     """
     size = cut.wgt_elements
     tile = co // cut.knobs.tile_co * cut.chunks + chunk
-    return Load(Memory.WGT, sram, dram + tile * size, 1, size, size), size
+    return Load(Sram.WGT, sram, dram + tile * size, 1, size, size), size
 
 
 def result_rows(
     cut: Tiling, block: int, blocks: int, y: int, x: int, dram: int
 ) -> list[tuple[int, int, int, int, int]]:
-    """Return how pieces of a tensor of the result's shape lie in DRAM.
+    """Return the transfers that move a piece of a tensor with the result's shape.
 
     Parameters
     ----------
     block, blocks
-        The first block of channels, and how many.
+        First block of channels, and the number of blocks.
 
     Returns
     -------
     list
-        First element on the chip and in DRAM; rows; elements in a row, and from one row to the next.
+        For each transfer: first element on the chip; first element in DRAM; number of rows; elements in
+        a row; stride between rows in DRAM, in elements.
     """
     shape, knobs = cut.shape, cut.knobs
     image = shape.oh * shape.ow
@@ -120,12 +121,12 @@ def result_rows(
 def residual_loads(
     cut: Tiling, block: int, y: int, x: int, sram: int, dram: int
 ) -> Iterator[tuple[Load, int]]:
-    """Yield the LOADs of some blocks of a residual, and how many elements each writes."""
+    """Yield the LOADs of some blocks of a residual, each with the number of elements that it writes."""
     for offset, first, rows, columns, stride in result_rows(cut, block, cut.residual_blocks, y, x, dram):
-        yield Load(Memory.INP, sram + offset, first, rows, columns, stride), rows * columns
+        yield Load(Sram.INP, sram + offset, first, rows, columns, stride), rows * columns
 
 
 def result_stores(cut: Tiling, co: int, y: int, x: int, sram: int, dram: int) -> Iterator[Store]:
-    """Yield the STOREs of a piece."""
+    """Yield the STOREs of a piece of the result."""
     for offset, first, rows, columns, stride in result_rows(cut, co, cut.knobs.tile_co, y, x, dram):
         yield Store(sram + offset, first, rows, columns, stride)

@@ -1,4 +1,4 @@
-"""In which order the pieces of a convolution are computed, and what of their operands stays on the chip."""
+"""Orders the pieces of a convolution so that few operands are loaded more than once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Piece:
     Attributes
     ----------
     context
-        Which of the pieces that are at work in turn.
+        Index among the pieces that are computed alternately (virtual threads).
     co, y, x
         Its first block of channels, row and column.
     """
@@ -29,14 +29,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class Traffic:
-    """How often operands are loaded: tiles of inputs, tiles of weights."""
+    """Number of loads of tiles of inputs, and of tiles of weights."""
 
     inputs: int
     weights: int
 
 
 def traffic(cut: Tiling, channels_first: bool) -> Traffic:
-    """Return how often operands are loaded.
+    """Return how many tiles of operands are loaded in a layer.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def traffic(cut: Tiling, channels_first: bool) -> Traffic:
     knobs, shape = cut.knobs, cut.shape
     channels = cut.oc_blocks // knobs.tile_co // knobs.oc_nthread
     places = shape.oh // knobs.tile_h // knobs.h_nthread * (shape.ow // knobs.tile_w)
-    # What stays: as many runs of input channels as an operand has places; a shared one has two, which may
-    # hold all that there is.
+    # An operand stays on the chip if its places can hold all chunks that are needed again; an operand that
+    # contexts share has two places.
     if channels_first:
         inputs_stay = places * cut.chunks <= knobs.oc_nthread
         weights_stay = cut.chunks <= knobs.h_nthread
@@ -64,7 +64,7 @@ def traffic(cut: Tiling, channels_first: bool) -> Traffic:
 
 
 def input_cycles(cut: Tiling, model: CycleModel) -> int:
-    """Return about how long the model's DMA takes for a tile of inputs."""
+    """Estimate the cycles of DMA for a tile of inputs."""
     knobs, shape = cut.knobs, cut.shape
     element = cut.config.block
     columns = min(cut.columns, shape.w)
@@ -76,23 +76,23 @@ def input_cycles(cut: Tiling, model: CycleModel) -> int:
 
 
 def weight_cycles(cut: Tiling, model: CycleModel) -> int:
-    """Return how long the model's DMA takes for a tile of weights."""
+    """Return the cycles of DMA for a tile of weights."""
     return model.overhead + model.dma_row + cut.wgt_elements * cut.config.block**2 // model.bus_bytes
 
 
 def load_cycles(cut: Tiling, model: CycleModel, channels_first: bool) -> int:
-    """Return how long the model's DMA takes for all operands."""
+    """Return the cycles of DMA for all operands of a layer."""
     times = traffic(cut, channels_first)
     return times.inputs * input_cycles(cut, model) + times.weights * weight_cycles(cut, model)
 
 
 def channels_first(cut: Tiling, model: CycleModel) -> bool:
-    """Return whether all pieces of some output channels come before those of others: less is loaded then."""
+    """Return whether ordering pieces by output channels first needs no more DMA cycles than the reverse."""
     return load_cycles(cut, model, True) <= load_cycles(cut, model, False)
 
 
 def groups(cut: Tiling, channels_first: bool) -> Iterator[tuple[Piece, ...]]:
-    """Yield the pieces that are at work in turn, in the order of the program."""
+    """Yield groups of pieces that are computed alternately, in the order of the program."""
     knobs, shape = cut.knobs, cut.shape
     co_step, y_step = knobs.tile_co * knobs.oc_nthread, knobs.tile_h * knobs.h_nthread
     channels = range(0, cut.oc_blocks, co_step)

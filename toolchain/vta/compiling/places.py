@@ -1,4 +1,4 @@
-"""Places on the chip for operands: what one holds already is not loaded again."""
+"""Assigns places on the chip to operands, so that an operand on the chip is not loaded again."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Hashable
 
 
 class Places:
-    """Places for one kind of operand.
+    """The places of one kind of operand.
 
     Parameters
     ----------
     contexts
-        Pieces at work in turn.
+        Number of pieces that are computed alternately, and of places.
     shared
-        Whether they share the operand: its places then take turns, else each piece has its own.
+        Whether the pieces share the operand: then its places are used alternately, else each piece has one.
     """
 
     def __init__(self, contexts: int, shared: bool) -> None:
@@ -22,7 +22,7 @@ class Places:
         self._next = 0
 
     def take(self, context: int, operand: Hashable) -> tuple[int, bool]:
-        """Return the place of an operand, and whether it must be loaded there."""
+        """Assign a place to an operand; return the place, and whether the operand must be loaded there."""
         if not self._shared:
             place = context
         elif operand in self._held:

@@ -1,4 +1,4 @@
-"""A program: a region's instructions, and the memory that they work in."""
+"""A program: the instructions of a region, and the memory that they use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from toolchain.vta.layers.knobs import Knobs
 
 
 @dataclass(frozen=True)
-class Value:
-    """A value of the network, in blocks of channels, in the program's memory.
+class PlacedValue:
+    """A value of the network in the program's memory, packed in blocks of channels.
 
     Attributes
     ----------
     offset
-        In bytes, from the memory's beginning.
+        Offset in the memory, in bytes.
     shape
         [batch, blocks, h, w, rows, lanes] of int8.
     """
@@ -29,14 +29,14 @@ class Value:
 
     @property
     def bytes(self) -> int:
-        """How long it is."""
+        """Size in bytes."""
         batch, blocks, height, width, rows, lanes = self.shape
         return batch * blocks * height * width * rows * lanes
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the memory; `size` is what of it is used."""
+    """A section of the memory; `size` is the used part in bytes."""
 
     offset: int
     size: int
@@ -44,22 +44,22 @@ class Section:
 
 @dataclass(frozen=True)
 class Program:
-    """One region, as one program with one run of memory.
+    """A region compiled to one program with one contiguous memory.
 
     Attributes
     ----------
     instructions
-        Indices into DRAM count from the memory's beginning.
+        Instructions whose indices into DRAM count from the beginning of the memory.
     sections
-        `activations`, `constants`, `micro_ops`, `instructions`, in this order; each begins a page.
+        `activations`, `constants`, `micro_ops`, `instructions`, in this order; each begins at a page.
     memory_bytes
-        All of it; a multiple of pages.
+        Size of the memory, a multiple of the page size.
     constants, micro_ops
-        What stands in these sections.
+        Contents of these sections.
     values
-        All values of the region; those of one name may lie where others lay before.
+        All values of the region; a value may reuse the memory of one that is no longer needed.
     knobs
-        How each layer was cut.
+        The knobs with which each layer was cut.
     """
 
     config: VtaConfig
@@ -68,17 +68,17 @@ class Program:
     memory_bytes: int
     constants: bytes
     micro_ops: bytes
-    values: Mapping[str, Value]
+    values: Mapping[str, PlacedValue]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     knobs: tuple[Knobs, ...]
 
     def code(self, phys_base: int = 0) -> bytes:
-        """Return the instructions, encoded, for memory that begins at a physical address."""
+        """Return the encoded instructions for memory that begins at physical address `phys_base`."""
         return encode_program(relocated(self.instructions, phys_base, self.config), self.config)
 
     def memory(self, phys_base: int = 0) -> bytearray:
-        """Return the memory before a run; the values are zeros."""
+        """Return the content of the memory before a run; the activations are zeros."""
         found = bytearray(self.memory_bytes)
         parts = {
             "constants": self.constants,
@@ -92,12 +92,12 @@ class Program:
 
 
 def relocated(instructions: Iterable[Instruction], phys_base: int, config: VtaConfig) -> list[Instruction]:
-    """Return instructions for memory that begins elsewhere: every index into DRAM moves along.
+    """Relocate instructions to memory at a physical address, by changing every index into DRAM.
 
     Raises
     ------
     UsageError
-        Memory cannot begin there.
+        The address is not a multiple of the largest element size.
     """
     most = max(buffer.element_bytes for buffer in config.buffers.values())
     if phys_base % most:

@@ -1,4 +1,4 @@
-"""The instructions of one layer."""
+"""Emits the instructions of one layer."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from toolchain.vta.compiling.order import Piece, channels_first, groups
 from toolchain.vta.compiling.places import Places
 from toolchain.vta.compiling.stream import Range, Stream
 from toolchain.vta.compiling.tiling import Tiling
-from toolchain.vta.design.config import Memory
+from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import Alu, AluOp, Gemm, Load
 from toolchain.vta.layers.layer import ConvLayer
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where a layer's values lie in DRAM, in elements of the buffer that each goes through.
+    """The addresses of a layer's values in DRAM, in elements of the buffer through which each is moved.
 
     Attributes
     ----------
     residual, diagonal
-        None without a residual; `residual` says whether there is one.
+        Addresses of the residual and its diagonal matrices; None without a residual.
     stores
-        The source and the residual are there when the program's first so many STOREs have ended.
+        Number of STOREs from the start of the program after which the source and the residual are complete.
     """
 
     source: int
@@ -39,7 +39,7 @@ class Addresses:
 
 
 def emit_layer(stream: Stream, layer: ConvLayer, cut: Tiling, at: Addresses) -> Array:
-    """Add a layer's instructions; return its micro-ops, which lie at `at.micro_ops`."""
+    """Append a layer's instructions to the stream; return its micro-ops, which belong at `at.micro_ops`."""
     emitter = _Emitter(stream, layer, cut, at)
     emitter.begin()
     order = channels_first(cut, cut.config.cycles)
@@ -61,28 +61,26 @@ class _Emitter:
         self.micro_ops_at = 0
 
     def begin(self) -> None:
-        """Load what stays for the whole layer; how many micro-ops there are is known at its end."""
+        """Load what stays on the chip for the whole layer; `end` sets the number of micro-ops."""
         cut, at = self.cut, self.at
-        self.micro_ops_at = self.stream.compute(Load(Memory.UOP, 0, at.micro_ops, 1, 1, 1))
+        self.micro_ops_at = self.stream.compute(Load(Sram.UOP, 0, at.micro_ops, 1, 1, 1))
         count = 2 * cut.oc_blocks
-        parameters = Load(Memory.ACC, cut.parameter_base, at.parameters, 1, count, count)
-        self.stream.compute(parameters, Range(Memory.ACC, cut.parameter_base, count))
+        parameters = Load(Sram.ACC, cut.parameter_base, at.parameters, 1, count, count)
+        self.stream.compute(parameters, Range(Sram.ACC, cut.parameter_base, count))
         if at.diagonal is not None:
             blocks = cut.oc_blocks
-            self.stream.load(Load(Memory.WGT, cut.diagonal_base, at.diagonal, 1, blocks, blocks), blocks)
-        # Its inputs wait until the layer before has stored them; its weights need not.
+            self.stream.load(Load(Sram.WGT, cut.diagonal_base, at.diagonal, 1, blocks, blocks), blocks)
+        # Inputs wait until the previous layer has stored them; weights need not wait.
         self._weights(0, 0, 0)
 
     def end(self) -> Array:
-        """Return the micro-ops."""
+        """Patch the LOAD of the micro-ops and return them."""
         words = self.lists.words
-        self.stream.patch(
-            self.micro_ops_at, Load(Memory.UOP, 0, self.at.micro_ops, 1, len(words), len(words))
-        )
+        self.stream.patch(self.micro_ops_at, Load(Sram.UOP, 0, self.at.micro_ops, 1, len(words), len(words)))
         return words
 
     def group(self, pieces: tuple[Piece, ...]) -> None:
-        """Compute pieces in turn, a run of input channels after the other."""
+        """Compute pieces alternately, one chunk of input channels after the other."""
         for piece in pieces:
             if self.at.residual is not None:
                 self._begin_with_residual(piece, self.at.residual)
@@ -123,13 +121,13 @@ class _Emitter:
                 ),
                 self._accumulators(piece),
                 (
-                    Range(Memory.INP, inp_base, cut.inp_elements),
-                    Range(Memory.WGT, wgt_base, cut.wgt_elements),
+                    Range(Sram.INP, inp_base, cut.inp_elements),
+                    Range(Sram.WGT, wgt_base, cut.wgt_elements),
                 ),
             )
 
     def _weights(self, context: int, co: int, chunk: int) -> int:
-        """Return the place of a tile of weights, which is loaded unless it is there."""
+        """Return the place of a tile of weights; load it first unless it is on the chip."""
         place, fresh = self.weights.take(context, (chunk, co))
         if fresh:
             base = place * self.cut.wgt_elements
@@ -137,7 +135,7 @@ class _Emitter:
         return place
 
     def _begin_with_residual(self, piece: Piece, residual: int) -> None:
-        """Before the convolution: what is shifted left must not have its sums in it."""
+        """Load and shift the residual before the convolution: the left shift must not affect the sums."""
         cut, step = self.cut, self.cut.residual_blocks
         self._reset(piece)
         for first in range(0, cut.knobs.tile_co, step):
@@ -150,8 +148,8 @@ class _Emitter:
                 Gemm(begin, end, 1, cut.pixels, 0, 1, 0, 1),
                 self._accumulators(piece),
                 (
-                    Range(Memory.INP, base, step * cut.pixels),
-                    Range(Memory.WGT, cut.diagonal_base + block, step),
+                    Range(Sram.INP, base, step * cut.pixels),
+                    Range(Sram.WGT, cut.diagonal_base + block, step),
                 ),
             )
         if self.layer.common_left:
@@ -179,4 +177,4 @@ class _Emitter:
         self.stream.compute(alu, self._accumulators(piece))
 
     def _accumulators(self, piece: Piece) -> Range:
-        return Range(Memory.ACC, piece.context * self.cut.vectors, self.cut.vectors)
+        return Range(Sram.ACC, piece.context * self.cut.vectors, self.cut.vectors)

@@ -1,7 +1,8 @@
-"""A program as it grows: who must wait for whom follows from what instructions read and write.
+"""Collects the instructions of a program, and adds the tokens that order the stages.
 
-A token is given and taken where an instruction uses what one of another stage wrote or reads, and does not
-know yet that it has ended. An instruction waits only for what stands before it, so no program can block.
+A token is passed if an instruction uses data that an instruction of another stage writes or reads, unless it
+is already known that the other one has ended. Instructions wait only for earlier ones, so no program can
+deadlock.
 """
 
 from __future__ import annotations
@@ -11,53 +12,53 @@ from typing import Any, cast
 
 import numpy as np
 
-from toolchain.vta.design.config import Memory, VtaConfig
+from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa import Alu, Finish, Gemm, Instruction, Load, Stage, Store, nop
 
-_LOADED = (Memory.INP, Memory.WGT)
+_LOADED = (Sram.INP, Sram.WGT)
 
 
 class Range:
-    """Elements of a buffer, from `low` to below `high`."""
+    """A range of elements of a buffer, from `low` to below `high`."""
 
     __slots__ = ("high", "low", "memory")
 
-    def __init__(self, memory: Memory, low: int, count: int) -> None:
+    def __init__(self, memory: Sram, low: int, count: int) -> None:
         self.memory = memory
         self.low = low
         self.high = low + count
 
 
 class Stream:
-    """Instructions in the order of the program; indices into DRAM count from the arena's start."""
+    """Instructions in program order, whose indices into DRAM count from the beginning of the memory."""
 
     def __init__(self, config: VtaConfig) -> None:
         self._instructions: list[Instruction] = []
         self._flags: list[dict[str, bool]] = []
-        self._ended: list[tuple[int, ...]] = []  # what is known to have ended when an instruction has
+        self._ended: list[tuple[int, ...]] = []  # instructions of each stage known to have ended with each
         self._places: dict[Stage, list[int]] = {stage: [] for stage in Stage}
         self._clock = {stage: [0, 0, 0] for stage in Stage}
-        depth = {memory: config.buffers[memory].depth for memory in (*_LOADED, Memory.ACC)}
-        # Numbers of a stage's instructions, from 1: those that touched an element last.
+        depth = {memory: config.buffers[memory].depth for memory in (*_LOADED, Sram.ACC)}
+        # For each element: the number (from 1) of the last instruction of a stage that used it.
         self._loaded = {memory: np.zeros(depth[memory], np.int64) for memory in _LOADED}
         self._used = {memory: np.zeros(depth[memory], np.int64) for memory in _LOADED}
-        self._computed = np.zeros(depth[Memory.ACC], np.int64)
-        self._stored = np.zeros(depth[Memory.ACC], np.int64)
+        self._computed = np.zeros(depth[Sram.ACC], np.int64)
+        self._stored = np.zeros(depth[Sram.ACC], np.int64)
 
     @property
     def stores(self) -> int:
-        """How many STOREs there are; `load` waits for the last of them by this number."""
+        """Number of STOREs so far; pass it to `load` to wait for the last of them."""
         return self._clock[Stage.STORE][Stage.STORE]
 
     def load(self, instruction: Load, elements: int, stores: int = 0) -> None:
-        """Add a LOAD of INP or WGT.
+        """Append a LOAD of INP or WGT.
 
         Parameters
         ----------
         elements
-            That it writes.
+            Number of elements that it writes.
         stores
-            It reads what the first so many STOREs wrote.
+            It waits for this number of STOREs, counted from the start of the program.
         """
         low, memory = instruction.sram_base, instruction.memory
         users = int(self._used[memory][low : low + elements].max())
@@ -69,14 +70,14 @@ class Stream:
     def compute(
         self, instruction: Load | Gemm | Alu, written: Range | None = None, read: tuple[Range, ...] = ()
     ) -> int:
-        """Add what the stage compute executes, and return its place in the program.
+        """Append an instruction of the stage compute; return its index in the program.
 
         Parameters
         ----------
         written
-            Of ACC.
+            Elements of ACC that it writes.
         read
-            Of INP and WGT.
+            Elements of INP and WGT that it reads.
         """
         loads = max((int(self._loaded[part.memory][part.low : part.high].max()) for part in read), default=0)
         stores = 0
@@ -92,17 +93,17 @@ class Stream:
         return len(self._instructions) - 1
 
     def store(self, instruction: Store) -> None:
-        """Add a STORE."""
+        """Append a STORE."""
         low, high = instruction.sram_base, instruction.sram_base + instruction.y_size * instruction.x_size
         self._emit(instruction, Stage.STORE, Stage.COMPUTE, int(self._computed[low:high].max()))
         self._stored[low:high] = self._number(Stage.STORE)
 
     def patch(self, place: int, instruction: Load) -> None:
-        """Put another instruction in the place of one that touches the same."""
+        """Replace an instruction by one that uses the same elements."""
         self._instructions[place] = instruction
 
     def finished(self) -> list[Instruction]:
-        """Return the program: compute waits for all the others, and ends it."""
+        """Append a FINISH that waits for all stages, and return the program with its tokens."""
         for stage in (Stage.LOAD, Stage.STORE):
             self._collect(stage, self._number(stage))
         self._emit(Finish(), Stage.COMPUTE)
@@ -110,7 +111,7 @@ class Stream:
         return [_with_flags(instruction, flags) if flags else instruction for instruction, flags in flagged]
 
     def _collect(self, stage: Stage, number: int) -> int:
-        """Let compute wait for an instruction; return the number of the one that has waited."""
+        """Make compute wait for an instruction; return the number of the compute instruction that waits."""
         if self._clock[Stage.COMPUTE][stage] < number:
             self._emit(nop(Stage.COMPUTE), Stage.COMPUTE, stage, number)
         return self._number(Stage.COMPUTE)
@@ -119,7 +120,7 @@ class Stream:
         return self._clock[stage][stage]
 
     def _emit(self, instruction: Instruction, stage: Stage, *needs: int) -> None:
-        """Add an instruction that needs, of a stage each, so many instructions to have ended."""
+        """Append an instruction; `needs` are pairs of a stage and the number of its instruction awaited."""
         clock = self._clock[stage]
         flags: dict[str, bool] = {}
         for other, number in zip(needs[::2], needs[1::2], strict=True):

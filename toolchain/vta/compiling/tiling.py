@@ -1,11 +1,11 @@
-"""What a cut convolution needs of the chip: sizes of its pieces, where they lie, and whether they fit."""
+"""Computes the sizes and places of a cut convolution's pieces on the chip, and whether they fit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from toolchain.vta.design.config import HAZARD_STEPS, Memory, VtaConfig
+from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
 from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape
 from toolchain.vta.layers.packing import blocks_of
@@ -13,10 +13,10 @@ from toolchain.vta.layers.packing import blocks_of
 
 @dataclass(frozen=True)
 class Tiling:
-    """A convolution, cut by knobs for a configuration.
+    """A convolution cut by knobs for a configuration.
 
-    Operands that the pieces at work share have two places on the chip, which take turns; what each piece has
-    for itself has one place a piece.
+    Operands shared by the pieces that are computed alternately have two places on the chip, used in turn;
+    other operands have one place for each piece.
     """
 
     shape: ConvShape
@@ -26,100 +26,100 @@ class Tiling:
 
     @cached_property
     def ic_blocks(self) -> int:
-        """Blocks of input channels."""
+        """Number of blocks of input channels."""
         return blocks_of(self.shape.ic, self.config.block)
 
     @cached_property
     def oc_blocks(self) -> int:
-        """Blocks of output channels."""
+        """Number of blocks of output channels."""
         return blocks_of(self.shape.oc, self.config.block)
 
     @cached_property
     def chunks(self) -> int:
-        """Runs of input channels that are loaded one after the other."""
+        """Number of chunks of input channels that are loaded one after the other."""
         return self.ic_blocks // self.knobs.tile_ci
 
     @cached_property
     def row_step(self) -> int:
-        """Rows of the source from one that is loaded to the next: a kernel of one row skips some."""
+        """Stride between loaded rows of the source; kernels with one row skip the rows between."""
         return self.shape.sh if self.shape.kh == 1 else 1
 
     @cached_property
     def row_stride(self) -> int:
-        """Rows on the chip from what one row of the result begins with to the next."""
+        """Number of rows on the chip between the first input rows of two consecutive rows of the result."""
         return 1 if self.shape.kh == 1 else self.shape.sh
 
     @cached_property
     def rows(self) -> int:
-        """Rows of the source on the chip, for one block of channels."""
+        """Number of rows of the source on the chip, for one block of channels."""
         return (self.knobs.tile_h - 1) * self.row_stride + self.shape.kh
 
     @cached_property
     def columns(self) -> int:
-        """Columns of the source on the chip."""
+        """Number of columns of the source on the chip."""
         return (self.knobs.tile_w - 1) * self.shape.sw + self.shape.kw
 
     @cached_property
     def pixels(self) -> int:
-        """Of a piece of the result, for one block of channels."""
+        """Number of pixels in a piece of the result, for one block of channels."""
         return self.knobs.tile_h * self.knobs.tile_w
 
     @cached_property
     def vectors(self) -> int:
-        """Elements of ACC that a piece has."""
+        """Number of elements of ACC for a piece."""
         return self.pixels * self.knobs.tile_co
 
     @cached_property
     def inp_elements(self) -> int:
-        """Of one place for inputs."""
+        """Number of elements of one place for inputs."""
         return self.knobs.tile_ci * self.rows * self.columns
 
     @cached_property
     def wgt_elements(self) -> int:
-        """Of one place for weights."""
+        """Number of elements of one place for weights."""
         return self.knobs.tile_co * self.knobs.tile_ci * self.shape.taps
 
     @cached_property
     def residual_blocks(self) -> int:
-        """Blocks of channels of a residual that are loaded at once, into a place for inputs."""
+        """Number of blocks of a residual that are loaded at once into a place for inputs."""
         most = self.inp_elements // self.pixels
         return max(n for n in range(1, self.knobs.tile_co + 1) if self.knobs.tile_co % n == 0 and n <= most)
 
     @cached_property
     def diagonal_base(self) -> int:
-        """First element of WGT that holds what residuals are multiplied with."""
+        """First element of WGT with the diagonal matrices that residuals are multiplied with."""
         return self.knobs.contexts * self.wgt_elements
 
     @cached_property
     def parameter_base(self) -> int:
-        """First element of ACC that holds biases; shifts follow them."""
-        return self.config.buffers[Memory.ACC].depth - 2 * self.oc_blocks
+        """First element of ACC with the biases; the shifts follow."""
+        return self.config.buffers[Sram.ACC].depth - 2 * self.oc_blocks
 
     @cached_property
     def whole_kernel(self) -> bool:
-        """Whether one GEMM goes through all taps; else there is one for each.
+        """Whether one GEMM computes all taps; if not, there is a GEMM for each tap.
 
-        A GEMM goes through channels, columns and then its micro-ops: taps, blocks of outputs, rows. An
-        accumulator is used again with the next tap.
+        A GEMM loops over channels, columns and then its micro-ops: taps, blocks of outputs, rows. The next
+        tap uses the same accumulators, and must not do so within `HAZARD_STEPS` steps.
         """
         steps = self.knobs.tile_h * self.knobs.tile_co
         return steps >= HAZARD_STEPS or self.shape.taps == 1
 
     @cached_property
     def gemms(self) -> int:
-        """Instructions for one run of input channels."""
+        """Number of GEMM instructions for one chunk of input channels."""
         return 1 if self.whole_kernel else self.shape.taps
 
     @cached_property
     def micro_ops(self) -> int:
-        """At most so many are needed."""
+        """Upper bound of the number of micro-ops."""
         contexts, lists = self.knobs.contexts, self.knobs.contexts**2
         gemm = lists * self.shape.taps * self.knobs.tile_co * self.knobs.tile_h
         residual = lists * self.oc_blocks if self.residual else 0
         return gemm + residual + contexts * (1 + 2 * self.oc_blocks)
 
     def problem(self) -> str:
-        """Return why the convolution cannot be cut so; empty: it can."""
+        """Return why the convolution cannot be cut with these knobs; empty if it can."""
         return self._cut() or self._too_large() or self._hazard()
 
     def _cut(self) -> str:
@@ -149,10 +149,10 @@ class Tiling:
     def _too_large(self) -> str:
         contexts, diagonal = self.knobs.contexts, self.oc_blocks if self.residual else 0
         needed = {
-            Memory.INP: (contexts * self.inp_elements, "tile_h, tile_w or tile_ci"),
-            Memory.WGT: (contexts * self.wgt_elements + diagonal, "tile_ci or tile_co"),
-            Memory.ACC: (contexts * self.vectors + 2 * self.oc_blocks, "tile_h, tile_w or tile_co"),
-            Memory.UOP: (self.micro_ops, "tile_h or tile_co"),
+            Sram.INP: (contexts * self.inp_elements, "tile_h, tile_w or tile_ci"),
+            Sram.WGT: (contexts * self.wgt_elements + diagonal, "tile_ci or tile_co"),
+            Sram.ACC: (contexts * self.vectors + 2 * self.oc_blocks, "tile_h, tile_w or tile_co"),
+            Sram.UOP: (self.micro_ops, "tile_h or tile_co"),
         }
         for memory, (elements, smaller) in needed.items():
             depth = self.config.buffers[memory].depth

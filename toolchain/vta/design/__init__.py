@@ -1,1 +1,1 @@
-"""What a design of the accelerator is made from: its configuration, and the model of its cycles."""
+"""Designs of the accelerator: their configurations, and the constants of the cycle model."""

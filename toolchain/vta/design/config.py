@@ -1,4 +1,4 @@
-"""A configuration of VTA: the file that a design was made from, and what follows from it."""
+"""A configuration of VTA: the parameters of a design, and what follows from them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from toolchain.vta.design.cycles import CycleModel, Fabric
 BITS_OF_INSTRUCTION = 128
 BITS_OF_MICRO_OP = 32
 MOST_BYTES = 32 * 2**20
-"""Of the memory that a program computes in, and of its instructions: what the stock driver moves at once."""
+"""Largest memory of a program, and largest size of its instructions: the limit of the stock driver."""
 PAGE_BYTES = 4096
 QUEUE_INSTRUCTIONS = 512
-"""That a stage's queue holds; where it is full, fetch waits, and with it the other stages."""
+"""Capacity of a stage's queue; if it is full, fetching stops, and the other stages get no instructions."""
 MOST_TOKENS = 255
-"""That are counted in a queue; one implementation loses those above."""
+"""Capacity of a queue of tokens; one implementation loses tokens beyond it."""
 HAZARD_STEPS = 4
-"""After so many steps of an instruction an element of ACC may be used again; a guess (decision 0045)."""
+"""Least number of steps of an instruction between two uses of an element of ACC; a guess (decision 0045)."""
 
 
-class Memory(IntEnum):
-    """The buffers on the chip, by the numbers that instructions have for them."""
+class Sram(IntEnum):
+    """The buffers on the chip, with their numbers in instructions."""
 
     UOP = 0
     WGT = 1
@@ -31,7 +31,7 @@ class Memory(IntEnum):
     ACC = 3
     OUT = 4
     ACC_8BIT = 5
-    """ACC, loaded from int8: one simulator of several knows it, no hardware does."""
+    """ACC loaded from int8; one of several simulators supports it, no hardware does."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Buffer:
     Attributes
     ----------
     element_bytes
-        Of what one index addresses, on the chip and in DRAM.
+        Size of an element, on the chip and in DRAM.
     depth
-        How many elements it has.
+        Number of elements.
     """
 
     element_bytes: int
@@ -51,20 +51,20 @@ class Buffer:
 
     @property
     def index_bits(self) -> int:
-        """Bits of an index."""
+        """Number of bits of an index."""
         return self.depth.bit_length() - 1
 
 
 @dataclass(frozen=True)
 class VtaConfig:
-    """A configuration, in the words of its file; `reading.find_config` gives one that holds together.
+    """A configuration, with the names of its file in lower case; `reading.find_config` returns valid ones.
 
     Attributes
     ----------
     target
         `TARGET`: the board, or a simulator.
     hw_ver
-        `HW_VER`: says how instructions are encoded.
+        `HW_VER`: decides the encoding of instructions.
     """
 
     target: str
@@ -81,46 +81,46 @@ class VtaConfig:
 
     @property
     def isa_rev(self) -> int:
-        """How instructions are encoded: 1 or 2."""
+        """Revision of the instruction encoding: 1 or 2."""
         return ISA_REVISIONS[self.hw_ver]
 
     @property
     def batch(self) -> int:
-        """Rows of an element of INP, ACC and OUT."""
+        """Number of rows in an element of INP, ACC and OUT."""
         return 1 << self.log_batch
 
     @property
     def block(self) -> int:
-        """Lanes: input channels and output channels of a step."""
+        """Number of lanes: the input channels, and output channels, of a step."""
         return 1 << self.log_block
 
     @property
     def bitstream(self) -> str:
-        """Name of the design; every parameter but `HW_VER` and `TARGET` is in it."""
+        """Name of the design; it contains every parameter but `HW_VER` and `TARGET`."""
         widths = f"i{1 << self.log_inp_width}w{1 << self.log_wgt_width}a{1 << self.log_acc_width}"
         sizes = f"{self.log_uop_buff_size}_{self.log_inp_buff_size}"
         sizes = f"{sizes}_{self.log_wgt_buff_size}_{self.log_acc_buff_size}"
         return f"{self.batch}x{self.block}_{widths}_{sizes}"
 
     @cached_property
-    def buffers(self) -> dict[Memory, Buffer]:
+    def buffers(self) -> dict[Sram, Buffer]:
         """The buffers on the chip; `ACC_8BIT` is `ACC`, with the elements of OUT in DRAM."""
         inp = self.batch * self.block << self.log_inp_width >> 3
         wgt = self.block * self.block << self.log_wgt_width >> 3
         acc = self.batch * self.block << self.log_acc_width >> 3
         depth = (1 << self.log_acc_buff_size) // acc
         return {
-            Memory.UOP: _buffer(BITS_OF_MICRO_OP // 8, self.log_uop_buff_size),
-            Memory.WGT: _buffer(wgt, self.log_wgt_buff_size),
-            Memory.INP: _buffer(inp, self.log_inp_buff_size),
-            Memory.ACC: Buffer(acc, depth),
-            Memory.OUT: Buffer(inp, depth),
-            Memory.ACC_8BIT: Buffer(inp, depth),
+            Sram.UOP: _buffer(BITS_OF_MICRO_OP // 8, self.log_uop_buff_size),
+            Sram.WGT: _buffer(wgt, self.log_wgt_buff_size),
+            Sram.INP: _buffer(inp, self.log_inp_buff_size),
+            Sram.ACC: Buffer(acc, depth),
+            Sram.OUT: Buffer(inp, depth),
+            Sram.ACC_8BIT: Buffer(inp, depth),
         }
 
     @property
     def fabric(self) -> Fabric:
-        """Clock and bus of the target."""
+        """Clock and bus of the target's FPGA."""
         return FABRICS[self.target]
 
     @property
@@ -129,7 +129,7 @@ class VtaConfig:
         return CycleModel(bus_bytes=self.fabric.bus_bytes, mhz=self.fabric.mhz)
 
     def document(self) -> dict[str, Any]:
-        """Return all of it for `--json`: parameters as the file has them, and what follows."""
+        """Return the configuration for `--json`: the parameters in the file, and derived values."""
         return {
             "bitstream": self.bitstream,
             "isa_rev": self.isa_rev,
@@ -144,7 +144,7 @@ class VtaConfig:
                     "index_bits": buffer.index_bits,
                 }
                 for memory, buffer in self.buffers.items()
-                if memory is not Memory.ACC_8BIT
+                if memory is not Sram.ACC_8BIT
             },
             "cycle_model": self.cycles.document(),
         }
@@ -174,7 +174,7 @@ FABRICS = {
     "sim": _SLOW,
     "tsim": _SLOW,
 }
-"""By `TARGET`. Simulators are taken for a Pynq, as upstream takes whatever it does not know."""
+"""Fabrics by `TARGET`. Simulators count as a Pynq, as unknown targets do upstream."""
 
 SAMPLES = {
     "pynq": VtaConfig("pynq"),
@@ -187,7 +187,7 @@ SAMPLES = {
 
 
 def of_revision(config: VtaConfig, isa_rev: int | None) -> VtaConfig:
-    """Return a configuration with that encoding of instructions; as it is for None."""
+    """Return a configuration with another encoding of instructions; None leaves it unchanged."""
     if isa_rev is None:
         return config
     version = next(version for version, revision in ISA_REVISIONS.items() if revision == isa_rev)

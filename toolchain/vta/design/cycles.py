@@ -1,4 +1,4 @@
-"""What the cycle model counts with. It is a model: no constant here was fitted to a board."""
+"""The constants of the cycle model. None of them was fitted to a board."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 MODEL_VERSION = 1
-"""Goes up with every change of a constant or of the way to count: records of two versions don't compare."""
+"""Incremented with every change of a constant or of the model: records of two versions are incomparable."""
 
 
 @dataclass(frozen=True)
 class Fabric:
-    """What a design runs on.
+    """The FPGA on which a design runs.
 
     Attributes
     ----------
     mhz
-        Its clock.
+        Clock rate in MHz.
     bus_bytes
-        Bytes a clock that its bus to memory moves.
+        Bytes that its memory bus moves per clock cycle.
     """
 
     mhz: int
@@ -27,20 +27,20 @@ class Fabric:
 
 @dataclass(frozen=True)
 class CycleModel:
-    """Cycles of instructions; the stages run beside each other and wait for tokens.
+    """Cycles of instructions. The stages run in parallel and wait for tokens.
 
     Attributes
     ----------
     fetch
-        Of each instruction, in the order of the program.
+        Cycles to fetch an instruction, in program order.
     overhead
-        Of each instruction, in its stage.
+        Cycles of overhead of each instruction in its stage.
     dma_row
-        Before each row of a LOAD or STORE; then `bus_bytes` a cycle.
+        Cycles before each row of a LOAD or STORE, which then moves `bus_bytes` per cycle.
     pipeline
-        Until a GEMM or ALU instruction's first step is through.
+        Latency of the first step of a GEMM or ALU instruction, in cycles.
     gemm_step, alu_step
-        Of each step after it.
+        Cycles of each further step.
     """
 
     bus_bytes: int
@@ -54,7 +54,7 @@ class CycleModel:
     version: int = MODEL_VERSION
 
     def milliseconds(self, cycles: int) -> float:
-        """Return how long that takes at the design's clock."""
+        """Convert cycles to milliseconds at the design's clock rate."""
         return cycles / self.mhz / 1000
 
     def document(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Dumps: a program with the memory before and after it, as files in a folder."""
+"""Dumps: folders with a program and the memory before and after it."""

@@ -1,4 +1,4 @@
-"""A single convolution as a dump."""
+"""Compiles a single convolution, or a region, to a dump."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolchain.arrays import Array
 from toolchain.vta.compiling.arena import sections
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.estimate import estimated_cycles
-from toolchain.vta.compiling.program import Program, Value
+from toolchain.vta.compiling.program import PlacedValue, Program
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.dumps.expectation import memory_after, memory_before
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """A program, and what was decided.
+class CompiledConvolution:
+    """A compiled convolution with its knobs.
 
     Attributes
     ----------
     estimated_cycles
-        By a formula with the cycle model's constants; the model itself is `edge-rt vta`.
+        Estimate by a formula with the cycle model's constants; the model itself is in `edge-rt vta`.
     """
 
     dump: Dump
@@ -41,15 +41,17 @@ class Compiled:
 
 def compile_convolution(
     shape: ConvShape, config: VtaConfig, knobs: Knobs | None, seed: int, residual: bool = False
-) -> Compiled:
-    """Compile a convolution with values from a seed.
+) -> CompiledConvolution:
+    """Compile a convolution with random values.
 
     Parameters
     ----------
     knobs
-        How it is cut; None: as the estimate says.
+        How it is cut; None: the knobs with the fewest estimated cycles.
+    seed
+        Random seed of the values.
     residual
-        Whether something is added to its sums.
+        Whether a residual is added to its sums.
 
     Raises
     ------
@@ -61,11 +63,11 @@ def compile_convolution(
     program = assemble(region, config)
     chosen = program.knobs[0]
     cut = Tiling(shape, chosen, config, residual)
-    return Compiled(dump_of(program, region, inputs), chosen, estimated_cycles(cut))
+    return CompiledConvolution(dump_of(program, region, inputs), chosen, estimated_cycles(cut))
 
 
 def program_of(shape: ConvShape, config: VtaConfig, knobs: Knobs, seed: int) -> Program:
-    """Return a convolution's program, with weights from a seed; errors are those of `compile_convolution`."""
+    """Compile a convolution with random weights; the errors are those of `compile_convolution`."""
     region, _inputs = _region(shape, knobs, seed, residual=False)
     return assemble(region, config)
 
@@ -78,7 +80,7 @@ def _region(
 
 
 def _check_size(shape: ConvShape, config: VtaConfig) -> None:
-    """Refuse what is too large for the memory before weights for it are drawn, which would take gigabytes."""
+    """Check that the memory is large enough before weights are drawn, which could take gigabytes."""
     inputs, outputs = blocks_of(shape.ic, config.block), blocks_of(shape.oc, config.block)
     pixels = inputs * shape.h * shape.w + outputs * shape.oh * shape.ow
     weights = inputs * outputs * shape.taps * config.block**2
@@ -86,18 +88,18 @@ def _check_size(shape: ConvShape, config: VtaConfig) -> None:
 
 
 def compile_region(region: Region, config: VtaConfig, seed: int) -> Dump:
-    """Compile a region of a network, with inputs from a seed.
+    """Compile a region of a network, with random inputs.
 
     Raises
     ------
     ToolchainError
-        A layer does not fit, or all of it needs more memory than a driver gives.
+        A layer does not fit, or the region needs more memory than a driver can allocate.
     """
     return dump_of(assemble(region, config), region, seeded_inputs(region, seed))
 
 
 def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Dump:
-    """Return a program with the memory before and, by numpy's integers, after it."""
+    """Return a program with the memory before it and, computed with numpy, the memory after it."""
     from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump
 
     after, _ = memory_after(program, region, inputs, PHYSICAL_BASE)
@@ -112,7 +114,7 @@ def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Du
     )
 
 
-def _place(value: Value) -> Place:
+def _place(value: PlacedValue) -> Place:
     from toolchain.vta.dumps.layout import Place
 
     return Place(offset=value.offset, bytes=value.bytes, shape=value.shape, dtype="int8")

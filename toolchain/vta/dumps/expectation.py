@@ -1,4 +1,4 @@
-"""The memory of a program before and after a run, as numpy's numbers say."""
+"""Computes the memory of a program before and after a run, with numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.vta.layers.region import Region
 
 
 def memory_before(program: Program, inputs: Mapping[str, Array], phys_base: int) -> bytearray:
-    """Return the memory with the inputs in it, each int8 [channels, h, w]."""
+    """Return the memory before a run; the inputs are int8 [channels, h, w]."""
     memory = program.memory(phys_base)
     for name, value in inputs.items():
         _write(memory, program, name, value)
@@ -22,7 +22,7 @@ def memory_before(program: Program, inputs: Mapping[str, Array], phys_base: int)
 def memory_after(
     program: Program, region: Region, inputs: Mapping[str, Array], phys_base: int
 ) -> tuple[bytearray, dict[str, Array]]:
-    """Return the memory that the program should leave, and every value of the region."""
+    """Return the expected memory after a run, and every value of the region."""
     memory = memory_before(program, inputs, phys_base)
     values = dict(inputs)
     for each in region.layers:

@@ -1,4 +1,4 @@
-"""A dump, run by the simulator: whether it leaves the memory that it should."""
+"""Runs a dump in the simulator and compares the memory with the expected one."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from toolchain.vta.dumps.layout import Dump, Place
-from toolchain.vta.machine.requests import Model, Program, Refused, Wish
+from toolchain.vta.machine.requests import CycleCounts, EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import DEADLINE_S, Outcome, Simulator
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where the memory afterwards is not what was expected.
+    """The difference between the memory after a run and the expected one.
 
     Attributes
     ----------
     bytes, first
-        How many differ, and which is the first.
+        Number of bytes that differ, and the offset of the first.
     got, expected
-        What stands there.
+        Values of the first byte that differs.
     output
-        Number of the output that it lies in; None where it lies in none.
+        Index of the output that contains this byte; None if it is in no output.
     """
 
     bytes: int
@@ -36,12 +36,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a dump.
+    """The result of running a dump.
 
     Attributes
     ----------
     passed
-        Whether the memory is what it should be; None where nobody said what that is.
+        Whether the memory equals the expected one; None if the dump has no expected memory.
     """
 
     outcome: Outcome
@@ -49,8 +49,8 @@ class Judged:
     difference: Difference | None
 
     @property
-    def model(self) -> Model | None:
-        """What the cycle model says; None where the program was refused."""
+    def model(self) -> CycleCounts | None:
+        """Cycles by the cycle model; None if the program was refused."""
         return None if isinstance(self.outcome, Refused) else self.outcome.model
 
     def complaint(self, folder: str) -> tuple[str, str]:
@@ -61,13 +61,13 @@ class Judged:
         wrong = self.difference
         where = "in no output" if wrong.output is None else f"in output {wrong.output}"
         return (
-            f"{folder}: {wrong.bytes} bytes of the memory are not those of expected.bin; the first is byte "
+            f"{folder}: {wrong.bytes} bytes of the memory differ from expected.bin; the first is byte "
             f"{wrong.first}, {where}: {wrong.got} instead of {wrong.expected}",
             f"toolchain vta simulate {folder} --strict",
         )
 
     def document(self) -> dict[str, Any]:
-        """Return it for `--json`."""
+        """Return the result for `--json`."""
         ran = None if isinstance(self.outcome, Refused) else self.outcome
         return {
             "passed": self.passed,
@@ -85,25 +85,25 @@ def judge(
     deadline_s: float = DEADLINE_S,
     progress: Callable[[str], None] | None = None,
 ) -> Judged:
-    """Run a dump's program, and compare the memory with what is expected.
+    """Run a dump's program, and compare the memory with the expected one.
 
     Parameters
     ----------
     strict
-        Refuse what only some implementations of the machine run.
+        Whether to refuse programs that only some implementations of VTA run.
     trace
-        Keep when each instruction begins and ends.
+        Whether to record when each instruction begins and ends.
     progress
         Called with a line now and then while the simulator is compiled, which happens once.
 
     Raises
     ------
     ToolchainError
-        As `Simulator.run` does.
+        The errors are those of `Simulator.run`.
     """
-    program = Program(dump.config, dump.program, dump.before, dump.phys_base)
+    program = EncodedProgram(dump.config, dump.program, dump.before, dump.phys_base)
     with Simulator(progress=progress) as simulator:
-        outcome = simulator.run(program, Wish(strict=strict, timeline=trace), deadline_s)
+        outcome = simulator.run(program, SimOptions(strict=strict, timeline=trace), deadline_s)
     if isinstance(outcome, Refused):
         return Judged(outcome, False, None)
     if dump.after is None or outcome.memory is None:

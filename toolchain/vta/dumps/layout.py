@@ -1,8 +1,8 @@
-"""A dump: a program, the memory it starts with and the memory it should leave, as files in a folder.
+"""Reads and writes dumps: a program, the memory before it and the expected memory after it, in a folder.
 
-Any implementation of the machine can run one. `insn.bin` has the instructions, `dram.bin` the memory before,
-which begins at the physical address `phys_base`, `expected.bin` the same memory after. `layout.json` says
-the rest, and is written last.
+Any implementation of VTA can run a dump. `insn.bin` contains the instructions, `dram.bin` the memory before,
+which begins at the physical address `phys_base`, `expected.bin` the memory after. `layout.json` contains
+everything else, and is written last.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from toolchain.vta.reading import config_from
 
 INSTRUCTIONS, BEFORE, AFTER, LAYOUT = "insn.bin", "dram.bin", "expected.bin", "layout.json"
 PHYSICAL_BASE = PAGE_BYTES
-"""Where the memory of a dump begins: simulators have no page 0."""
+"""Physical address of a dump's memory: simulators have no page 0."""
 
 _LARGEST_LAYOUT = 2**20
-_MOST = 4096  # inputs and outputs
+_MOST = 4096  # largest number of inputs, and of outputs
 _AGAIN = "write the dump again"
 _ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "float32": 4}
 
@@ -42,7 +42,7 @@ class Place(BaseModel):
     Attributes
     ----------
     offset, bytes
-        From the beginning of the memory.
+        Offset in the memory and size, in bytes.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
@@ -81,9 +81,9 @@ class Dump:
     Attributes
     ----------
     program
-        The instructions, encoded.
+        The encoded instructions.
     before, after
-        The memory: its beginning is at `phys_base`. `after` is None where nobody computed it.
+        Contents of the memory, which begins at `phys_base`. `after` is None if it was not computed.
     """
 
     config: VtaConfig
@@ -96,7 +96,7 @@ class Dump:
 
 
 def write_dump(folder: Path, dump: Dump) -> None:
-    """Write a dump's files; one that is there is replaced, and is none until all is written.
+    """Write a dump's files. An existing dump is replaced, and is invalid until all files are written.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def write_dump(folder: Path, dump: Dump) -> None:
 
 
 def layout_of(dump: Dump) -> dict[str, Any]:
-    """Return what `layout.json` says of a dump."""
+    """Return the content of `layout.json`."""
     return {
         "insn_count": len(dump.program) // INSTRUCTION_BYTES,
         "phys_base": dump.phys_base,
@@ -133,7 +133,7 @@ def read_dump(folder: Path) -> Dump:
     Raises
     ------
     UsageError
-        A file is missing, unreadable, cut, too long or not what it says; names it.
+        A file is missing, unreadable, truncated, too long or inconsistent; the message names it.
     """
     layout = _read_layout(folder / LAYOUT)
     config = config_from(layout.config, folder / LAYOUT)
@@ -156,23 +156,24 @@ def read_dump(folder: Path) -> Dump:
 
 
 def read_program(file: Path) -> bytes:
-    """Return what a file of instructions holds.
+    """Read a file of instructions.
 
     Raises
     ------
     UsageError
-        It cannot be read, or is longer than any program.
+        The file cannot be read, or is longer than any program.
     """
     return _read(file, MOST_BYTES)
 
 
 def decode_file(file: Path, data: bytes, config: VtaConfig) -> list[Instruction]:
-    """Return the instructions that a file holds.
+    """Decode the instructions in a file.
 
     Raises
     ------
     UsageError
-        It is cut, or holds what is none of the configuration's revision; names the file, too.
+        The file is truncated, or contains an invalid instruction for the configuration's revision; the
+        message names the file, too.
     """
     try:
         return decode_program(data, config)
@@ -194,7 +195,7 @@ def _read_layout(file: Path) -> _Layout:
 def _of_size(file: Path, size: int, key: str) -> bytes:
     data = _read(file, MOST_BYTES)
     if len(data) != size:
-        raise _wrong(file, f"it has {len(data)} bytes, and {key} of {LAYOUT} means {size}")
+        raise _wrong(file, f"it has {len(data)} bytes, but {key} of {LAYOUT} means {size}")
     return data
 
 

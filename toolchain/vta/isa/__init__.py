@@ -1,4 +1,4 @@
-"""VTA's instructions and micro-ops, to bits and back, in both revisions."""
+"""VTA's instructions and micro-ops, with encoders and decoders for both revisions."""
 
 from toolchain.vta.isa.decode import decode, decode_program
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES, EncodingError, encode, encode_program

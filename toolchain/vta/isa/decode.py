@@ -1,11 +1,11 @@
-"""Bits to instructions. What no encoder writes is refused: it is a mistake, or of another revision."""
+"""Decodes instructions. Bits that no encoder writes are refused: a mistake, or another revision."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from toolchain.errors import UsageError
-from toolchain.vta.design.config import Memory, VtaConfig
+from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES
 from toolchain.vta.isa.fields import Fields, fields_of
 from toolchain.vta.isa.instructions import Alu, AluOp, Finish, Gemm, Instruction, Load, Opcode, Store
@@ -14,7 +14,7 @@ _OPCODE = 7
 _FLAG_NAMES = frozenset(("pop_prev", "pop_next", "push_prev", "push_next", "reset", "use_imm"))
 _NUMBERS = {int(opcode) for opcode in Opcode}
 _OPERATIONS = {int(op) for op in AluOp}
-_LOADED = {int(memory) for memory in Memory} - {int(Memory.OUT)}
+_LOADED = {int(memory) for memory in Sram} - {int(Sram.OUT)}
 _KINDS: dict[Opcode, type[Any]] = {
     Opcode.LOAD: Load,
     Opcode.STORE: Store,
@@ -25,29 +25,29 @@ _KINDS: dict[Opcode, type[Any]] = {
 
 
 def decode(word: int, config: VtaConfig) -> Instruction:
-    """Return the instruction that 128 bits are.
+    """Decode the 128 bits of an instruction.
 
     Raises
     ------
     UsageError
-        They are none of the configuration's revision.
+        They are not a valid instruction in the configuration's revision.
     """
     return _decode(word, fields_of(config), config.isa_rev)
 
 
 def decode_program(data: bytes, config: VtaConfig) -> list[Instruction]:
-    """Return the instructions that lie in memory.
+    """Decode a program.
 
     Raises
     ------
     UsageError
-        The data is empty or cut, or an instruction of it is none; names its index.
+        The data are empty or truncated, or an instruction is invalid; the message names its index.
     """
     if not data or len(data) % INSTRUCTION_BYTES:
         raise UsageError(
             f"a program has a whole number of instructions of {INSTRUCTION_BYTES} bytes; "
             f"this one has {len(data)} bytes",
-            "it was cut, or it is no program: write it again",
+            "it was truncated, or it is not a program: write it again",
         )
     fields, revision = fields_of(config), config.isa_rev
     found: list[Instruction] = []
@@ -63,7 +63,7 @@ def decode_program(data: bytes, config: VtaConfig) -> list[Instruction]:
 def _decode(word: int, fields: Fields, revision: int) -> Instruction:
     number = word & _OPCODE
     if number not in _NUMBERS:
-        raise _refused(word, f"opcode {number} is none", revision)
+        raise _refused(word, f"there is no opcode {number}", revision)
     opcode = Opcode(number)
     if odd := word & fields.reserved[opcode]:
         bits = [str(bit) for bit in range(odd.bit_length()) if odd >> bit & 1]
@@ -87,14 +87,14 @@ def _decode(word: int, fields: Fields, revision: int) -> Instruction:
 def _memory(word: int, opcode: Opcode, values: dict[str, Any], revision: int) -> None:
     number = values["memory"]
     if opcode is Opcode.STORE:
-        if number != Memory.OUT and revision > 1:
-            reason = f"STORE of memory type {number}; only OUT ({int(Memory.OUT)}) is stored"
+        if number != Sram.OUT and revision > 1:
+            reason = f"STORE of memory type {number}; only OUT ({int(Sram.OUT)}) is stored"
             raise _refused(word, reason, revision)
         del values["memory"]
     elif number not in _LOADED:
-        raise _refused(word, f"LOAD of memory type {number}; there is none to load", revision)
+        raise _refused(word, f"LOAD of memory type {number}, which cannot be loaded", revision)
     else:
-        values["memory"] = Memory(number)
+        values["memory"] = Sram(number)
 
 
 def _refused(word: int, reason: str, revision: int) -> UsageError:

@@ -1,4 +1,4 @@
-"""Instructions as text."""
+"""Disassembles instructions to text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _WITHOUT: dict[str, Any] = dict.fromkeys(_FLAGS, False)
 
 
 def text_of(instruction: Instruction) -> str:
-    """Return an instruction on one line; indices into DRAM and the chip in hexadecimal."""
+    """Return an instruction as one line; indices into DRAM and the chip are hexadecimal."""
     words = [_body(instruction), *(flag for flag in _FLAGS if getattr(instruction, flag))]
     return " ".join(words)
 
 
 def disassemble(instructions: Sequence[Instruction]) -> list[str]:
-    """Return a line for each instruction: index, stage, text."""
+    """Return a line for each instruction, with its index, stage and text."""
     width = len(str(max(len(instructions) - 1, 0)))
     return [
         f"{index:>{width}}  {instruction.stage.name.lower():<7}  {text_of(instruction)}"

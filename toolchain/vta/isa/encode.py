@@ -1,4 +1,4 @@
-"""Instructions to bits."""
+"""Encodes instructions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolchain.errors import ToolchainError
-from toolchain.vta.design.config import BITS_OF_INSTRUCTION, Memory, VtaConfig
+from toolchain.vta.design.config import BITS_OF_INSTRUCTION, Sram, VtaConfig
 from toolchain.vta.isa.fields import Field, Fields, fields_of
 from toolchain.vta.isa.instructions import Alu, Finish, Gemm, Instruction, Load, Opcode, Store
 
@@ -22,33 +22,33 @@ _OPCODES: dict[type[Any], Opcode] = {
 
 
 class EncodingError(ToolchainError):
-    """An instruction has a value for which its encoding has no room."""
+    """A value of an instruction does not fit its encoding."""
 
 
 def encode(instruction: Instruction, config: VtaConfig) -> int:
-    """Return an instruction's 128 bits.
+    """Encode an instruction to 128 bits.
 
     Raises
     ------
     EncodingError
-        A value does not fit; names the field and what fits.
+        A value does not fit; the message names the field and its range.
     """
     return _encode(instruction, fields_of(config), config.isa_rev)
 
 
 def encode_program(instructions: Iterable[Instruction], config: VtaConfig) -> bytes:
-    """Return instructions as they lie in memory.
+    """Encode instructions as they are stored in memory.
 
     Raises
     ------
     EncodingError
-        A value does not fit; names the instruction's index, too.
+        A value does not fit; the message names the instruction's index, too.
     """
     fields, revision = fields_of(config), config.isa_rev
     words = bytearray()
     index = 0
     try:
-        for index, instruction in enumerate(instructions):  # noqa: B007, it is told of below
+        for index, instruction in enumerate(instructions):  # noqa: B007, the error below names it
             words += _encode(instruction, fields, revision).to_bytes(INSTRUCTION_BYTES, "little")
     except EncodingError as error:
         raise EncodingError(f"instruction {index}: {error.message}", error.hint) from error
@@ -68,13 +68,13 @@ def _encode(instruction: Instruction, fields: Fields, revision: int) -> int:
 
 
 def _odd(instruction: Instruction, field: Field, value: int, revision: int) -> int:
-    """Return the bits of a value that its field cannot hold, where there are any."""
+    """Return the bits to write for a value outside its field's range; raise an EncodingError if none fit."""
     if isinstance(instruction, Store) and field.name == "memory":
-        return 0  # hardware of revision 1 does not look at it
+        return 0  # hardware of revision 1 ignores the field
     name = type(instruction).__name__.upper()
     if field.name in ("memory", "op"):
         raise EncodingError(
-            f"{name} {Memory(value).name if field.name == 'memory' else 'MUL'} has no encoding in revision "
+            f"{name} {Sram(value).name if field.name == 'memory' else 'MUL'} has no encoding in revision "
             f"{revision}",
             "use a configuration with HW_VER 0.0.2",
         )

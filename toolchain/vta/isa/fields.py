@@ -1,6 +1,6 @@
-"""Where the fields of instructions and micro-ops lie, by configuration and revision.
+"""The bit positions of the fields of instructions and micro-ops, by configuration and revision.
 
-Widths of indices follow the depths of the buffers, so everything that comes after them moves along.
+The widths of indices depend on the depths of the buffers, so the positions of the fields after them do, too.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolchain.vta.design.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Memory, VtaConfig
+from toolchain.vta.design.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Sram, VtaConfig
 from toolchain.vta.isa.instructions import Opcode
 
-_WORD = 64  # no field crosses from one word of an instruction to the other
+_WORD = 64  # an instruction has two words; no field crosses their boundary
 _FLAGS = (("pop_prev", 1), ("pop_next", 1), ("push_prev", 1), ("push_next", 1))
 _ITERATIONS = 14
 _TOO_LONG = (
@@ -23,14 +23,14 @@ _TOO_LONG = (
 
 @dataclass(frozen=True)
 class Field:
-    """Some bits of an instruction.
+    """A field of an instruction.
 
     Attributes
     ----------
     name
-        Of the instruction's attribute; `opcode` and `kind` are none.
+        Name of the instruction's attribute; `opcode` is no attribute.
     low, width
-        Its lowest bit, and how many it has.
+        Its lowest bit, and its number of bits.
     signed
         Whether it is in two's complement.
     """
@@ -42,24 +42,28 @@ class Field:
 
     @property
     def mask(self) -> int:
-        """All ones, in its width."""
+        """As many one bits as the field is wide."""
         return (1 << self.width) - 1
 
     @property
     def range(self) -> range:
-        """The values that it can hold."""
+        """The values that fit the field."""
         half = 1 << self.width - 1
         return range(-half, half) if self.signed else range(1 << self.width)
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Fields of all instructions; `reserved` has a one for each bit that is in no field.
+    """The fields of all instructions.
 
     Attributes
     ----------
+    of
+        Fields of each opcode's instructions.
+    reserved
+        Mask of the bits that are in no field and must be zero.
     micro_op
-        Widths of `dst`, `src` and `wgt`, from the lowest bit on.
+        Widths of `dst`, `src` and `wgt` in a micro-op, from the lowest bit on.
     """
 
     of: dict[Opcode, tuple[Field, ...]]
@@ -69,17 +73,17 @@ class Fields:
 
 @lru_cache(maxsize=8)
 def fields_of(config: VtaConfig) -> Fields:
-    """Return where the fields lie."""
+    """Return the positions of all fields for a configuration."""
     widths = _widths(config)
     placed = {opcode: _place(first, second) for opcode, (first, second) in widths.items()}
     reserved = {opcode: _unused(fields) for opcode, fields in placed.items()}
-    # Hardware ignores the bit that resets a GEMM where an ALU instruction has it.
+    # Hardware ignores this bit in ALU instructions; in a GEMM it resets the accumulators.
     reserved[Opcode.ALU] &= ~(1 << 7)
     return Fields(placed, reserved, _micro_op(config))
 
 
 def problem_of_words(config: VtaConfig) -> str:
-    """Return which word is too narrow for the indices of a configuration; "" if none is."""
+    """Return which word is too narrow for the indices of a configuration; empty if all fit."""
     for opcode, words in _widths(config).items():
         for number, fields in enumerate(words):
             bits = sum(width for _name, width in fields)
@@ -90,7 +94,7 @@ def problem_of_words(config: VtaConfig) -> str:
         first, second = (sum(width for _name, width in words[0]), words[1])
         if second and first + second[0][1] <= _WORD:
             name = opcode.name
-            return (  # a C compiler does: upstream's header has them as bit fields
+            return (  # upstream's header uses bit fields, which a C compiler would pack like that
                 f"the first word of {name} would take in a field of the second: make LOG_UOP_BUFF_SIZE larger"
             )
     bits = sum(_micro_op(config))
@@ -106,8 +110,8 @@ def _widths(config: VtaConfig) -> dict[Opcode, tuple[_Widths, _Widths]]:
     head: _Widths = [("opcode", 3), *_FLAGS]
     old = config.isa_rev == 1
     buffers = config.buffers
-    uop, inp = buffers[Memory.UOP].index_bits, buffers[Memory.INP].index_bits
-    wgt, acc = buffers[Memory.WGT].index_bits, buffers[Memory.ACC].index_bits
+    uop, inp = buffers[Sram.UOP].index_bits, buffers[Sram.INP].index_bits
+    wgt, acc = buffers[Sram.WGT].index_bits, buffers[Sram.ACC].index_bits
     moved = (
         [*head, ("memory", 2 if old else 3), ("sram_base", 16), ("dram_base", 32)],
         [
@@ -133,7 +137,7 @@ def _widths(config: VtaConfig) -> dict[Opcode, tuple[_Widths, _Widths]]:
 
 def _micro_op(config: VtaConfig) -> tuple[int, int, int]:
     buffers = config.buffers
-    acc, inp, wgt = (buffers[memory].index_bits for memory in (Memory.ACC, Memory.INP, Memory.WGT))
+    acc, inp, wgt = (buffers[memory].index_bits for memory in (Sram.ACC, Sram.INP, Sram.WGT))
     return acc, inp, wgt
 
 

@@ -1,4 +1,4 @@
-"""VTA's instructions as values. Fields have the names of upstream's documentation."""
+"""VTA's instructions as classes, whose fields have the names of upstream's documentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
-from toolchain.vta.design.config import Memory
+from toolchain.vta.design.config import Sram
 
 
 class Opcode(IntEnum):
@@ -21,18 +21,18 @@ class Opcode(IntEnum):
 
 
 class AluOp(IntEnum):
-    """What an ALU instruction does to two lanes."""
+    """The operations of ALU instructions."""
 
     MIN = 0
     MAX = 1
     ADD = 2
     SHR = 3
     MUL = 4
-    """One simulator of several knows it, no hardware does."""
+    """One of several simulators supports it, no hardware does."""
 
 
 class Stage(IntEnum):
-    """The queues in order; an instruction's previous and next stage are counted along them."""
+    """The stages in their order, which defines an instruction's previous and next stage."""
 
     LOAD = 0
     COMPUTE = 1
@@ -41,7 +41,7 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """Tokens that an instruction waits for before it begins, and gives after it has ended."""
+    """The tokens that an instruction pops before it begins, and pushes after it has ended."""
 
     pop_prev: bool = False
     pop_next: bool = False
@@ -51,9 +51,9 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Load(Flags):
-    """DRAM to the chip: rows of elements, zeros around them. All sizes 0 moves nothing: see `nop`."""
+    """Moves rows of elements from DRAM to the chip, padded with zeros. All sizes 0: a `nop`."""
 
-    memory: Memory
+    memory: Sram
     sram_base: int
     dram_base: int
     y_size: int
@@ -67,12 +67,12 @@ class Load(Flags):
     @property
     def stage(self) -> Stage:
         """The queue that executes it."""
-        return Stage.LOAD if self.memory in (Memory.INP, Memory.WGT) else Stage.COMPUTE
+        return Stage.LOAD if self.memory in (Sram.INP, Sram.WGT) else Stage.COMPUTE
 
 
 @dataclass(frozen=True, slots=True)
 class Store(Flags):
-    """OUT to DRAM: elements in sequence, to rows."""
+    """Moves consecutive elements of OUT to rows in DRAM."""
 
     sram_base: int
     dram_base: int
@@ -85,9 +85,9 @@ class Store(Flags):
     x_pad_1: int = 0
 
     @property
-    def memory(self) -> Memory:
-        """What it stores, which is always OUT."""
-        return Memory.OUT
+    def memory(self) -> Sram:
+        """The buffer that it stores, always OUT."""
+        return Sram.OUT
 
     @property
     def stage(self) -> Stage:
@@ -97,7 +97,7 @@ class Store(Flags):
 
 @dataclass(frozen=True, slots=True)
 class Gemm(Flags):
-    """For o, for i, for each micro-op: ACC[d] += INP[s] x WGT[w]; with `reset`, ACC[d] = 0."""
+    """Computes, for o, for i, for each micro-op: ACC[d] += INP[s] x WGT[w]; with `reset`, ACC[d] = 0."""
 
     uop_bgn: int
     uop_end: int
@@ -119,7 +119,7 @@ class Gemm(Flags):
 
 @dataclass(frozen=True, slots=True)
 class Alu(Flags):
-    """For o, for i, for each micro-op: ACC[d] = op(ACC[d], imm), or op(ACC[d], ACC[s])."""
+    """Computes, for o, for i, for each micro-op: ACC[d] = op(ACC[d], imm), or op(ACC[d], ACC[s])."""
 
     op: AluOp
     uop_bgn: int
@@ -152,8 +152,8 @@ class Finish(Flags):
 Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
 
 _NOPS: dict[Stage, Callable[..., Load | Store]] = {
-    Stage.LOAD: lambda **flags: Load(Memory.INP, 0, 0, 0, 0, 0, **flags),
-    Stage.COMPUTE: lambda **flags: Load(Memory.UOP, 0, 0, 0, 0, 0, **flags),
+    Stage.LOAD: lambda **flags: Load(Sram.INP, 0, 0, 0, 0, 0, **flags),
+    Stage.COMPUTE: lambda **flags: Load(Sram.UOP, 0, 0, 0, 0, 0, **flags),
     Stage.STORE: lambda **flags: Store(0, 0, 0, 0, 0, **flags),
 }
 
@@ -166,12 +166,12 @@ def nop(
     push_prev: bool = False,
     push_next: bool = False,
 ) -> Load | Store:
-    """Return an instruction that only takes and gives tokens."""
+    """Return an instruction that only pops and pushes tokens."""
     return _NOPS[stage](pop_prev=pop_prev, pop_next=pop_next, push_prev=push_prev, push_next=push_next)
 
 
 def is_nop(instruction: Instruction) -> bool:
-    """Return whether it only takes and gives tokens."""
+    """Return whether an instruction only pops and pushes tokens."""
     return (
         isinstance(instruction, Load | Store)
         and not instruction.y_size

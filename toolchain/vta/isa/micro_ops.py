@@ -1,4 +1,4 @@
-"""Micro-ops, many at once: a GEMM or ALU instruction walks over hundreds of them."""
+"""Encodes and decodes arrays of micro-ops; a GEMM or ALU instruction executes hundreds of them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MICRO_OP_BYTES = 4
 def pack_micro_ops(
     dst: npt.ArrayLike, src: npt.ArrayLike, wgt: npt.ArrayLike = 0, *, config: VtaConfig
 ) -> npt.NDArray[np.uint32]:
-    """Return micro-ops as they lie in memory.
+    """Encode micro-ops as they are stored in memory.
 
     Parameters
     ----------
     dst, src, wgt
         Indices into ACC, into INP (GEMM) or ACC (ALU), and into WGT (GEMM; 0 for ALU). Arrays or numbers
-        that numpy can bring to one shape.
+        that numpy can broadcast to one shape.
 
     Raises
     ------
     EncodingError
-        An index does not fit; names which one, and the first value that does not.
+        An index does not fit; the message names it and the first value that does not fit.
     """
     words: npt.NDArray[Any] = np.zeros((), dtype=np.int64)
     low = 0
@@ -49,7 +49,7 @@ def pack_micro_ops(
 def unpack_micro_ops(
     words: npt.NDArray[np.uint32], config: VtaConfig
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return `dst`, `src` and `wgt` of micro-ops."""
+    """Decode micro-ops; return `dst`, `src` and `wgt`."""
     wide = words.astype(np.int64)
     dst, src, wgt = fields_of(config).micro_op
     return (

@@ -1,1 +1,1 @@
-"""Convolutions in integers: shapes, values, how they lie in memory, and what their results are."""
+"""Integer convolutions: their shapes, values, layouts in memory, and expected results."""

@@ -1,4 +1,4 @@
-"""How a convolution is cut into pieces: the knobs of upstream's tutorials."""
+"""The knobs that cut a convolution into pieces, as in upstream's tutorials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 
 _EXAMPLE = "tile_h=8,tile_w=56,tile_ci=1,tile_co=2,oc_nthread=1,h_nthread=2"
-_ONE = ("tile_b", "oc_nthread", "h_nthread")  # that may be left out: they are 1
+_ONE = ("tile_b", "oc_nthread", "h_nthread")  # may be left out, and are 1 then
 
 
 @dataclass(frozen=True, order=True)
@@ -18,14 +18,14 @@ class Knobs:
     Attributes
     ----------
     tile_h, tile_w
-        Rows and columns of the result that are computed at once.
+        Rows and columns of the result in a piece.
     tile_ci, tile_co
-        Blocks of input channels that are loaded at once, blocks of output channels that are computed at once.
+        Blocks of input channels that are loaded at once, and blocks of output channels in a piece.
     oc_nthread, h_nthread
-        How many such pieces are at work in turn, so that one computes while operands of the other are loaded:
-        pieces beside each other in channels of the result, or in its rows.
+        Number of pieces that are computed alternately, neighbours in the output channels or in the rows, so
+        that one piece computes while the operands of another are loaded (virtual threads).
     tile_b
-        Images at once.
+        Number of images in a piece.
     """
 
     tile_h: int
@@ -38,11 +38,11 @@ class Knobs:
 
     @property
     def contexts(self) -> int:
-        """Pieces that are at work in turn."""
+        """Number of pieces that are computed alternately."""
         return self.oc_nthread * self.h_nthread
 
     def decisions(self) -> dict[str, int]:
-        """Return the knobs by name, in the order of upstream's."""
+        """Return the knobs by name, in upstream's order."""
         values = asdict(self)
         return {"tile_b": values.pop("tile_b"), **values}
 
@@ -51,23 +51,23 @@ class Knobs:
 
 
 def read_knobs(text: str) -> Knobs:
-    """Return the knobs that a text such as `tile_h=8,tile_w=56,…` says.
+    """Parse knobs from text such as `tile_h=8,tile_w=56,…`.
 
     Raises
     ------
     UsageError
-        It does not say all of them once, in positive numbers.
+        A knob is unknown, missing, given twice, or not a positive whole number.
     """
     values: dict[str, int] = {}
     names = tuple(Knobs.__dataclass_fields__)
     for part in text.split(","):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or name not in names:
-            raise _refused(text, f"{shortened(part)!r} is none; the knobs are: {', '.join(names)}")
+            raise _refused(text, f"{shortened(part)!r} is not a knob; the knobs are: {', '.join(names)}")
         if name in values:
-            raise _refused(text, f"{name} stands in it twice")
+            raise _refused(text, f"{name} is given twice")
         if not (value.isascii() and value.isdigit() and len(value) < 9 and int(value)):
-            raise _refused(text, f"{name} is {shortened(value)!r}, no positive whole number")
+            raise _refused(text, f"{name} is {shortened(value)!r}, not a positive whole number")
         values[name] = int(value)
     if missing := [name for name in names if name not in values and name not in _ONE]:
         raise _refused(text, f"it lacks {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""A convolution in integers, as the accelerator computes it: its shape, and its values."""
+"""An integer convolution as the accelerator computes it: its shape and its values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from toolchain.foreign import shortened
 from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
 
 FIELDS = ("batch", "h", "w", "ic", "oc", "kh", "kw", "ph", "pw", "sh", "sw")
-"""Of a shape as text, in the order of upstream's tutorial."""
+"""Names of the numbers in a shape as text, in the order of upstream's tutorial."""
 
 MOST_PADDING = 15
-"""Zeros before or after a row: what a LOAD has four bits for."""
+"""Largest padding before or after a row: a LOAD has four bits for it."""
 
 _MOST = 1 << 16
 _PREFIX = "vta convolution "
@@ -24,7 +24,7 @@ _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 
 @dataclass(frozen=True)
 class ConvShape:
-    """Shape of a convolution; the names are those of `FIELDS`."""
+    """The shape of a convolution; its attributes are those in `FIELDS`."""
 
     batch: int
     h: int
@@ -39,34 +39,34 @@ class ConvShape:
     sw: int
 
     def __post_init__(self) -> None:
-        """Refuse what no program can compute.
+        """Check that a program can compute the convolution.
 
         Raises
         ------
         UsageError
-            Says what of it.
+            It cannot; the message says why.
         """
         for problem, hint in self._problems():
             raise UsageError(f"convolution {self}: {problem}", hint)
 
     @property
     def oh(self) -> int:
-        """Rows of the result."""
+        """Number of rows of the result."""
         return (self.h + 2 * self.ph - self.kh) // self.sh + 1
 
     @property
     def ow(self) -> int:
-        """Columns of the result."""
+        """Number of columns of the result."""
         return (self.w + 2 * self.pw - self.kw) // self.sw + 1
 
     @property
     def taps(self) -> int:
-        """Places of the kernel."""
+        """Number of taps of the kernel: its height times its width."""
         return self.kh * self.kw
 
     @property
     def macs(self) -> int:
-        """Products of two numbers; padding to whole blocks is not counted."""
+        """Number of multiply-accumulates, without the padding to whole blocks."""
         return self.oh * self.ow * self.oc * self.ic * self.taps * self.batch
 
     def __str__(self) -> str:
@@ -92,34 +92,34 @@ class ConvShape:
 
 
 def read_shape(text: str) -> ConvShape:
-    """Return the shape that a text such as `1,56,56,64,64,3,3,1,1,1,1` says.
+    """Parse a shape from text such as `1,56,56,64,64,3,3,1,1,1,1`.
 
     Raises
     ------
     UsageError
-        It says none, or one that no program can compute.
+        The text is not a shape, or no program can compute the convolution.
     """
     words = text.split(",")
     if len(words) != len(FIELDS) or not all(_is_number(word) for word in words):
         raise UsageError(
-            f"{shortened(text)!r} is no shape of a convolution",
+            f"{shortened(text)!r} is not a shape of a convolution",
             f"{len(FIELDS)} whole numbers: {','.join(FIELDS).upper()}, such as {_EXAMPLE}",
         )
     return ConvShape(*(int(word) for word in words))
 
 
 def definition_of(shape: ConvShape) -> str:
-    """Return what records call a convolution of this shape."""
+    """Return the definition of a convolution of this shape, for records."""
     return f"{_PREFIX}{shape}"
 
 
 def shape_of(definition: str) -> ConvShape:
-    """Return the shape that `definition_of` wrote.
+    """Parse the shape from a text that `definition_of` returned.
 
     Raises
     ------
     UsageError
-        The text is none of its.
+        The text is not a definition.
     """
     return read_shape(definition.removeprefix(_PREFIX))
 
@@ -130,22 +130,22 @@ def _is_number(word: str) -> bool:
 
 @dataclass(frozen=True)
 class ConvLayer:
-    """`clip((conv(source, weight) + residual * 2**left + bias) >> right, low, high)`, summed in 32 bits.
+    """A layer: `clip((conv(source, weight) + residual * 2**left + bias) >> right, low, high)`, in int32.
 
     Attributes
     ----------
     shape
-        Of the convolution.
+        Shape of the convolution.
     weight
         int8 [oc, ic, kh, kw].
     bias
-        int32 [oc]; holds the half that makes the shift round.
+        int32 [oc]; includes the half that makes the right shift round.
     right
-        [oc]: what sums are shifted by.
+        [oc]: right shifts of the sums.
     left
-        [oc]: what the residual is shifted by; None without a residual.
+        [oc]: left shifts of the residual; None without a residual.
     low, high
-        What results are clipped to.
+        Limits of the results.
     """
 
     shape: ConvShape
@@ -157,12 +157,12 @@ class ConvLayer:
     high: int = 127
 
     def __post_init__(self) -> None:
-        """Refuse values that an accelerator has no room for.
+        """Check that the accelerator can represent the values.
 
         Raises
         ------
         UsageError
-            Says which.
+            It cannot; the message says which.
         """
         problem = self._problem_of_shapes() or self._problem_of_shifts() or self._problem_of_clip()
         if problem:
@@ -170,7 +170,7 @@ class ConvLayer:
 
     @property
     def common_left(self) -> int:
-        """Of the left shifts, what the diagonal of powers of two does not do."""
+        """The part of the left shifts, equal for all channels, that the diagonal matrices cannot do."""
         return 0 if self.left is None else max(0, int(self.left.max()) - MOST_DIAGONAL)
 
     def _problem_of_shapes(self) -> str:
@@ -192,10 +192,10 @@ class ConvLayer:
             bounds["left"] = (self.left, self.common_left, min(most, MOST_COMMON + MOST_DIAGONAL))
         for name, (shifts, low, high) in bounds.items():
             if shifts.min() < low or shifts.max() > high:
-                return f"{name} shifts from {shifts.min()} to {shifts.max()}; {low} to {high} can be done"
+                return f"{name} shifts from {shifts.min()} to {shifts.max()}; {low} to {high} are possible"
         return ""
 
     def _problem_of_clip(self) -> str:
         if self.low in (-127, 0) and 1 <= self.high <= 127:
             return ""
-        return f"clips to {self.low} and {self.high}; -127 or 0, and 1 to 127 can be done"
+        return f"clips to {self.low} and {self.high}; -127 or 0, and 1 to 127 are possible"

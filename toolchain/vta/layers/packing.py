@@ -1,4 +1,4 @@
-"""How values lie in DRAM: in blocks of channels, filled up with zeros."""
+"""Packs values as in DRAM: in blocks of channels, padded with zeros."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from toolchain.vta.layers.layer import ConvLayer
 
 
 def blocks_of(channels: int, block: int) -> int:
-    """Return how many blocks hold that many channels."""
+    """Return the number of blocks for a number of channels."""
     return -(-channels // block)
 
 
 def pack_activation(value: Array, block: int) -> Array:
-    """Return int8 [channels, h, w] as [blocks, h, w, block]."""
+    """Pack int8 [channels, h, w] to [blocks, h, w, block]."""
     _channels, height, width = value.shape
     filled = _filled(value, block)
     return np.ascontiguousarray(filled.reshape(-1, block, height, width).transpose(0, 2, 3, 1))
 
 
 def unpack_activation(packed: Array, channels: int) -> Array:
-    """Return [blocks, h, w, block] as [channels, h, w]."""
+    """Unpack [blocks, h, w, block] to [channels, h, w]."""
     blocks, height, width, block = packed.shape
     return packed.transpose(0, 3, 1, 2).reshape(blocks * block, height, width)[:channels]
 
 
 def pack_weight(weight: Array, block: int, tile_co: int, tile_ci: int) -> Array:
-    """Return int8 [oc, ic, kh, kw] as tiles, each of which a single run of DRAM.
+    """Pack int8 [oc, ic, kh, kw] to tiles, each contiguous in DRAM.
 
     Returns
     -------
@@ -42,13 +42,13 @@ def pack_weight(weight: Array, block: int, tile_co: int, tile_ci: int) -> Array:
 
 
 def pack_parameters(layer: ConvLayer, block: int) -> Array:
-    """Return int32 [2, blocks, block]: biases, then right shifts."""
+    """Return a layer's parameters as int32 [2, blocks, block]: biases, then right shifts."""
     rows = [_filled(values.astype(np.int32), block) for values in (layer.bias, layer.right)]
     return np.stack(rows).reshape(2, -1, block)
 
 
 def pack_diagonal(left: Array, common: int, block: int) -> Array:
-    """Return int8 [blocks, block, block]: what shifts a residual left, less what is common to all."""
+    """Return diagonal matrices that shift a residual left by `left - common`: int8 [blocks, block, block]."""
     exponents = left.astype(np.int32) - common
     powers = _filled(1 << exponents, block).reshape(-1, block)
     return (powers[:, :, None] * np.eye(block, dtype=np.int32)).astype(np.int8)

@@ -1,4 +1,4 @@
-"""What a layer's result is, in numpy's numbers: this, and no simulator, says what is right."""
+"""Computes the result of a layer with numpy: the reference for programs and simulators."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from toolchain.vta.layers.layer import ConvLayer, ConvShape
 
 
 def expected(layer: ConvLayer, source: Array, residual: Array | None = None) -> Array:
-    """Return the result of a layer.
+    """Compute the result of a layer.
 
     Parameters
     ----------
     source
         int8 [ic, h, w].
     residual
-        int8 [oc, oh, ow], where the layer has one.
+        int8 [oc, oh, ow]; None if the layer has no residual.
 
     Returns
     -------
@@ -29,21 +29,21 @@ def expected(layer: ConvLayer, source: Array, residual: Array | None = None) -> 
             raise ValueError("this layer adds a residual, and none was given")
         sums += residual.astype(np.int64) << _across(layer.left)
     sums += _across(layer.bias)
-    wrapped = sums.astype(np.int32)  # as ACC does
+    wrapped = sums.astype(np.int32)  # wraps around like ACC
     shifted = wrapped >> _across(layer.right).astype(np.int32)
     result: Array = np.clip(shifted, layer.low, layer.high).astype(np.int8)
     return result
 
 
 def convolved(shape: ConvShape, weight: Array, source: Array) -> Array:
-    """Return int64 [oc, oh, ow]: the sums of a convolution."""
+    """Compute the sums of a convolution; returns int64 [oc, oh, ow]."""
     padded = np.pad(source, ((0, 0), (shape.ph, shape.ph), (shape.pw, shape.pw))).astype(np.float64)
     sums = np.zeros((shape.oc, shape.oh * shape.ow))
     for y in range(shape.kh):
         for x in range(shape.kw):
             rows = slice(y, y + (shape.oh - 1) * shape.sh + 1, shape.sh)
             columns = slice(x, x + (shape.ow - 1) * shape.sw + 1, shape.sw)
-            # Whole numbers below 2**53 are exact in float64, and numpy multiplies those fast.
+            # Integers below 2**53 are exact in float64, which numpy multiplies fast.
             sums += weight[:, :, y, x].astype(np.float64) @ padded[:, rows, columns].reshape(shape.ic, -1)
     return sums.astype(np.int64).reshape(shape.oc, shape.oh, shape.ow)
 

@@ -1,4 +1,4 @@
-"""A region of a network: layers that become one program."""
+"""A region of a network: layers that are compiled to one program."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from toolchain.vta.layers.layer import ConvLayer
 
 @dataclass(frozen=True)
 class RegionLayer:
-    """A layer among others.
+    """A layer of a region.
 
     Attributes
     ----------
     source, residual, result
-        Names of values.
+        Names of the values that it reads and writes.
     knobs
-        How it is cut; None: as the estimate says.
+        How it is cut; None: the knobs with the fewest estimated cycles.
     """
 
     layer: ConvLayer
@@ -31,12 +31,12 @@ class RegionLayer:
 
 @dataclass(frozen=True)
 class Region:
-    """Layers in their order.
+    """Layers in program order.
 
     Attributes
     ----------
     inputs, outputs
-        Names of values that come from outside, and of those that are read there.
+        Names of the values that come from outside the region, and of those that are used outside.
     """
 
     layers: Sequence[RegionLayer]
@@ -49,12 +49,12 @@ class Region:
         Raises
         ------
         ToolchainError
-            The layers do not hold together.
+            The layers contradict each other.
         """
         found: dict[str, tuple[int, int, int]] = {}
         for number, (name, shape, made) in enumerate(self._values()):
             if made and name in found:
-                raise ToolchainError(f"{name} is computed, and is there already", _REPORT)
+                raise ToolchainError(f"{name} is computed, but exists already", _REPORT)
             if not made and name not in found:
                 if name not in self.inputs:
                     raise ToolchainError(f"{name} is used before it is computed", _REPORT)
@@ -66,7 +66,7 @@ class Region:
         return found
 
     def _values(self) -> Iterator[tuple[str, tuple[int, int, int], bool]]:
-        """Yield values as they are used: name, shape, whether they are computed there."""
+        """Yield each use of a value: its name, its shape, and whether it is computed there."""
         for each in self.layers:
             shape = each.layer.shape
             yield each.source, (shape.ic, shape.h, shape.w), False

@@ -1,4 +1,4 @@
-"""A convolution with values from a seed: what is compiled where there is no network."""
+"""Makes convolutions with random values, to compile without a network."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_DIAGONAL, MOST_
 from toolchain.vta.layers.layer import ConvLayer, ConvShape
 from toolchain.vta.layers.region import Region, RegionLayer
 
-_SPREAD = 74  # standard deviation of whole numbers from -127 to 127
-_RESULT = 50  # that of results: some are clipped, few are zero
+_SPREAD = 74  # standard deviation of integers from -127 to 127
+_RESULT = 50  # wanted standard deviation of results: some are clipped, few are zero
 
 
 def seeded_layer(shape: ConvShape, seed: int, residual: bool = False) -> ConvLayer:
-    """Return a layer whose results use their eight bits, and are clipped now and then."""
+    """Return a random layer whose results use all eight bits and are sometimes clipped."""
     random = np.random.default_rng(seed)
     sums = _SPREAD**2 * math.sqrt(shape.ic * shape.taps)
     middle = round(math.log2(sums / _RESULT))
@@ -36,7 +36,7 @@ def seeded_layer(shape: ConvShape, seed: int, residual: bool = False) -> ConvLay
 
 
 def seeded_region(layer: ConvLayer, seed: int) -> tuple[Region, dict[str, Array]]:
-    """Return a region of one layer, and values for what it reads."""
+    """Return a region of one layer, and random values for its inputs."""
     residual = None if layer.left is None else "residual"
     named = ["source", *([residual] if residual else [])]
     region = Region([RegionLayer(layer, "source", "result", residual)], named, ["result"])
@@ -44,7 +44,7 @@ def seeded_region(layer: ConvLayer, seed: int) -> tuple[Region, dict[str, Array]
 
 
 def seeded_inputs(region: Region, seed: int) -> dict[str, Array]:
-    """Return values for what a region reads."""
+    """Return random values for the inputs of a region."""
     random = np.random.default_rng([seed, 1])
     shapes = region.shapes()
     return {name: random.integers(-127, 128, shapes[name], dtype=np.int8) for name in region.inputs}

@@ -1,10 +1,10 @@
-"""Whether a program stays inside the subset on which all implementations of VTA agree.
+"""Checks that a program stays in the subset on which all implementations of VTA agree.
 
-What is found is found without running it: a program that passes may still be wrong, and what depends on
-values that it computes, edge-rt's strict machine judges.
+The analysis is static: a program that passes may still be wrong, and properties that depend on computed
+values are checked by edge-rt's strict machine.
 """
 
 from toolchain.vta.lint.check import problems
-from toolchain.vta.lint.problem import RULES, Problem
+from toolchain.vta.lint.problem import RULES, RuleViolation
 
-__all__ = ["RULES", "Problem", "problems"]
+__all__ = ["RULES", "RuleViolation", "problems"]

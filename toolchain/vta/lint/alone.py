@@ -1,8 +1,8 @@
-"""Rules that an instruction keeps or breaks by itself."""
+"""Checks the rules that concern a single instruction."""
 
 from __future__ import annotations
 
-from toolchain.vta.design.config import Memory, VtaConfig
+from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa.instructions import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, is_nop
 from toolchain.vta.lint.problem import Finder
 
@@ -12,13 +12,13 @@ _FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
 def check_alone(finder: Finder, index: int, instruction: Instruction, config: VtaConfig) -> None:
-    """Note the rules that one instruction breaks whatever the others do."""
+    """Add the rules that one instruction breaks by itself."""
     for flag in _BEYOND.get(instruction.stage, ()):
         if getattr(instruction, flag):
             finder.add("tokens", index, f"{flag} is set, and nothing is on that side of its stage")
     match instruction:
         case Load() | Store():
-            if instruction.memory is Memory.ACC_8BIT:
+            if instruction.memory is Sram.ACC_8BIT:
                 finder.add("memory", index, "hardware does not load int8 into ACC")
             if not is_nop(instruction):
                 _moved(finder, index, instruction, config)
@@ -35,12 +35,12 @@ def _moved(finder: Finder, index: int, moved: Load | Store, config: VtaConfig) -
     if not moved.y_size or not moved.x_size:
         reason = f"sizes are y{moved.y_size} x{moved.x_size}; either all are 0, padding too, or none"
         finder.add("trip-count", index, reason)
-    if moved.memory is Memory.UOP and moved.y_size > 1:
+    if moved.memory is Sram.UOP and moved.y_size > 1:
         finder.add("memory", index, f"{moved.y_size} rows of micro-ops; hardware loads the first alone")
     if moved.y_pad_0 or moved.y_pad_1 or moved.x_pad_0 or moved.x_pad_1:
-        padded = {Memory.INP} if config.isa_rev == 1 else {Memory.INP, Memory.ACC}
+        padded = {Sram.INP} if config.isa_rev == 1 else {Sram.INP, Sram.ACC}
         if moved.memory not in padded:
-            revision = f" of revision {config.isa_rev}" if moved.memory is Memory.ACC else ""
+            revision = f" of revision {config.isa_rev}" if moved.memory is Sram.ACC else ""
             finder.add("padding", index, f"hardware{revision} ignores padding of {moved.memory.name}")
 
 

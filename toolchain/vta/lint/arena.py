@@ -1,4 +1,4 @@
-"""The memory that a program moves to and from: where it lies, and what an instruction touches of it."""
+"""The memory of a program in DRAM, and the parts of it that instructions access."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, Memory, VtaConfig
+from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, Sram, VtaConfig
 from toolchain.vta.isa.instructions import Load, Store
 from toolchain.vta.lint.problem import Finder
 
 
 @dataclass(frozen=True)
 class Arena:
-    """Memory from a physical address on, as it is before a program runs."""
+    """The memory before a program runs, from a physical address on."""
 
     data: npt.NDArray[np.uint8]
     base: int
     config: VtaConfig
 
     def check(self, finder: Finder, program_bytes: int) -> None:
-        """Note where a driver could not give such memory."""
+        """Add the rules that the memory breaks because no driver could allocate it."""
         if self.base % PAGE_BYTES:
             finder.add("arena", None, f"the memory begins at {self.base:#x}, which begins no page")
         for what, size in (("the memory has", self.data.size), ("the instructions have", program_bytes)):
@@ -30,7 +30,7 @@ class Arena:
                 finder.add("arena", None, f"{what} {size} bytes; a driver gives {MOST_BYTES} at most")
 
     def rows(self, moved: Load | Store) -> Iterator[tuple[int, int]]:
-        """Yield where each row begins and ends, counted from the memory's beginning."""
+        """Yield the offsets of each row's begin and end in the memory, in bytes."""
         element = self.config.buffers[moved.memory].element_bytes
         for y in range(moved.y_size):
             begin = (moved.dram_base + y * moved.x_stride) * element - self.base
@@ -38,16 +38,16 @@ class Arena:
 
     @property
     def pieces(self) -> int:
-        """How many pieces of an element of OUT's size it has; STORE alone writes it, by those."""
+        """Number of pieces of the memory; a piece has the size of OUT's elements, which only STORE writes."""
         return self.data.size // self.piece + 1
 
     @property
     def piece(self) -> int:
-        """Bytes of a piece."""
-        return self.config.buffers[Memory.OUT].element_bytes
+        """Size of a piece in bytes."""
+        return self.config.buffers[Sram.OUT].element_bytes
 
     def pieces_of(self, moved: Load | Store) -> npt.NDArray[np.int64]:
-        """Return the numbers of the pieces that an instruction moves; it must lie inside."""
+        """Return the indices of the pieces that an instruction moves, which must be inside the memory."""
         element = self.config.buffers[moved.memory].element_bytes
         rows = (moved.dram_base + np.arange(moved.y_size) * moved.x_stride) * element - self.base
         last = (rows + moved.x_size * element - 1) // self.piece
@@ -56,7 +56,7 @@ class Arena:
         return np.minimum(pieces, last[:, None]).reshape(-1)
 
     def holds(self, finder: Finder, index: int, moved: Load | Store) -> bool:
-        """Return whether all that an instruction moves lies inside; note it if not."""
+        """Return whether everything that an instruction moves is inside the memory; add a problem if not."""
         element = self.config.buffers[moved.memory].element_bytes
         begin = moved.dram_base * element
         end = begin + ((moved.y_size - 1) * moved.x_stride + moved.x_size) * element

@@ -1,4 +1,4 @@
-"""All rules, on one program."""
+"""Checks all rules on one program."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from toolchain.vta.isa.instructions import Instruction
 from toolchain.vta.lint.alone import check_alone
 from toolchain.vta.lint.arena import Arena
 from toolchain.vta.lint.chip import Chip
-from toolchain.vta.lint.problem import Finder, Problem
+from toolchain.vta.lint.problem import Finder, RuleViolation
 from toolchain.vta.lint.tokens import Order, check_tokens
 
 
 def problems(
     program: Sequence[Instruction], memory: bytes | memoryview, phys_base: int, config: VtaConfig
-) -> list[Problem]:
-    """Return the rules that a program breaks, in its order; none where it is portable.
+) -> list[RuleViolation]:
+    """Return the rules that a program breaks, in program order; an empty list if it is portable.
 
     Parameters
     ----------
     memory
-        As it is before the program runs: micro-ops and parameters are in it.
+        Content of the memory before the program runs, with micro-ops and parameters.
     phys_base
-        Physical address of its beginning.
+        Physical address of the memory.
     """
     finder = Finder(program)
     arena = Arena(np.frombuffer(memory, dtype=np.uint8), phys_base, config)
     arena.check(finder, len(program) * INSTRUCTION_BYTES)
     for index, instruction in enumerate(program):
         check_alone(finder, index, instruction, config)
-    # Where a program would wait for ever, what can run still is looked at.
+    # Of a program with a deadlock, the instructions that can run are still checked.
     order = Order(program)
     check_tokens(finder, order)
     Chip(finder, order, config, arena).run(program)

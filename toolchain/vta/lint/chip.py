@@ -1,4 +1,4 @@
-"""What lies in the buffers while a program runs, as far as the rules ask: values are not computed."""
+"""Tracks the state of the buffers while a program runs, as far as rules need it, without computing values."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from toolchain.vta.design.config import HAZARD_STEPS, Memory, VtaConfig
+from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
 from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.isa.instructions import Alu, AluOp, Gemm, Instruction, Load, Stage, Store
 from toolchain.vta.isa.micro_ops import unpack_micro_ops
 from toolchain.vta.lint.arena import Arena
 from toolchain.vta.lint.problem import Finder
-from toolchain.vta.lint.sharing import Race, Shared, Turn
+from toolchain.vta.lint.sharing import Executed, Race, Shared
 from toolchain.vta.lint.tokens import Order
 
 MOST_STEPS = 2**22
-"""Of one instruction; those of a network have some 100 000."""
+"""Largest number of steps of one instruction that is checked; those of a network have some 100 000."""
 MOST_STEPS_OF_PROGRAM = 2**28
 
 _Indices = npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ _Where = slice | _Indices
 
 
 class _Out(IntEnum):
-    """What OUT holds where ACC was touched last."""
+    """The state of an element of OUT after the last change of the same element of ACC."""
 
     NOTHING = 0
     VALID = 1
@@ -40,28 +40,28 @@ _WHY = {
     _Out.RESET: "ACC was only reset there",
 }
 _DRAM = "DRAM"
-_COMPUTED = -1  # no bytes of memory are what an element of ACC holds
+_COMPUTED = -1  # the element of ACC is no copy of bytes of the memory
 
 
 class Chip:
-    """The buffers of a run, instruction after instruction.
+    """The buffers during a run of a program.
 
     Parameters
     ----------
     order
-        In which the program may run.
+        An order in which the program may run.
     arena
-        The memory before the run. Bytes that the program stores are known as such, not by their values.
+        The memory before the run. For bytes that the program stores, only the fact is known, not the values.
     """
 
     def __init__(self, finder: Finder, order: Order, config: VtaConfig, arena: Arena) -> None:
         self._finder, self._order, self._config, self._arena = finder, order, config, arena
         depth = self._depth = {memory: buffer.depth for memory, buffer in config.buffers.items()}
-        acc = depth[Memory.ACC]
-        self._uop_loaded = np.zeros(depth[Memory.UOP], dtype=bool)
-        self._uop = np.zeros((3, depth[Memory.UOP]), dtype=np.int64)
-        self._inp = Shared(depth[Memory.INP], Stage.LOAD, Stage.COMPUTE)
-        self._wgt = Shared(depth[Memory.WGT], Stage.LOAD, Stage.COMPUTE)
+        acc = depth[Sram.ACC]
+        self._uop_loaded = np.zeros(depth[Sram.UOP], dtype=bool)
+        self._uop = np.zeros((3, depth[Sram.UOP]), dtype=np.int64)
+        self._inp = Shared(depth[Sram.INP], Stage.LOAD, Stage.COMPUTE)
+        self._wgt = Shared(depth[Sram.WGT], Stage.LOAD, Stage.COMPUTE)
         self._out = Shared(acc, Stage.COMPUTE, Stage.STORE)
         self._state = np.zeros(acc, dtype=np.uint8)
         self._from = np.full(acc, _COMPUTED, dtype=np.int64)
@@ -71,11 +71,11 @@ class Chip:
         self._steps = 0
 
     def run(self, program: Sequence[Instruction]) -> None:
-        """Go through the instructions and note what rules they break."""
+        """Go through the instructions and add the rules that they break."""
         for turn in self._order.ran:
             instruction = program[turn.at]
             if isinstance(instruction, Load | Store) and not (instruction.y_size and instruction.x_size):
-                continue  # a NOP, or what is a problem already
+                continue  # a NOP, or already a problem
             match instruction:
                 case Load():
                     self._load(turn, instruction)
@@ -84,14 +84,14 @@ class Chip:
                 case Gemm() | Alu():
                     self._compute(turn, instruction)
 
-    def _fits(self, turn: Turn, memory: Memory, last: int) -> bool:
+    def _fits(self, turn: Executed, memory: Sram, last: int) -> bool:
         depth = self._depth[memory]
         if last >= depth:
             reason = f"it reaches element {last} of {memory.name}, which has {depth}"
             self._finder.add("bounds", turn.at, reason)
         return last < depth
 
-    def _race(self, turn: Turn, race: Race | None, memory: str, stage: Stage, *, reads: bool) -> None:
+    def _race(self, turn: Executed, race: Race | None, memory: str, stage: Stage, *, reads: bool) -> None:
         if race is None:
             return
         other = self._order.stages[stage][race.other - 1]
@@ -103,16 +103,16 @@ class Chip:
         reason = f"it {does} {what}, which instruction {other} ({text_of(self._order.program[other])}) {did}"
         self._finder.add("race", turn.at, f"{reason}: no token says which is first")
 
-    def _writes(self, turn: Turn, shared: Shared, where: _Where, memory: str) -> None:
+    def _writes(self, turn: Executed, shared: Shared, where: _Where, memory: str) -> None:
         self._race(turn, shared.write(where, turn), memory, shared.reader, reads=False)
 
-    def _reads(self, turn: Turn, shared: Shared, where: _Where, memory: str) -> None:
+    def _reads(self, turn: Executed, shared: Shared, where: _Where, memory: str) -> None:
         empty = shared.undefined(where)
         if empty is not None:
             self._finder.add("undefined", turn.at, f"it reads element {empty} of {memory}: nothing wrote it")
         self._race(turn, shared.read(where, turn), memory, shared.writer, reads=True)
 
-    def _load(self, turn: Turn, load: Load) -> None:
+    def _load(self, turn: Executed, load: Load) -> None:
         columns = load.x_pad_0 + load.x_size + load.x_pad_1
         cells = (load.y_pad_0 + load.y_size + load.y_pad_1) * columns
         fits = self._fits(turn, load.memory, load.sram_base + cells - 1)
@@ -122,17 +122,17 @@ class Chip:
         dram = self._dram[load.stage]
         self._race(turn, dram.read(pieces, turn), _DRAM, Stage.STORE, reads=True)
         where = slice(load.sram_base, load.sram_base + cells)
-        if load.memory is Memory.UOP:
+        if load.memory is Sram.UOP:
             self._load_micro_ops(turn, load, stored=bool(dram.written[pieces].any()))
-        elif load.memory in (Memory.INP, Memory.WGT):
-            shared = self._inp if load.memory is Memory.INP else self._wgt
+        elif load.memory in (Sram.INP, Sram.WGT):
+            shared = self._inp if load.memory is Sram.INP else self._wgt
             self._writes(turn, shared, where, load.memory.name)
         else:
             self._touch(turn, where, _Out.LOADED)
-            if load.memory is Memory.ACC and not dram.written[pieces].any():
+            if load.memory is Sram.ACC and not dram.written[pieces].any():
                 self._remember(load, columns)
 
-    def _load_micro_ops(self, turn: Turn, load: Load, *, stored: bool) -> None:
+    def _load_micro_ops(self, turn: Executed, load: Load, *, stored: bool) -> None:
         if stored:
             reason = "the program itself stored the micro-ops that it loads; they are not looked at"
             self._finder.add("undefined", turn.at, reason)
@@ -143,25 +143,25 @@ class Chip:
         self._uop_loaded[where] = True
 
     def _remember(self, load: Load, columns: int) -> None:
-        """Note which bytes of the memory elements of ACC hold."""
-        element = self._config.buffers[Memory.ACC].element_bytes
+        """Remember the bytes of the memory that elements of ACC are copies of."""
+        element = self._config.buffers[Sram.ACC].element_bytes
         for y, (begin, end) in enumerate(self._arena.rows(load)):
             first = load.sram_base + (load.y_pad_0 + y) * columns + load.x_pad_0
             self._from[first : first + load.x_size] = np.arange(begin, end, element)
 
-    def _touch(self, turn: Turn, where: _Where, state: _Out) -> None:
-        """Note that elements of ACC change, and with them OUT: in some implementation at least."""
+    def _touch(self, turn: Executed, where: _Where, state: _Out) -> None:
+        """Note that elements of ACC change, and OUT with them, at least in some implementations."""
         self._writes(turn, self._out, where, "OUT")
         self._state[where] = state
         self._from[where] = _COMPUTED
 
-    def _store(self, turn: Turn, store: Store) -> None:
+    def _store(self, turn: Executed, store: Store) -> None:
         cells = store.y_size * store.x_size
         if self._arena.holds(self._finder, turn.at, store):
             pieces = self._arena.pieces_of(store)
             for stage, dram in self._dram.items():
                 self._race(turn, dram.write(pieces, turn), _DRAM, stage, reads=False)
-        if not self._fits(turn, Memory.OUT, store.sram_base + cells - 1):
+        if not self._fits(turn, Sram.OUT, store.sram_base + cells - 1):
             return
         where = slice(store.sram_base, store.sram_base + cells)
         self._race(turn, self._out.read(where, turn), "OUT", Stage.COMPUTE, reads=True)
@@ -173,11 +173,11 @@ class Chip:
             )
             self._finder.add("stale-out", turn.at, reason + "let ALU touch it, such as ADD 0")
 
-    def _compute(self, turn: Turn, loops: Gemm | Alu) -> None:
+    def _compute(self, turn: Executed, loops: Gemm | Alu) -> None:
         uops = slice(loops.uop_bgn, loops.uop_end)
         steps = max(loops.uop_end - loops.uop_bgn, 0) * loops.iter_out * loops.iter_in
         self._steps += steps
-        if not steps or not self._fits(turn, Memory.UOP, loops.uop_end - 1):
+        if not steps or not self._fits(turn, Sram.UOP, loops.uop_end - 1):
             return
         if steps > MOST_STEPS or self._steps > MOST_STEPS_OF_PROGRAM:
             self._finder.add("bounds", turn.at, f"with {steps} steps it is more than is looked at")
@@ -189,7 +189,7 @@ class Chip:
         dst, src, wgt = self._uop[:, uops]
         to = _walk(dst, loops, loops.dst_factor_out, loops.dst_factor_in)
         at = _walk(src, loops, loops.src_factor_out, loops.src_factor_in)
-        if not self._fits(turn, Memory.ACC, int(to.max())):
+        if not self._fits(turn, Sram.ACC, int(to.max())):
             return
         self._hazards(turn, to, to)
         reset = isinstance(loops, Gemm) and loops.reset
@@ -197,33 +197,33 @@ class Chip:
             self._of_acc(turn, to)
         if isinstance(loops, Gemm):  # some implementations read both operands of one that resets, too
             weights = _walk(wgt, loops, loops.wgt_factor_out, loops.wgt_factor_in)
-            if self._fits(turn, Memory.INP, int(at.max())) and not reset:
+            if self._fits(turn, Sram.INP, int(at.max())) and not reset:
                 self._reads(turn, self._inp, at, "INP")
-            if self._fits(turn, Memory.WGT, int(weights.max())) and not reset:
+            if self._fits(turn, Sram.WGT, int(weights.max())) and not reset:
                 self._reads(turn, self._wgt, weights, "WGT")
         elif loops.use_imm:
             self._immediate(turn, loops, dst, src)
-        elif self._fits(turn, Memory.ACC, int(at.max())):
+        elif self._fits(turn, Sram.ACC, int(at.max())):
             self._of_acc(turn, at)
             self._hazards(turn, to, at)
             if loops.op is AluOp.SHR:
                 self._amounts(turn, np.unique(at))
         self._touch(turn, to, _Out.RESET if reset else _Out.VALID)
 
-    def _of_acc(self, turn: Turn, where: _Indices) -> None:
-        """Note where elements of ACC are read that nothing wrote: compute alone writes them."""
+    def _of_acc(self, turn: Executed, where: _Indices) -> None:
+        """Add a problem if elements of ACC are read before they are written; only compute writes them."""
         empty = self._out.undefined(where)
         if empty is not None:
             self._finder.add("undefined", turn.at, f"it reads element {empty} of ACC: nothing wrote it")
 
-    def _immediate(self, turn: Turn, alu: Alu, dst: _Indices, src: _Indices) -> None:
+    def _immediate(self, turn: Executed, alu: Alu, dst: _Indices, src: _Indices) -> None:
         odd = np.flatnonzero(dst != src)
         if odd.size:
             which, first = alu.uop_bgn + int(odd[0]), int(odd[0])
             reason = f"micro-op {which} has dst {dst[first]} and src {src[first]}: "
             self._finder.add("immediate", turn.at, reason + "implementations read ACC at either")
 
-    def _hazards(self, turn: Turn, written: _Indices, used: _Indices) -> None:
+    def _hazards(self, turn: Executed, written: _Indices, used: _Indices) -> None:
         for distance in range(1, min(HAZARD_STEPS, written.size)):
             again = np.flatnonzero(used[distance:] == written[:-distance])
             if again.size:
@@ -231,13 +231,13 @@ class Chip:
                 self._finder.add("hazard", turn.at, f"{reason}{HAZARD_STEPS} are needed")
                 return
 
-    def _amounts(self, turn: Turn, elements: _Indices) -> None:
-        """Look at the lanes by which elements are shifted, where they are still as they were loaded."""
+    def _amounts(self, turn: Executed, elements: _Indices) -> None:
+        """Check shift amounts in ACC that are still as they were loaded."""
         begins = self._from[elements]
         known = np.flatnonzero(begins != _COMPUTED)
         if not known.size:
             return
-        size = self._config.buffers[Memory.ACC].element_bytes
+        size = self._config.buffers[Sram.ACC].element_bytes
         lanes = self._arena.data[begins[known][:, None] + np.arange(size)].view("<i4")
         wrong = np.argwhere((lanes < 0) | (lanes > 15))
         if wrong.size:
@@ -247,7 +247,7 @@ class Chip:
 
 
 def _walk(indices: _Indices, loops: Gemm | Alu, outer: int, inner: int) -> _Indices:
-    """Return what a micro-op's index becomes in each step, in the order of the steps."""
+    """Return the index of a micro-op's operand in each step, in the order of the steps."""
     out = np.arange(loops.iter_out, dtype=np.int64)[:, None, None] * outer
     turns = np.arange(loops.iter_in, dtype=np.int64)[:, None] * inner
     return (out + turns + indices).reshape(-1)

@@ -1,4 +1,4 @@
-"""What a program may not rely on, and where it does."""
+"""The rules of portable programs, and the places where a program breaks them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ RULES = {
     "arena": "memory begins a page; it and the instructions have 32 MiB at most",
     "finish": "FINISH is last, without flags, when all else has ended",
 }
-"""Words for the rules of the portable subset, which edge-rt's strict machine has too, and what each asks."""
+"""Rules of the portable subset, by the names that edge-rt's strict machine uses, too."""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A rule that is broken.
+class RuleViolation:
+    """A broken rule.
 
     Attributes
     ----------
     rule
-        A word of `RULES`.
+        Name of the rule in `RULES`.
     index
-        Of the instruction; None where it is the whole program.
+        Index of the instruction; None if the whole program breaks the rule.
     text
-        The instruction.
+        The instruction as text.
     reason
-        What is wrong with it.
+        Explanation for the user.
     """
 
     rule: str
@@ -56,24 +56,24 @@ class Problem:
         return f"{where}: {self.rule}: {self.reason}"
 
     def document(self) -> dict[str, Any]:
-        """Return it for `--json`."""
+        """Return the problem for `--json`."""
         return {"rule": self.rule, "instruction": self.index, "text": self.text, "reason": self.reason}
 
 
 class Finder:
-    """Collects problems; of one instruction and rule the first alone."""
+    """Collects problems, only the first for each instruction and rule."""
 
     def __init__(self, program: Sequence[Instruction]) -> None:
         self.program = program
-        self._found: dict[tuple[int | None, str], Problem] = {}
+        self._found: dict[tuple[int | None, str], RuleViolation] = {}
 
     def add(self, rule: str, index: int | None, reason: str) -> None:
-        """Note a problem."""
+        """Add a problem."""
         text = "" if index is None else text_of(self.program[index])
-        self._found.setdefault((index, rule), Problem(rule, index, text, reason))
+        self._found.setdefault((index, rule), RuleViolation(rule, index, text, reason))
 
-    def found(self) -> list[Problem]:
-        """Return what was noted, in the program's order."""
+    def found(self) -> list[RuleViolation]:
+        """Return the problems in program order, those of the whole program last."""
         end = len(self.program)
         return sorted(
             self._found.values(), key=lambda problem: end if problem.index is None else problem.index

@@ -1,4 +1,4 @@
-"""What two stages share: whether tokens put a write and a read in order."""
+"""Finds races: elements that two stages use without a token that orders a write and a read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy.typing as npt
 from toolchain.vta.isa.instructions import Stage
 
 Known = tuple[int, int, int]
-"""How many instructions of each stage have certainly ended."""
+"""Numbers of instructions of each stage that have certainly ended."""
 
 
-class Turn(NamedTuple):
+class Executed(NamedTuple):
     """An instruction in a run.
 
     Attributes
@@ -21,9 +21,9 @@ class Turn(NamedTuple):
     at
         Its index in the program.
     number
-        In its stage, counted from 1.
+        Its number in its stage, counted from 1.
     known
-        What has certainly ended when it begins.
+        Numbers of instructions that have certainly ended when it begins.
     """
 
     at: int
@@ -32,34 +32,34 @@ class Turn(NamedTuple):
 
 
 class Race(NamedTuple):
-    """An element, and the number of the other stage's instruction that may come before or after."""
+    """An element, and the number of the other stage's instruction that uses it at the same time."""
 
     element: int
     other: int
 
 
 class Shared:
-    """Elements that one stage writes and another one reads: the numbers of those that did so last."""
+    """Elements that one stage writes and another reads, with the last instructions that did so."""
 
     def __init__(self, size: int, writer: Stage, reader: Stage) -> None:
         self.writer, self.reader = writer, reader
         self.written = np.zeros(size, dtype=np.int32)
         self._read = np.zeros(size, dtype=np.int32)
 
-    def write(self, where: slice | npt.NDArray[Any], turn: Turn) -> Race | None:
-        """Note a write; return an element that the reader may be reading meanwhile."""
+    def write(self, where: slice | npt.NDArray[Any], turn: Executed) -> Race | None:
+        """Note a write; return an element that the reader may read at the same time, or None."""
         race = _later(self._read, where, turn.known[self.reader])
         self.written[where] = turn.number
         return race
 
-    def read(self, where: slice | npt.NDArray[Any], turn: Turn) -> Race | None:
-        """Note a read; return an element that the writer may be writing meanwhile."""
+    def read(self, where: slice | npt.NDArray[Any], turn: Executed) -> Race | None:
+        """Note a read; return an element that the writer may write at the same time, or None."""
         race = _later(self.written, where, turn.known[self.writer])
         self._read[where] = turn.number
         return race
 
     def undefined(self, where: slice | npt.NDArray[Any]) -> int | None:
-        """Return the first of these elements that nobody has written."""
+        """Return the first of these elements that was never written, or None."""
         empty = np.flatnonzero(self.written[where] == 0)
         return None if not empty.size else _element(where, int(empty[0]))
 

@@ -1,7 +1,7 @@
-"""Queues and tokens: whether a program comes to its end, and in which order it may run.
+"""Follows the tokens of a program: whether it ends, and an order in which it may run.
 
-Tokens alone order the stages, whatever each takes. So what is known when an instruction begins is counted
-along the tokens that it and those before it took: how many instructions of each stage have certainly ended.
+Only tokens order the stages, since instructions may take any time. So the instructions of each stage that
+have certainly ended when an instruction begins are counted along the tokens that it and earlier ones popped.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
 from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.isa.instructions import Finish, Instruction, Stage
 from toolchain.vta.lint.problem import Finder
-from toolchain.vta.lint.sharing import Known, Turn
+from toolchain.vta.lint.sharing import Executed, Known
 
 
 class _Link(NamedTuple):
-    """A queue of tokens, from one stage to another; the flags that give and take."""
+    """A queue of tokens from one stage to another, with the flags that push and pop."""
 
     name: str
     giver: Stage
@@ -35,7 +35,7 @@ _LINKS = (
 
 
 class _Tokens:
-    """Those of one queue: what each giver's instruction knew, and how many were taken."""
+    """The tokens of one queue: what was known when each was pushed, and how many were popped."""
 
     def __init__(self, link: _Link, program: Sequence[Instruction], of_taker: Sequence[int]) -> None:
         self.link = link
@@ -48,17 +48,17 @@ class _Tokens:
 
 
 class Order:
-    """A run of a program without time.
+    """A run of a program that ignores time.
 
     Attributes
     ----------
     ran
-        Instructions in an order in which they may run; not all where there is a deadlock.
+        Instructions in an order in which they may run; not all of them if there is a deadlock.
     """
 
     def __init__(self, program: Sequence[Instruction], capacity: int = QUEUE_INSTRUCTIONS) -> None:
         self.program = program
-        self.ran: list[Turn] = []
+        self.ran: list[Executed] = []
         self.at_finish: Known | None = None
         self.fetched = 0
         self._capacity = capacity
@@ -107,19 +107,19 @@ class Order:
         if isinstance(instruction, Finish):
             self.at_finish = before
         self.begun[stage] += 1
-        self.ran.append(Turn(index, self.begun[stage], before))
+        self.ran.append(Executed(index, self.begun[stage], before))
         known[stage] = self.begun[stage]
         clock = self._clocks[stage] = (known[0], known[1], known[2])
         for tokens in self._gives[stage]:
             if getattr(instruction, tokens.link.push):
                 tokens.known.append(clock)
-                # Not what waits here: what may wait where the taker is as late as it can be.
+                # The largest number that may wait, if the popping stage is as late as possible.
                 waiting = len(tokens.known) - tokens.taken_by[clock[tokens.link.taker]]
                 tokens.most_waiting = max(tokens.most_waiting, waiting)
 
 
 def check_tokens(finder: Finder, order: Order) -> None:
-    """Note rules of tokens and of FINISH that are broken."""
+    """Add the broken rules about tokens and FINISH."""
     program = order.program
     _finish(finder, order)
     if len(order.ran) < len(program):
@@ -140,7 +140,7 @@ def check_tokens(finder: Finder, order: Order) -> None:
 
 
 def _stuck(finder: Finder, order: Order, stage: Stage, rule: str) -> None:
-    """Note which instruction of a stage waits, and for what."""
+    """Add the instruction of a stage that waits forever, and what it waits for."""
     mine, begun = order.stages[stage], order.begun[stage]
     if begun == len(mine):
         return

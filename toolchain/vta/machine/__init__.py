@@ -1,1 +1,1 @@
-"""The machine in software, as a child process, and what it tells."""
+"""The simulator of VTA, a child process, with its protocol and traces."""

@@ -1,4 +1,4 @@
-"""What `edge-rt vta` reads and writes, as native/src/vta/requests.md says."""
+"""The requests and answers of `edge-rt vta`; native/src/vta/requests.md specifies them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from toolchain.vta.design.config import MOST_BYTES, VtaConfig
 from toolchain.vta.isa import INSTRUCTION_BYTES
 
 HAZARD_DISTANCE, QUEUE, TOKENS = 4, 512, 255
-"""Steps between two uses of an element of ACC; instructions, and tokens, that a queue holds."""
+"""Steps between two uses of an element of ACC; capacity of a queue of instructions; of a queue of tokens."""
 MOST_STEPS = 2**28
-"""Of a program: some seconds. ResNet-18 has 7 million."""
+"""Largest number of steps of a program, which take some seconds. ResNet-18 has 7 million."""
 
 _VERSION = 1
 _REQUEST, _ANSWER = struct.Struct("<27I"), struct.Struct("<7I")
 _STRICT, _TIME_ONLY, _TIMELINE, _NO_MEMORY = 1, 2, 4, 8
-_LONGEST = 2**20  # bytes of a document
+_LONGEST = 2**20  # largest JSON document, in bytes
 
 
 @dataclass(frozen=True)
-class Program:
-    """Instructions and the memory that they work on.
+class EncodedProgram:
+    """Encoded instructions and their memory.
 
     Attributes
     ----------
     code
-        The instructions, encoded.
+        The encoded instructions.
     memory
-        All that they may touch, as it is before; it begins at the physical address `phys_base`.
+        Content of the memory before the run; it begins at the physical address `phys_base`.
     """
 
     config: VtaConfig
@@ -45,22 +45,24 @@ class Program:
 
     @property
     def instructions(self) -> int:
-        """How many there are."""
+        """Number of instructions."""
         return len(self.code) // INSTRUCTION_BYTES
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is to be found out about a program.
+class SimOptions:
+    """Options of a simulation.
 
     Attributes
     ----------
     strict
-        Refuse what only some implementations of the machine run.
+        Whether to refuse programs that only some implementations of VTA run.
     computes
-        Run it on its memory; else only the cycle model is asked, which needs no memory.
-    memory, timeline
-        Answer with the memory as it is after; with the cycles in which each instruction begins and ends.
+        Whether to run the program on its memory; if not, only the cycle model runs, which needs no memory.
+    memory
+        Whether to return the memory after the run.
+    timeline
+        Whether to return the cycles in which each instruction begins and ends.
     """
 
     strict: bool = False
@@ -70,7 +72,7 @@ class Wish:
 
 
 class StageTimes(Answer):
-    """Cycles of a stage: at work, waiting for tokens, waiting for its next instruction."""
+    """Cycles that a stage was busy, waited for tokens, or waited for its next instruction."""
 
     instructions: int = Field(ge=0)
     busy: int = Field(ge=0)
@@ -79,15 +81,15 @@ class StageTimes(Answer):
 
 
 class Stages(Answer):
-    """The three queues."""
+    """The times of the three stages."""
 
     load: StageTimes
     compute: StageTimes
     store: StageTimes
 
 
-class Model(Answer):
-    """What the cycle model says of a run."""
+class CycleCounts(Answer):
+    """The result of the cycle model for a run."""
 
     NAME: ClassVar[str] = "the answer of `edge-rt vta`"
 
@@ -99,14 +101,14 @@ class Model(Answer):
 
 
 class Refused(Answer):
-    """Why a program was not run to its end.
+    """The reason why a program did not run to its end.
 
     Attributes
     ----------
     rule
-        One word; native/src/vta/requests.md lists them.
+        Name of the broken rule; native/src/vta/requests.md lists them.
     instruction
-        Its index; None where it is the program as a whole.
+        Index of the instruction; None if the whole program breaks the rule.
     """
 
     rule: str = Field(max_length=64)
@@ -116,7 +118,7 @@ class Refused(Answer):
 
 @dataclass(frozen=True)
 class Announced:
-    """What follows an answer's header."""
+    """The header of an answer: whether the program was refused, and the sizes of the parts that follow."""
 
     refused: bool
     document: int
@@ -127,23 +129,23 @@ class Announced:
 ANSWER_BYTES = _ANSWER.size
 
 
-def request_of(program: Program, wish: Wish, number: int) -> bytes:
-    """Return what to write before the instructions and the memory.
+def request_of(program: EncodedProgram, wish: SimOptions, number: int) -> bytes:
+    """Return the header of a request, which precedes the instructions and the memory.
 
     Raises
     ------
     UsageError
-        The program is cut, or larger than any machine's.
+        The program is truncated, or larger than a driver allows.
     """
     if len(program.code) % INSTRUCTION_BYTES:
         raise UsageError(
-            f"a program of {len(program.code)} bytes, no multiple of {INSTRUCTION_BYTES}: it was cut",
+            f"a program of {len(program.code)} bytes, not a multiple of {INSTRUCTION_BYTES}: it was cut",
             "write it again",
         )
     for what, size in (("instructions", len(program.code)), ("memory", len(program.memory))):
         if size > MOST_BYTES:
             raise UsageError(
-                f"{size} bytes of {what}, where the driver moves at most {MOST_BYTES} at once",
+                f"{size} bytes of {what}, but the driver moves at most {MOST_BYTES} at once",
                 "make it smaller",
             )
     config, model = program.config, program.config.cycles
@@ -160,8 +162,8 @@ def request_of(program: Program, wish: Wish, number: int) -> bytes:
     )
 
 
-def announced(header: bytes, program: Program, wish: Wish, number: int) -> Announced | None:
-    """Return what an answer's header says; None where it cannot be right."""
+def announced(header: bytes, program: EncodedProgram, wish: SimOptions, number: int) -> Announced | None:
+    """Parse the header of an answer; return None if it does not fit the request."""
     magic, version, echo, refused, document, memory, timeline = _ANSWER.unpack(header)
     said = Announced(bool(refused), document, memory, timeline)
     whole = Announced(
@@ -176,5 +178,5 @@ def announced(header: bytes, program: Program, wish: Wish, number: int) -> Annou
 
 
 def intervals(data: bytes) -> npt.NDArray[np.uint64]:
-    """Return a timeline: for each instruction when it begins and ends."""
+    """Parse a timeline: for each instruction the cycles in which it begins and ends."""
     return np.frombuffer(data, dtype="<u8").reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""The machine in software: a child process, `edge-rt vta`, that runs one program after another."""
+"""Simulates programs in a child process, `edge-rt vta`, one after another."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from toolchain.runtime import ensure_runtime
 from toolchain.vta.machine.requests import (
     ANSWER_BYTES,
     Announced,
-    Model,
-    Program,
+    CycleCounts,
+    EncodedProgram,
     Refused,
-    Wish,
+    SimOptions,
     announced,
     intervals,
     request_of,
@@ -42,14 +42,14 @@ class Simulated:
     Attributes
     ----------
     model
-        Cycles: a model's, not a board's.
+        Cycles by the cycle model, not measured on a board.
     memory
-        As it is after; None unless it was wished for.
+        Content of the memory after the run; None unless requested.
     timeline
-        When each instruction begins and ends, in cycles of the model; None unless it was wished for.
+        Cycles in which each instruction begins and ends; None unless requested.
     """
 
-    model: Model
+    model: CycleCounts
     milliseconds: float
     memory: bytes | None
     timeline: npt.NDArray[np.uint64] | None
@@ -59,7 +59,7 @@ Outcome = Simulated | Refused
 
 
 def simulate(
-    programs: Iterable[Program],
+    programs: Iterable[EncodedProgram],
     *,
     strict: bool = False,
     trace: bool = False,
@@ -67,27 +67,31 @@ def simulate(
     memory: bool = True,
     deadline_s: float = DEADLINE_S,
 ) -> list[Outcome]:
-    """Run programs one after another; the meaning of the options is that of `Wish`, `trace` its timeline.
+    """Run programs one after another and return their outcomes.
+
+    The options are those of `SimOptions`; `trace` requests the timeline.
 
     Raises
     ------
     ToolchainError
-        As `Simulator.run` does. A program that is refused is no error here.
+        The errors are those of `Simulator.run`. A refused program is an outcome, not an error.
     """
-    wish = Wish(strict=strict, computes=computes, memory=memory, timeline=trace)
+    wish = SimOptions(strict=strict, computes=computes, memory=memory, timeline=trace)
     with Simulator() as simulator:
         return [simulator.run(program, wish, deadline_s) for program in programs]
 
 
 class Simulator:
-    """One child process, started at the first program and again after it was killed; ended with the block.
+    """Owns the child process, a context manager.
+
+    The process starts with the first program, and again after it was killed; it ends with the block.
 
     Parameters
     ----------
     command
-        What to start; by default this host's edge-rt, which is compiled where it is not in the cache.
+        Command to start; by default this host's edge-rt, which is compiled if it is not in the cache.
     progress
-        Called with a line now and then while it is compiled.
+        Called with a line now and then while edge-rt is compiled.
     """
 
     def __init__(
@@ -105,17 +109,22 @@ class Simulator:
     ) -> None:
         self.close()
 
-    def run(self, program: Program, wish: Wish = Wish(), deadline_s: float = DEADLINE_S) -> Outcome:  # noqa: B008
-        """Run one program, or say why the machine would not.
+    def run(
+        self,
+        program: EncodedProgram,
+        wish: SimOptions = SimOptions(),  # noqa: B008
+        deadline_s: float = DEADLINE_S,
+    ) -> Outcome:
+        """Run one program; return its result, or the reason why it was refused.
 
         Raises
         ------
         UsageError
-            It is cut or too large.
+            The program is truncated or too large.
         ToolchainError
-            No end within the deadline, or the process died.
+            The program did not end within the deadline, or the process died.
         CheckError
-            The process answers what cannot be right.
+            The process's answer does not fit the request.
         """
         self._number = self._number + 1 & 0xFFFFFFFF
         request = request_of(program, wish, self._number)
@@ -133,12 +142,12 @@ class Simulator:
                     "simulate a smaller program, or when the machine is less busy",
                 ) from error
             raise ToolchainError(f"the simulator ended by itself: {reason}", "toolchain doctor") from error
-        except BaseException:  # Ctrl-C included: an answer that comes too late must not be read later
+        except BaseException:  # Ctrl-C included: a late answer must not be read as that of the next program
             self.close()
             raise
         if said.refused:
-            return understood(Refused, parts[0], _ASKED, Model.NAME)
-        model = understood(Model, parts[0], _ASKED, Model.NAME)
+            return understood(Refused, parts[0], _ASKED, CycleCounts.NAME)
+        model = understood(CycleCounts, parts[0], _ASKED, CycleCounts.NAME)
         return Simulated(
             model,
             program.config.cycles.milliseconds(model.cycles),
@@ -154,7 +163,7 @@ class Simulator:
         child.kill()
         for stream in (child.stdin, child.stdout, child.stderr):
             if stream is not None:
-                with suppress(OSError):  # what was not written yet
+                with suppress(OSError):  # data that was not written yet
                     stream.close()
         child.wait()
 
@@ -164,16 +173,16 @@ class Simulator:
             command = [str(ensure_runtime(host_arch(), progress=self._progress).program), "vta"]
         pipe = subprocess.PIPE
         with uninterrupted():
-            # A session of its own: Ctrl-C comes to us alone.
+            # In its own session, so that Ctrl-C does not reach it.
             self._child = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
             )
         return self._child
 
     def _exchange(
-        self, child: subprocess.Popen[bytes], program: Program, wish: Wish, request: bytes
+        self, child: subprocess.Popen[bytes], program: EncodedProgram, wish: SimOptions, request: bytes
     ) -> tuple[Announced, list[bytes]]:
-        # It reads all of a request before it answers: neither side waits for the other.
+        # The child reads the whole request before it answers, so the two cannot deadlock.
         assert child.stdin is not None and child.stdout is not None  # noqa: S101
         child.stdin.write(request)
         child.stdin.write(program.code)
@@ -190,7 +199,7 @@ class Simulator:
         if child is None or child.stderr is None:
             return "it is gone"
         with suppress(subprocess.TimeoutExpired):
-            child.wait(_SETTLE_S)  # one that died by itself shows its own code
+            child.wait(_SETTLE_S)  # so that a process that died by itself keeps its exit code
         child.kill()
         words, code = last_line(child.stderr.read()), child.wait()
         self.close()
@@ -198,12 +207,12 @@ class Simulator:
 
 
 def host_arch() -> str:
-    """Return which edge-rt runs on this host.
+    """Return the name of the edge-rt for this host's architecture.
 
     Raises
     ------
     UsageError
-        There is none for it.
+        edge-rt does not run on this host.
     """
     from toolchain.architectures.table import LINUX
 

@@ -1,4 +1,4 @@
-"""A program's timeline as a trace that Perfetto and chrome://tracing open."""
+"""Writes a program's timeline as a trace for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolchain.vta.isa.disasm import text_of
 
 _Event = dict[str, Any]
 _PROCESS = 1
-# Which flags of a stage push to which queue of tokens, and which flags take from it.
+# The queues of tokens that each flag of a stage pushes to, and pops from.
 _PUSHES = {
     ("push_next", Stage.LOAD): "L2G",
     ("push_prev", Stage.COMPUTE): "G2L",
@@ -39,9 +39,9 @@ def trace_of(
     Parameters
     ----------
     timeline
-        In cycles of the model, as the simulator answers.
+        Begin and end of each instruction in cycles, as the simulator returns them.
     mhz
-        Clock of the design: the format counts microseconds.
+        Clock rate of the design, to convert cycles to the format's microseconds.
     """
     events: list[_Event] = [_named("process_name", 0, "VTA (cycle model, not a board)")]
     events += [_named("thread_name", stage, stage.name.lower()) for stage in Stage]
@@ -60,7 +60,7 @@ def trace_of(
     for link in pushed:
         for number, pair in enumerate(
             zip(pushed[link], popped[link], strict=False)
-        ):  # what is left has no arrow
+        ):  # tokens that are left over get no arrow
             events += [{**end, "name": link, "cat": "token", "id": f"{link} {number}"} for end in pair]
     return {"traceEvents": events, "displayTimeUnit": "ns"}
 
@@ -68,14 +68,14 @@ def trace_of(
 def write_trace(
     file: Path, instructions: Sequence[Instruction], timeline: npt.NDArray[np.uint64] | None, mhz: float
 ) -> None:
-    """Write a trace's file, whole or not at all.
+    """Write a trace to a file, atomically.
 
     Raises
     ------
     ToolchainError
         The file system refused.
     """
-    assert timeline is not None  # noqa: S101 - it was wished for
+    assert timeline is not None  # noqa: S101 - it was requested
     write_text(file, json.dumps(trace_of(instructions, timeline, mhz)) + "\n")
 
 
