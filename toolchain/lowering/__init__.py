@@ -1,1 +1,1 @@
-"""From Relax to objects: what every way of making code shares."""
+"""Lowers networks from Relax to objects: the code that all backends on TVM share."""

@@ -1,4 +1,4 @@
-"""A model as calls of fused functions, on its way to objects: what every backend on TVM begins with."""
+"""A model lowered to calls of fused functions: the first step of all backends on TVM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
 from toolchain.lowering.graph.half import halved
 from toolchain.lowering.graph.pipeline import fuse, lower_fused
-from toolchain.lowering.kernels.compilers import Compilers
+from toolchain.lowering.kernels.compilers import FunctionCompilers
 from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.store import ObjectStore
 from toolchain.lowering.probe import probe_for
@@ -27,20 +27,21 @@ from toolchain.tasks.reference import Probe, Reference
 from toolchain.tasks.task import Task
 
 LARGE = 50
-"""Nodes of a network whose functions take longer to compile than a process to start."""
+"""Least number of nodes of a network that takes longer to compile than a worker takes to start."""
 
 
 class FusedNetwork:
-    """The functions of a model, unscheduled, and the processes that compile what becomes of them.
+    """The unscheduled functions of a model, and the processes that compile them once they are scheduled.
 
     Parameters
     ----------
     layout
-        Of convolutions: NCHW or NHWC.
+        Layout of convolutions: NCHW or NHWC.
     options
-        What changes the code beyond the model and the target, in words.
+        Text that identifies the options that affect the code, besides the model and the target.
     compiles
-        The network will be compiled: the processes are started now if it is large and was not built before.
+        Whether the network will be compiled: then the processes are started now if it is large and was not
+        built before.
     """
 
     beside: None = None
@@ -53,7 +54,7 @@ class FusedNetwork:
         self._store = ObjectStore()
         self._built = _name(model, target, options)
         self._large = len(model.onnx.graph.node) >= LARGE
-        self._compilers = Compilers(settings().jobs, str(target.target))
+        self._compilers = FunctionCompilers(settings().jobs, str(target.target))
         try:
             if compiles and self._large and self._store.get(self._built) is None:
                 self._compilers.start()
@@ -65,27 +66,27 @@ class FusedNetwork:
             raise
 
     def kernels(self, progress: Progress) -> Kernels:
-        """Return what compiles the network's functions."""
+        """Return the object that compiles the network's functions and keeps their objects."""
         return Kernels(self.target.target, self._compilers, self._store, progress)
 
     def export(
         self, scheduled: tvm.IRModule, kernels: Kernels, folder: Path, progress: Progress
     ) -> tuple[Path, ...]:
-        """Write the objects of the network, its functions scheduled by now, into `folder`."""
+        """Write the objects of the network, whose functions are scheduled, into `folder`."""
         files = kernels.export(lower_fused(scheduled, self.target.target), folder)
         if self._large:
             self._store.put(self._built, b"")
         if self._store.refused:
-            progress(f"warning: what was compiled cannot be kept for the next build: {self._store.refused}")
+            progress(f"warning: compiled functions cannot be kept for the next build: {self._store.refused}")
         return files
 
     def workloads(self, named: Mapping[str, str]) -> dict[str, str]:
-        """Return the task's workload for each function of the compiled network that computes one.
+        """Return the workload of each function of the compiled network that computes a task, by its name.
 
         Parameters
         ----------
         named
-            What it is called there -> what the fused function is called.
+            Name of a function in the compiled network -> name of the fused function.
         """
         own = {name: task.workload for task in self.tasks for name in task.functions}
         return {now: own[fused] for now, fused in named.items() if fused in own}
@@ -95,11 +96,11 @@ class FusedNetwork:
         return next(each for each in self.tasks if each.workload == task.workload)
 
     def reference(self, task: Task) -> Reference:
-        """Return a task's function as it is defined."""
+        """Return the reference that computes a task's definition."""
         return plain_function(self.fused_task(task))
 
     def probe(self) -> Probe | None:
-        """Return a chain of products and sums."""
+        """Return a known-good function: a chain of products and sums."""
         return probe_for(self.target)
 
     def listing(self, task: Task) -> str:
@@ -118,20 +119,17 @@ class FusedNetwork:
 
 
 def _name(model: Model, target: BoardTarget, options: str) -> str:
-    """Return the name under which it is kept that a network was built: then next to nothing is compiled."""
+    """Return the cache key that marks a network as built, so that almost nothing is left to compile."""
     what = f"{model.sha256} {model.options!r} {options} {target.target}"
     return f"network_{hashlib.sha256(what.encode()).hexdigest()[:32]}"
 
 
 OURS = "edge."
-"""What names of edge-rt's own packed functions begin with; every edge-rt has those of TVM's runtime."""
+"""Prefix of the names of edge-rt's own packed functions; every edge-rt has those of TVM's runtime."""
 
 
 def needs_of(target: BoardTarget, module: tvm.IRModule) -> RuntimeNeeds:
-    """Return what a network needs of the program that runs it.
-
-    A device, if one computes, and the functions of edge-rt that the network calls.
-    """
+    """Return the needs of a network: its device, if any, and the functions of edge-rt that it calls."""
     called: set[str] = set()
 
     def visit(node: relax.Expr) -> None:

@@ -1,4 +1,4 @@
-"""Candidates by a model of a device: no board, no time that a clock has shown."""
+"""Estimates candidates by a model of a device, without a board."""
 
 from __future__ import annotations
 

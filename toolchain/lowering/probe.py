@@ -1,4 +1,4 @@
-"""A chain of products and sums, without a schedule: a small thing that goes the whole way to a board."""
+"""The known-good function that checks boards: a chain of products and sums."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Known, Probe
 
 _LENGTH = 1024
-# Steps for each element: it is to take as long as the core takes to compute. The sum of two vectors takes
-# twice as long in one process as in the next, by where their memory happens to lie (58 and 112 ns).
+# Steps for each element, so that the core's arithmetic decides the time. The sum of two vectors takes twice
+# as long in one process as in another, depending on the addresses of their memory (58 and 112 ns).
 _STEPS = 32
-_GROUP = 64  # work items; every device takes so many
-_FACTOR = 0.75  # of a step: x = 0.75 x + b
+_GROUP = 64  # work items in a group, which every device supports
+_FACTOR = 0.75  # a step is x = 0.75 x + b
 _VECTOR = Parameter((_LENGTH,), "float32")
 _TASK = Known("known-good-kernel", "chain of products and sums", 1, 2 * _STEPS * _LENGTH, ((_LENGTH,),) * 3)
 
 
 @dataclass(frozen=True)
-class Chain:
-    """What numpy says of it; see `tasks.reference.Reference`."""
+class ChainReference:
+    """Computes the chain with numpy; see `tasks.reference.Reference`."""
 
     parameters: tuple[Parameter, ...] = (_VECTOR, _VECTOR)
 
     def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Return the ends of the chains."""
+        """Compute the results of the chains."""
         return [[_chain(a, b)] for a, b in draws]
 
 
@@ -46,7 +46,7 @@ def _chain(a: Array, b: Array) -> Array:
 
 
 def probe_for(target: BoardTarget) -> Probe:
-    """Return the kernel, for a target: on a device a work item for each element."""
+    """Return the probe for a target; on a device it has a work item for each element."""
     a, b = (te.placeholder((_LENGTH,), name=name) for name in "ab")
 
     def chain(i: tvm.tirx.Var) -> tvm.tirx.PrimExpr:
@@ -60,7 +60,7 @@ def probe_for(target: BoardTarget) -> Probe:
         func = _in_groups(func, min(_GROUP, target.limits.max_work_group or 1))
     code = code_of(Scheduled(func), target.target)
     candidate = Candidate(Entry("probe", "", "probe"), code, (_VECTOR,) * 3, 1, target.kind)
-    return Probe(_TASK, candidate, Chain())
+    return Probe(_TASK, candidate, ChainReference())
 
 
 def _in_groups(func: tvm.tirx.PrimFunc, group: int) -> tvm.tirx.PrimFunc:

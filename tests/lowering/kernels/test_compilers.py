@@ -13,7 +13,7 @@ import tvm
 from tests.lowering.kernels.test_pickling import computed, function
 from toolchain.errors import ToolchainError
 from toolchain.lowering.kernels import compilers as compilers_module
-from toolchain.lowering.kernels.compilers import Compilers
+from toolchain.lowering.kernels.compilers import FunctionCompilers
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.profiles import load_profile
@@ -46,7 +46,7 @@ def children() -> list[psutil.Process]:
 def test_processes_and_none_give_the_same_objects(target: str) -> None:
     found = []
     for jobs in (1, 3):
-        with Compilers(jobs, target) as compilers:
+        with FunctionCompilers(jobs, target) as compilers:
             for number, recipe in enumerate(RECIPES):
                 compilers.submit(f"kernel{number}", recipe)
             assert len(compilers._threads) == jobs - 1
@@ -58,7 +58,7 @@ def test_processes_and_none_give_the_same_objects(target: str) -> None:
 
 
 def test_a_few_functions_are_not_worth_a_process(target: str) -> None:
-    with Compilers(4, target) as compilers:
+    with FunctionCompilers(4, target) as compilers:
         compilers.submit("kernel", RECIPES[0])
         assert dict(compilers.results()).keys() == {"kernel"}
         assert children() == []
@@ -75,7 +75,7 @@ def _killed_elsewhere(_recipe: bytes, parent: str, _symbol: str) -> bytes:
 def test_a_process_that_dies_is_an_error_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilers_module, "compile_kernel", _killed_elsewhere)
     expected = pytest.raises(ToolchainError, match=r"compiling a function failed: .*-9.*TOOLCHAIN_JOBS=1")
-    with expected, Compilers(3, str(os.getpid())) as compilers:
+    with expected, FunctionCompilers(3, str(os.getpid())) as compilers:
         for number in range(1000):
             compilers.submit(f"kernel{number}", b"")
         list(compilers.results())
@@ -86,7 +86,7 @@ def test_what_cannot_be_compiled_is_an_error_here_and_there(target: str) -> None
     bad = function().with_body(tvm.tirx.Evaluate(tvm.tirx.call_intrin("int32", "tirx.mma_fill", 1)))
     for jobs in (1, 2):
         expected = pytest.raises(ToolchainError, match="TVM cannot compile ")
-        with expected, Compilers(jobs, target) as compilers:
+        with expected, FunctionCompilers(jobs, target) as compilers:
             for number in range(4):
                 compilers.submit(f"kernel{number}", pickled(Scheduled(bad)))
             list(compilers.results())
@@ -94,7 +94,7 @@ def test_what_cannot_be_compiled_is_an_error_here_and_there(target: str) -> None
 
 
 def test_an_interrupt_leaves_no_process(target: str) -> None:
-    with pytest.raises(KeyboardInterrupt), Compilers(3, target) as compilers:
+    with pytest.raises(KeyboardInterrupt), FunctionCompilers(3, target) as compilers:
         for number, recipe in enumerate(RECIPES * 4):
             compilers.submit(f"kernel{number}", recipe)
         began = time.monotonic()

@@ -15,7 +15,7 @@ from toolchain.host import host_profile
 from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.compile import compile_kernel, compiled
 from toolchain.lowering.kernels.device import device_module, from_text, kernels_of, listing, to_text
-from toolchain.lowering.kernels.part import Part
+from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.passes import lowered
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
@@ -68,7 +68,7 @@ def test_a_source_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
 
 def test_a_part_is_bytes_for_the_store() -> None:
     data = compile_kernel(pickled(Scheduled(plus_one())), str(TARGET), "kernel_2")
-    part = Part.of(data)
+    part = LibraryPart.of(data)
     assert part.object[:4] == b"\x7fELF" and part.to_bytes() == data
     assert [kernel.name for kernel in part.kernels] == ["kernel_2_kernel"]
     assert "get_local_id" in listing(part.kernels)

@@ -8,7 +8,7 @@ from tvm import tirx
 
 from tests.runtime.opencl_network import target
 from toolchain.errors import ToolchainError
-from toolchain.lowering.kernels.compilers import Compilers
+from toolchain.lowering.kernels.compilers import FunctionCompilers
 from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.lowering.kernels.store import ObjectStore
@@ -17,7 +17,7 @@ from toolchain.lowering.kernels.store import ObjectStore
 def test_it_is_called_as_the_network_calls_it() -> None:
     bad = tirx.PrimFunc([], tirx.Evaluate(tirx.call_intrin("int32", "tirx.mma_fill", 1)))
     host = tvm.target.Target(str(target("x86_64").host))
-    with Compilers(1, str(host)) as compilers:
+    with FunctionCompilers(1, str(host)) as compilers:
         kernels = Kernels(host, compilers, ObjectStore(), lambda _step: None)
         module = tvm.IRModule({"fused_elu_add": kernels.submit(Scheduled(bad))})
         with pytest.raises(

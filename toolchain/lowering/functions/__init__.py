@@ -1,1 +1,1 @@
-"""The fused functions of a network: tasks, their names by content, their definitions."""
+"""The fused functions of a network: their tasks, hashes and definitions."""

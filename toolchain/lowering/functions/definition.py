@@ -1,4 +1,4 @@
-"""Functions as text, and back: what the store of records keeps of a task."""
+"""Converts functions to text and back; the store of records keeps the text of a task."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 
 MAIN = "main"
-"""What a function is called that stands by itself."""
+"""Name of a function that is alone in its module."""
 
 
 def definition_of(func: tirx.PrimFunc) -> str:
-    """Return a function as text."""
+    """Serialise a function to text."""
     return str(tvm.ir.save_json(func.with_attr("global_symbol", MAIN)))
 
 
 def function_of(definition: str) -> tirx.PrimFunc:
-    """Return the function that `definition_of` wrote.
+    """Parse the text that `definition_of` returned.
 
     Raises
     ------
     ToolchainError
-        It is none of this version of TVM, or damaged.
+        The text is damaged, or another version of TVM wrote it.
     """
     try:
         func: tirx.PrimFunc = tvm.ir.load_json(definition)
@@ -37,12 +37,12 @@ def function_of(definition: str) -> tirx.PrimFunc:
 
 
 def copied(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a function that shares nothing with the original, called `main`."""
+    """Return a deep copy of a function, named `main`."""
     text = to_json_graph_str(func.with_attr("global_symbol", MAIN))
     copy: tirx.PrimFunc = from_json_graph_str(text)
     return copy
 
 
 def module_of(func: tirx.PrimFunc) -> tvm.IRModule:
-    """Return the module of one function, called `main`."""
+    """Return a module with one function, named `main`."""
     return tvm.IRModule({MAIN: func.with_attr("global_symbol", MAIN)})

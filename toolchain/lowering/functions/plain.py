@@ -1,8 +1,8 @@
-"""A task's function as it is defined, compiled for this host: the reference for whatever is made of it.
+"""Computes a task's definition on this host: the reference for all candidates.
 
-No schedule and no generator of ours has touched it. The one thing that is changed is the order of the loops
-of a sum, by TVM's own `reorder`: with the last axis of the output innermost LLVM finds vectors, and a
-convolution of 3.7 GFLOP takes 2 s instead of 12.
+The function is compiled without our schedules and generators. Only the loops of reductions are reordered, by
+TVM's `reorder`: with the last axis of the output innermost, LLVM vectorises, and a convolution of 3.7 GFLOP
+takes 2 s instead of 12.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from toolchain.tasks.parameter import Parameter
 
 @dataclass(frozen=True)
 class PlainFunction:
-    """A function, unscheduled; see `tasks.reference.Reference`.
+    """An unscheduled function that computes a task; see `tasks.reference.Reference`.
 
     Attributes
     ----------
     definition
         The function as text.
     results
-        Its outputs.
+        Shapes and types of its outputs.
     """
 
     definition: str = field(repr=False)
@@ -40,7 +40,7 @@ class PlainFunction:
     results: tuple[Parameter, ...]
 
     def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """Compile the function for this host, and return what it computes."""
+        """Compile the function for this host, run it on each draw, and return the outputs."""
         try:
             module = _vectors_last(function_of(self.definition))
             main = tvm.compile(module, target=target_for(host_profile()).target)[MAIN]
@@ -58,13 +58,13 @@ class PlainFunction:
 
 
 def plain_function(task: FusedTask) -> PlainFunction:
-    """Return a task's function."""
+    """Return the reference of a task."""
     inputs = len(task.parameters) - task.outputs
     return PlainFunction(task.definition, task.parameters[:inputs], task.parameters[inputs:])
 
 
 def _vectors_last(func: tirx.PrimFunc) -> tvm.IRModule:
-    """Return a function with the loops of sums outside the last axis of their output."""
+    """Return a function whose reduction loops are outside the last axis of their output."""
     schedule = s_tir.Schedule(module_of(func))
     try:
         for block in schedule.get_child_blocks(schedule.get_sblock("root")):
@@ -76,5 +76,5 @@ def _vectors_last(func: tirx.PrimFunc) -> tvm.IRModule:
             if summed and longer:
                 schedule.reorder(*summed, longer[-1])
     except (s_tir.ScheduleError, ValueError, tvm.error.TVMError):
-        return module_of(func)  # as it is: as correct, only slower
+        return module_of(func)  # unchanged: correct, but slower
     return schedule.mod

@@ -26,11 +26,11 @@ class FusedTask(Task):
     Attributes
     ----------
     outputs
-        How many of the function's parameters are written.
+        Number of the function's parameters that it writes.
     functions
-        Names of all functions with that hash.
+        Names of all functions in the network with that hash.
     call
-        One of the network's calls: of the function `name`, with its constants.
+        One of the network's calls of the function `name`, with its constants.
     """
 
     outputs: int
@@ -40,12 +40,12 @@ class FusedTask(Task):
 
     @cached_property
     def definition(self) -> str:
-        """The function, as TVM writes it down."""
+        """The function as text."""
         return definition_of(self.func)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What the function takes, as the network has it; constants have the values of `call`."""
+        """The function's parameters in the network's layouts; constants have the values in `call`."""
         constants = {
             place: argument.value.numpy()
             for place, argument in enumerate(self.call.args[1].fields)
@@ -83,9 +83,9 @@ def extract_tasks(fused: tvm.IRModule) -> list[FusedTask]:
 
 
 def _flops(func: tirx.PrimFunc) -> int:
-    """Return TVM's estimate, with loops whose length depends on values counted as one pass.
+    """Return TVM's estimate, with loops of data-dependent length counted as one iteration.
 
-    TVM counts 2^31 passes. Of a sort on a device its estimate is below 0.
+    TVM counts 2^31 iterations for them. Its estimate for a sort on a device is negative; 0 is returned then.
     """
     once = tvm_compat.mutated(func, [(tirx.For, _once)])
     return max(0, int(estimate_tir_flops(tvm.IRModule({"main": once}))))
@@ -109,7 +109,7 @@ def _shapes(name: str, func: tirx.PrimFunc) -> tuple[tuple[int, ...], ...]:
 
 
 def _calls(fused: tvm.IRModule) -> dict[str, list[relax.Call]]:
-    """Return the calls of every function, by its name."""
+    """Return all calls of each function, by its name."""
     calls: dict[str, list[relax.Call]] = {}
     call_tir = tvm.ir.Op.get("relax.call_tir")
 

@@ -1,11 +1,11 @@
-"""Which functions compute the same: the hash that records are kept under."""
+"""Hashes what a function computes; records are stored under this hash."""
 
 from __future__ import annotations
 
 import tvm_ffi
 from tvm.tirx import PrimFunc
 
-# Attributes that name a function or repeat what its body says; passes add and drop them.
+# Attributes that name a function or repeat facts in its body; passes add and drop them.
 _LABELS = ("global_symbol", "op_pattern", "tirx.noalias", "s_tir")
 
 
@@ -17,13 +17,13 @@ def unlabelled(func: PrimFunc) -> PrimFunc:
 
 
 def workload_hash(func: PrimFunc) -> str:
-    """Return 16 hexadecimal digits that are the same for the same computation in every process.
+    """Return 16 hexadecimal digits that are equal for equal computations, in every process.
 
-    Names of functions, buffers, variables and blocks do not count.
+    Names of functions, buffers, variables and blocks are ignored.
     """
     return f"{tvm_ffi.structural_hash(unlabelled(func)) & (2**64 - 1):016x}"
 
 
 def same_workload(a: PrimFunc, b: PrimFunc) -> bool:
-    """Whether two functions compute the same, names apart: what equal hashes promise."""
+    """Whether two functions are structurally equal except for names, as equal hashes suggest."""
     return bool(tvm_ffi.structural_equal(unlabelled(a), unlabelled(b)))

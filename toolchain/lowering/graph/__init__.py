@@ -1,1 +1,1 @@
-"""Passes on a network in Relax, before its functions are scheduled."""
+"""Passes on a network in Relax, which run before its functions are scheduled."""

@@ -1,4 +1,4 @@
-"""Bounds that let NaN through, as onnxruntime's do."""
+"""Makes maxima and minima with constants propagate NaN, as in onnxruntime."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _INTRINSICS: dict[type, str] = {tirx.Max: "llvm.maximum", tirx.Min: "llvm.minimu
 
 
 def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """Return `module` (a new one) in which a maximum or minimum with a constant keeps NaN.
+    """Return a new module in which a maximum or minimum of a value and a constant propagates NaN.
 
-    TVM makes `a > b ? a : b` of max(a, b): a NaN in `a` becomes `b`, one in `b` stays. So a ReLU that is
-    max(x, 0) would turn NaN into the number 0. On x86 max(0, x) keeps it, one instruction like the other;
-    ARM's instruction for that is LLVM's `maximum`, where a comparison would be two. In OpenCL C `max` of a
-    NaN is undefined: there it is a comparison, which no NaN passes.
+    TVM compiles max(a, b) to `a > b ? a : b`: a NaN in `a` becomes `b`, a NaN in `b` is kept. So max(x, 0)
+    would turn NaN into 0. On x86, max(0, x) keeps NaN and is also one instruction. On ARM, LLVM's `maximum`
+    is one instruction, a comparison would be two. In OpenCL C, `max` of NaN is undefined, so a comparison is
+    used, which keeps NaN.
     """
     if target.kind.name == "llvm":
         arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm"))
@@ -40,7 +40,7 @@ def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRM
 
 
 _Bound = Callable[[type, Any, Any], Any]
-"""From a kind of bound, a value and a constant to what keeps the value's NaN."""
+"""Makes an expression that propagates NaN, from a kind of bound, a value and a constant."""
 
 
 def _bounding(kind: type, bound: _Bound) -> Callable[[Any, tvm_ffi.StructuralMutator], Any]:
@@ -70,20 +70,20 @@ def _compared(kind: type, value: Any, constant: Any) -> Any:
 
     if not _names(value):
         return chosen(value)
-    # It has names for its parts, and no function may have one name twice.
+    # The value contains names, and a function must not define a name twice.
     name = tirx.Var("bounded", str(value.ty))
     return tirx.Let(name, value, chosen(name))
 
 
 def _names(value: Any) -> bool:
-    """Whether a value has names for parts of it."""
+    """Whether a value contains `Let` expressions."""
     found: list[Any] = []
     tvm_ffi.structural_walk(value, [(tirx.Let, found.append)])
     return bool(found)
 
 
 def _constant(value: Any) -> bool:
-    """Whether a value is a number, or a tensor without dimensions (ONNX's way to give a bound)."""
+    """Whether a value is a number, or a scalar tensor (ONNX's way to give a bound)."""
     floating = str(value.ty.dtype).startswith("float")
     return isinstance(value, tirx.FloatImm) or (
         floating and isinstance(value, TensorLoad) and not list(value.indices)

@@ -1,7 +1,7 @@
-"""Operators whose values decide an address or a division, legalised so that no value leaves a buffer.
+"""Legalises operators whose values decide an address or a division, so that no access leaves a buffer.
 
-`models/bounds` refuses such values while the network computes, and says which. Code is confined all the same:
-it is also measured alone, on numbers that were drawn.
+`models/bounds` already refuses such values when a network runs. The code is confined anyway, since it is also
+measured alone, on random values.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from toolchain.lowering.graph.samples import samples
 Legalise = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
 FARTHEST = 2.0**20
-"""Of a coordinate that is sampled at, in halves of the image: what is farther away is taken to be there."""
+"""Largest coordinate of a sample, in halves of the image; larger ones are clipped to it."""
 
 BEYOND = 4
-"""Of a region: how many images' widths it may lie beyond the image before it is cut."""
+"""A region is clipped to this many image widths (heights) beyond the image."""
 
 
 def _clipped(value: Any, low: Any, high: Any) -> Any:
-    """Return a value between two, also of NaN: a comparison with it picks the other operand."""
+    """Clip a value to a range; NaN becomes a bound, since a comparison with it picks the other operand."""
     return tirx.max(tirx.min(value, high), low)
 
 
 def _inside(indices: te.Tensor, extents: Sequence[Any]) -> te.Tensor:
-    """Return indices within their axes; where there are several, the last axis counts these."""
+    """Clip indices to their axes; with several axes, the last axis of `indices` selects among them."""
     kind = str(indices.dtype)
 
     def value(*place: Any) -> Any:
@@ -96,7 +96,7 @@ def _scatter_nd(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 
 def _grid_sample(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """Coordinates are cut before they become integers, which a float that is too large has none for."""
+    """Clip coordinates before they become integers, since large floats have no integer value."""
     of = call.attrs
 
     def grid_sample(data: te.Tensor, grid: te.Tensor) -> te.Tensor:
@@ -111,7 +111,7 @@ def _grid_sample(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 
 def _cut_regions(data: te.Tensor, rois: te.Tensor, scale: float) -> te.Tensor:
-    """Return regions (image, left, top, right, bottom) of images that there are, cut near the image."""
+    """Clip regions (image, left, top, right, bottom) to existing images and to places near them."""
     images, _, height, width = (int(extent) for extent in data.shape)
 
     def value(row: Any, column: Any) -> Any:
@@ -148,9 +148,10 @@ def _roi_pool(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 
 def _dividing(operator: Callable[..., Any], quotient: bool) -> Legalise:
-    """Divide integers by what is not 0, and by -1 without a division, which the processor may refuse.
+    """Return a legalisation that divides integers safely: never by 0, and by -1 without a division.
 
-    0 counts as 1 here: it was refused before. The least number divided by -1 is itself, as numbers wrap.
+    A divisor of 0 counts as 1, since `models/bounds` refuses it. Dividing the smallest integer by -1 traps on
+    some processors; here it wraps around to itself.
     """
 
     def legalised(bb: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -174,7 +175,7 @@ def _dividing(operator: Callable[..., Any], quotient: bool) -> Legalise:
 
             result = operator(x, te.compute(divisor.shape, safe, name="inside"))
             if not (signed and quotient):
-                return result  # the rest of a division by -1 is that of one by 1
+                return result  # the remainder of a division by -1 equals that of a division by 1
 
             def sign(*place: Any) -> Any:
                 minus = tirx.const(-1, dtype)
@@ -192,7 +193,7 @@ def _scalar(value: relax.Expr) -> Any:
 
 
 def _harmless(divisor: relax.Expr, dtype: str) -> bool:
-    """Whether a divisor is known, and divides every number."""
+    """Whether a divisor is a constant without 0 and -1."""
     if not isinstance(divisor, GenericConst):
         return False
     value = divisor.value.numpy()
@@ -213,4 +214,5 @@ CONFINED: dict[str, Legalise] = {
     "relax.vision.roi_align": _roi_align,
     "relax.vision.roi_pool": _roi_pool,
 }
-"""By operator of Relax: all that `models` writes whose values decide an address or a division."""
+"""Legalisations of all operators of Relax that `models` writes and whose values decide an address or a
+division."""

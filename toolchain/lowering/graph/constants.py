@@ -1,7 +1,7 @@
-"""Expressions of constants, evaluated by numpy.
+"""Folds expressions of constants with numpy.
 
-TVM's FoldConstant can do that too, but compiles a function for each expression: 0.7 s for the
-biases of MobileNet, 2.6 s for Inception v3's, 4.6 s for MobileNet-v2 with the bounds of its ReLU6.
+TVM's FoldConstant can do that, too, but compiles a function for each expression: 0.7 s for the biases of
+MobileNet, 2.6 s for Inception v3's, 4.6 s for MobileNet-v2 with the bounds of its ReLU6.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tvm import relax, tirx
 from toolchain.arrays import Array
 
 Evaluate = Callable[..., Array]
-"""From an operator's attributes and arguments to its value."""
+"""Computes the value of an operator from its attributes and arguments."""
 
 LINE = 16
-"""Columns moved at a time: with 64 bytes of a row, a large weight is transposed in a third of the time."""
+"""Columns copied at a time: with 64 bytes of a row, a large weight is transposed in a third of the time."""
 
 
 def _elementwise(function: Callable[..., Any]) -> Evaluate:
@@ -27,7 +27,7 @@ def _elementwise(function: Callable[..., Any]) -> Evaluate:
 
 
 def _take(attributes: Any, table: Array, indices: Array) -> Array:
-    # What an index outside means differs: numpy counts negative ones from the end.
+    # Indices out of range differ: numpy counts negative ones from the end.
     axis = None if attributes.axis is None else int(attributes.axis)
     extent = table.size if axis is None else table.shape[axis]
     if indices.size and not 0 <= indices.min() <= indices.max() < extent:
@@ -40,7 +40,7 @@ def _slice(
 ) -> Array:
     window = [slice(None)] * array.ndim
     for axis, first, last, stride in zip(axes, begin, end, strides or [1] * len(axes), strict=True):
-        if stride < 0:  # where such a slice ends is said in other ways than numpy's
+        if stride < 0:  # the end of such a slice is defined differently in numpy
             raise IndexError
         window[axis] = slice(first, last, stride)
     return array[tuple(window)]
@@ -64,7 +64,7 @@ NUMPYS = (
     *("maximum", "minimum", "multiply", "negative", "not_equal", "sqrt", "square", "subtract", "tanh"),
     "where",
 )
-"""Operators that numpy calls as Relax does."""
+"""Operators with the same name in numpy and Relax."""
 
 OPERATORS: dict[str, Evaluate] = {
     **{f"relax.{name}": _elementwise(getattr(np, name)) for name in NUMPYS},
@@ -83,13 +83,13 @@ OPERATORS: dict[str, Evaluate] = {
     "relax.strided_slice": _slice,
     "relax.take": _take,
 }
-"""What numpy evaluates. Others, and these where the type of the result would differ, are TVM's."""
+"""Operators that numpy evaluates. TVM evaluates the others, and these if the result's type would differ."""
 
 
 def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
-    """Return `module` without expressions of constants: their values stand where they were read.
+    """Return a new module in which expressions of constants are replaced by their values.
 
-    The values are TVM's up to the rounding of their type. What numpy cannot evaluate, TVM does.
+    The values equal TVM's up to rounding in their type. TVM evaluates what numpy cannot.
     """
     functions = dict(module.functions)
     rest = False
@@ -98,14 +98,14 @@ def fold_constants(module: tvm.IRModule) -> tvm.IRModule:
             functions[name], left = _folded(function)
             rest = rest or left
     passes = [relax.transform.CanonicalizeBindings(), relax.transform.DeadCodeElimination()]
-    if rest:  # TVM's pass would lower every operator of the network, only to find nothing
+    if rest:  # without a rest, TVM's pass would lower every operator of the network for nothing
         passes.insert(1, relax.transform.FoldConstant())
     folded = tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
     return tvm.transform.Sequential(passes)(folded)
 
 
 def _folded(function: relax.Function) -> tuple[relax.Function, bool]:
-    """Return the function with names bound to values, and whether an expression is left to TVM."""
+    """Return the function with folded bindings, and whether an expression is left to TVM."""
     known: dict[relax.Var, relax.Expr] = {}
     rest = False
     blocks = []
@@ -127,7 +127,7 @@ def _folded(function: relax.Function) -> tuple[relax.Function, bool]:
 
 
 def _arguments(binding: relax.Binding, known: dict[relax.Var, relax.Expr]) -> list[Any] | None:
-    """Return the values that an operator is called with, or None where not all are constant."""
+    """Return the values of an operator's arguments; None if not all are constant."""
     if not isinstance(binding, relax.VarBinding) or not isinstance(binding.value, relax.Call):
         return None
     try:
@@ -137,7 +137,7 @@ def _arguments(binding: relax.Binding, known: dict[relax.Var, relax.Expr]) -> li
 
 
 def _argument(expression: relax.Expr, known: dict[relax.Var, relax.Expr]) -> Any:
-    """Return an array, a number, a tuple of such, or what else is fixed; KeyError where nothing is."""
+    """Return an argument's value: an array, a number, a tuple or another constant; else raise KeyError."""
     if isinstance(expression, tvm.ir.GenericConst):
         return expression.value.numpy()
     if isinstance(expression, tirx.IntImm | tirx.FloatImm):
@@ -152,13 +152,13 @@ def _argument(expression: relax.Expr, known: dict[relax.Var, relax.Expr]) -> Any
 
 
 def _value(binding: relax.VarBinding, arguments: list[Any]) -> Array | None:
-    """Return what an operator computes, None where numpy does not do the same."""
+    """Return the value of an operator; None if numpy does not compute the same."""
     call, type_ = binding.value, binding.var.ty
     evaluate = OPERATORS.get(getattr(call.op, "name", ""))
     if evaluate is None:
         return None
     try:
-        with np.errstate(all="ignore"):  # infinite weights stay what they are: verifying shows them
+        with np.errstate(all="ignore"):  # infinite weights are kept: verifying shows them
             value = evaluate(call.attrs, *arguments)
     except (IndexError, TypeError, ValueError):
         return None

@@ -1,10 +1,10 @@
-"""A network whose products are of float16.
+"""Converts a network to float16 products.
 
-Its inputs and outputs stay what they are. Products of matrices and convolutions multiply float16 and say
-that they sum up in float32: how much of a sum may be float16 is the code generator's business. What follows
-element by element is computed in float32 before the value is rounded, once; it fuses. Pools by maximum and
-what moves values work on float16. All else (softmax, normalisations, sums over many values, and what reads
-their results) is computed in float32, its operands cast.
+Inputs and outputs of the network keep their types. Matrix products and convolutions multiply float16 and are
+declared to sum in float32; code generators decide how much of a sum may be float16. Element-wise operators
+after them compute in float32 and round once at the end, since they are fused. Max pooling and operators that
+only move values work on float16. All others (softmax, normalisations, sums over many values, and operators
+that read their results) compute in float32, with their operands cast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HALF, FULL = "float16", "float32"
 
 _CONVOLUTION = ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layout", "out_layout")
 _TRANSPOSED = (*_CONVOLUTION, "output_padding")
-# Operator -> what makes it, and its attributes.
+# Operator -> its constructor, and its attributes.
 PRODUCTS: dict[str, tuple[Callable[..., relax.Expr], tuple[str, ...]]] = {
     "relax.matmul": (relax.op.matmul, ()),
     "relax.nn.conv1d": (relax.op.nn.conv1d, _CONVOLUTION),
@@ -42,7 +42,7 @@ MOVING = frozenset(
         "tile", "flip", "layout_transform",
     )
 )  # fmt: skip
-"""Operators that work on float16 where one of their operands is: they round nothing."""
+"""Operators that work on float16 if one of their operands is float16; they do not round."""
 POINTWISE = frozenset(
     "relax." + name
     for name in (
@@ -51,18 +51,18 @@ POINTWISE = frozenset(
         "nn.softplus", "nn.selu",
     )
 )  # fmt: skip
-"""Computed in float32; where one of their operands is float16, so is what they hand on."""
+"""Operators that compute in float32; their result is float16 if one of their operands is."""
 
 
 ROUNDING = frozenset({"relax.quantize", "relax.round"})
 KEEPING = frozenset(
     "relax." + name for name in ("astype", "add", "subtract", "maximum", "minimum", "reshape", "permute_dims")
 )
-"""Operators that make integers of integers, in whatever type, where all their operands are."""
+"""Operators whose result is integral, in any type, if their first operand is."""
 
 
 def halved(module: tvm.ir.IRModule, origin: str) -> tvm.ir.IRModule:
-    """Return the network `main` with products of float16.
+    """Return a module whose function `main` has float16 products.
 
     Raises
     ------
@@ -73,21 +73,21 @@ def halved(module: tvm.ir.IRModule, origin: str) -> tvm.ir.IRModule:
 
 
 class _Halved:
-    """The network under construction.
+    """Builds the new network.
 
     Attributes
     ----------
     values
-        Variable of the old network -> dtype -> the value in it.
+        Variable of the old network -> dtype -> its value in the new network.
     half
-        Variables whose value is float16 wherever it is stored.
+        Variables whose values are stored as float16.
     uses
-        Variable of the old network -> how often it is read.
+        Variable of the old network -> number of times it is read.
     rounded
-        Variables that are made of integers, or rounded to them by themselves or after what follows element by
-        element: sums of integers are exact in float32, and beyond float16's range.
+        Variables computed from integers, or rounded to integers directly or after element-wise operators.
+        They stay float32: sums of integers are exact in it, and exceed float16's range.
     largest
-        Of the constants that are beyond float16's range; 0: there is none.
+        Largest constant beyond float16's range; 0 if there is none.
     """
 
     def __init__(self, module: tvm.ir.IRModule, origin: str) -> None:
@@ -113,7 +113,7 @@ class _Halved:
                     self._binding(binding.var, binding.value)
                 result = self.builder.emit_output(self._result(main.body.body))
             self.builder.emit_func_output(result)
-        if self.largest:  # only here, for TVM's builder does not like to be left
+        if self.largest:  # raised only here, since TVM's builder must not be left by an exception
             raise UsageError(
                 f"--dtype float16: {self.origin} has a constant of {self.largest:g}; float16 ends at 65504",
                 "use --dtype float32",
@@ -121,7 +121,7 @@ class _Halved:
         return self.builder.finalize()
 
     def _result(self, value: relax.Expr) -> relax.Expr:
-        """Return what the network returns, of the types that it had."""
+        """Return the network's result with its old types."""
         if isinstance(value, relax.Tuple):
             return relax.Tuple([self._result(each) for each in value.fields])
         return self._as(value, HALF if _dtype(value) == HALF else FULL)
@@ -149,11 +149,11 @@ class _Halved:
             self._keep(var, self._as(value, FULL), half=False)
 
     def _keep(self, var: relax.Var, value: relax.Expr, dtype: str = "", *, half: bool) -> None:
-        """Keep a variable's value, of `dtype`; empty: of its old one."""
+        """Store a variable's value with its dtype; empty: the variable's old dtype."""
         self.values[var] = {dtype or _dtype(var): self.builder.emit(value)}
         if half:
             self.half.add(var)
-            if self.uses[var] > 1:  # else what reads it may be of the same function
+            if self.uses[var] > 1:  # a single reader may be fused into the same function
                 self.values[var] = {HALF: self._as(var, HALF)}
 
     def _is_half(self, value: relax.Expr) -> bool:
@@ -166,7 +166,7 @@ class _Halved:
         return relax.Call(call.op, arguments, call.attrs, call.ty_args)
 
     def _as(self, value: relax.Expr, dtype: str) -> relax.Expr:
-        """Return a value of the old network, its floats of `dtype`."""
+        """Return a value of the old network with its floats converted to `dtype`."""
         if isinstance(value, relax.Tuple):
             return relax.Tuple([self._as(each, dtype) for each in value.fields])
         if isinstance(value, relax.TupleGetItem):
@@ -199,7 +199,7 @@ class _Halved:
 
 
 def _of_integers(bindings: Sequence[relax.Binding]) -> set[relax.Var]:
-    """Return the variables whose first operand holds integers, and those that hold them."""
+    """Return the variables whose values are integral because their first operand's are."""
     found: set[relax.Var] = set()
     for binding in bindings:
         name = getattr(getattr(binding.value, "op", None), "name", "")
@@ -220,7 +220,7 @@ def _rounded(bindings: Sequence[relax.Binding]) -> set[relax.Var]:
 
 
 def _variables(value: relax.Expr) -> Iterator[relax.Var]:
-    """Yield the variables in a binding's value, once for every place where they are."""
+    """Yield the variables in a binding's value, once for each occurrence."""
     if isinstance(value, relax.Var):
         yield value
     elif isinstance(value, relax.Tuple):
@@ -234,12 +234,12 @@ def _variables(value: relax.Expr) -> Iterator[relax.Var]:
 
 
 def _dtype(value: relax.Expr) -> str:
-    """Return the dtype of a tensor; empty for what is none."""
+    """Return the dtype of a tensor; empty for other values."""
     return str(value.ty.dtype) if isinstance(value.ty, relax.TensorType) else ""
 
 
 def _same_shape(var: relax.Var, call: relax.Call) -> bool:
-    """Whether a function's call (by ONNX's Clip) may go through its first operand element by element."""
+    """Whether a function's call (made for ONNX's Clip) has a result of its first operand's shape."""
     first = call.args[1].fields[0]
     shapes = [getattr(each.ty, "shape", None) for each in (var, first)]
     return None not in shapes and str(shapes[0]) == str(shapes[1])

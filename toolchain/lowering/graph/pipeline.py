@@ -1,4 +1,4 @@
-"""The Relax passes, in the two halves between which schedules are chosen."""
+"""The Relax passes in two parts: before and after the functions are scheduled."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from toolchain.processes.interrupts import uninterrupted
 
 
 def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") -> tvm.IRModule:
-    """Return the network as calls of fused, unscheduled TensorIR functions.
+    """Lower a network to calls of fused, unscheduled TensorIR functions.
 
     Parameters
     ----------
     module
-        Relax, parameters as constants, one function `main`.
+        Relax module with one function `main` and parameters as constants.
     layout
-        Of convolutions: NCHW or NHWC. The weights of NHWC lie with their output channels last where a
-        device computes, along which its code loads vectors, and on CPUs first.
+        Layout of convolutions: NCHW or NHWC. With NHWC, weights have their output channels last for devices,
+        whose code loads vectors along them, and first for CPUs.
     """
     fold = tvm.transform.module_pass(lambda unfolded, _: fold_constants(unfolded), opt_level=0, name="fold")
     passes = [
@@ -46,7 +46,7 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") 
         relax.transform.FoldConstant(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
-        # A reshape becomes a view here: it is no function to schedule, and no task.
+        # A reshape becomes a view here, so it is neither a function to schedule nor a task.
         relax.transform.RewriteDataflowReshape(),
         relax.transform.DeadCodeElimination(),
     ]
@@ -54,7 +54,7 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") 
 
 
 def lower_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
-    """Lower what `fuse` returned, its functions scheduled by now, to what TVM's virtual machine runs."""
+    """Lower the scheduled result of `fuse` to the form that TVM's virtual machine runs."""
     rest = [
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),

@@ -1,8 +1,8 @@
-"""Means of regions of images (`RoiAlign`): a loop, or a work item, for each cell of a region.
+"""Computes means of regions of images (`RoiAlign`), one loop iteration or work item for each cell.
 
-How many points of a cell are read may depend on the region's size. TVM's definition has a reduction axis of
-that extent. Of a region without a size nothing is read then, and its mean is never written: the output holds
-what memory held before. Nor can schedules for devices take such an axis apart: kernels wrote elsewhere.
+The number of points read in a cell may depend on the region's size. TVM's definition has a reduction axis of
+that extent: for an empty region the axis is empty and the mean is never written, so the output is
+uninitialised. Schedules for devices cannot split such an axis either; their kernels wrote out of bounds.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def region_means(
     Parameters
     ----------
     data
-        Images: (count, channels, height, width).
+        Images, shape (count, channels, height, width).
     rois
-        Regions, cut near the images: (count, 5), each its image, left, top, right and bottom.
+        Regions, clipped near the images, shape (count, 5): image, left, top, right, bottom.
     cells
-        Of each region: rows and columns.
+        Number of rows and columns of cells in each region.
     scale
-        Of the regions' coordinates.
+        Factor from the regions' coordinates to pixels.
     ratio
-        Points along each side of a cell; 0: one for each pixel.
+        Number of points along each side of a cell; 0: one for each pixel.
     aligned
         Whether regions may be smaller than a pixel.
     """
@@ -68,7 +68,7 @@ def region_means(
 
 @contextmanager
 def each_place(count: int) -> Iterator[Any]:
-    """Write a loop over places of an output: work items of the current target's device, or threads."""
+    """Write a loop over the elements of an output, on work items of the target's device or on threads."""
     target = tvm.target.Target.current(allow_none=True)
     if target is None or "gpu" not in target.keys:
         with write.parallel(0, count) as place:
@@ -84,9 +84,9 @@ def each_place(count: int) -> Iterator[Any]:
 
 
 def kept(value: Any) -> Any:
-    """Return what a variable of the loop holds: a value, which is not computed again where it is used.
+    """Store a value in a local variable of the loop and return the variable, so that it is computed once.
 
-    It lies in memory, which TVM does not look through: where it does, it simplifies for minutes.
+    The variable is in memory, which TVM does not simplify through; otherwise it may simplify for minutes.
     """
     memory = write.buffer_proxy(write.decl_buffer([1], str(value.ty.dtype), scope="local"))
     memory[0] = value
@@ -96,7 +96,7 @@ def kept(value: Any) -> Any:
 def _points(
     begin: Any, end: Any, cell: Any, cells: int, ratio: int, aligned: bool
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """Return how many points a cell has along an axis, and what says where each of them is."""
+    """Return the number of points of a cell along an axis, and a function for the coordinate of each."""
     kind = str(begin.ty.dtype)
     size = end - begin if aligned else tirx.max(end - begin, tirx.const(1, kind))
     extent = kept(size / tirx.const(cells, kind))
@@ -107,7 +107,7 @@ def _points(
 
 
 def _pixels(images: Any, image: Any, extents: list[int]) -> Callable[[Any, Any], Any]:
-    """Return what interpolates one plane of the images; 0 more than a pixel beyond it."""
+    """Return a function that interpolates one plane of the images; 0 more than a pixel outside of it."""
 
     def pixel(*point: Any) -> Any:
         far: list[Any] = []

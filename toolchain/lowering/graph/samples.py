@@ -1,8 +1,8 @@
-"""Samples of images at computed places (`GridSample`) on a device: a work item for each sample.
+"""Samples images at computed places (`GridSample`) on a device, one work item for each sample.
 
-TVM's definition repeats the formula of a coordinate for each pixel that it reads, all in one expression;
-where coordinates are reflected, TVM needs minutes to simplify that. Here coordinates lie in memory of the
-work item, which TVM does not look through.
+TVM's definition repeats the formula of a coordinate for each pixel that it reads, all in one expression; with
+reflected coordinates TVM needs minutes to simplify it. Here coordinates are in memory of the work item, which
+TVM does not simplify through.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tvm.script.ir_builder import tirx as write  # type: ignore[attr-defined]
 from toolchain.lowering.graph.regions import each_place, kept
 
 Taps = list[tuple[Any, Any]]
-"""Along an axis: the pixels that a sample is made of, with their weights."""
+"""The pixels of a sample along an axis, each with its weight."""
 
 
 def samples(data: te.Tensor, grid: te.Tensor, method: str, padding: str, corners: bool) -> te.Tensor:
-    """Return what `topi.image.grid_sample` does.
+    """Return the same as `topi.image.grid_sample`.
 
     Parameters
     ----------
     data
-        Images: (count, channels, height, width), or with depth before height.
+        Images, shape (count, channels, height, width), or with depth before height.
     grid
-        Places, none of them infinite: (count, 2 or 3 coordinates, x first, and the samples' shape).
+        Finite coordinates, shape (count, 2 or 3 coordinates with x first, shape of the samples).
     method
         nearest, bilinear or bicubic.
     padding
@@ -84,7 +84,7 @@ def _taps(where: Any, extent: int, method: str, padding: str, corners: bool) -> 
         return tirx.const(value, kind)
 
     def within(value: Any) -> Any:
-        """Return a coordinate, or a pixel, where padding has it."""
+        """Apply the padding mode to a coordinate or a pixel index."""
         if padding == "reflection":
             begin, side = (0.0, extent - 1) if corners else (-0.5, extent)
             far = kept(tirx.abs(value - number(begin)))
@@ -114,7 +114,7 @@ def _taps(where: Any, extent: int, method: str, padding: str, corners: bool) -> 
 
 
 def _cubic(distance: Any, far: bool) -> Any:
-    """Return the weight of a pixel at a distance, between 1 and 2 where it is far."""
+    """Return the cubic weight of a pixel at a distance; `far`: between 1 and 2, else between 0 and 1."""
     kind = str(distance.ty.dtype)
     a, b, c, d = (
         tirx.const(value, kind) for value in ((-0.75, 3.75, -6.0, 3.0) if far else (1.25, -2.25, 0.0, 1.0))

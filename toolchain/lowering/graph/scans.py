@@ -1,4 +1,4 @@
-"""Running sums along the last axis, in a form that a device can compute."""
+"""Rewrites running sums along the last axis to a form that a device can compute."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tvm import relax
 
 
 def with_scans_moved(module: tvm.IRModule) -> tvm.IRModule:
-    """Return `module` (a new one) in which a running sum along the last axis runs along the one before it.
+    """Return a new module in which running sums along the last axis run along the one before it.
 
-    For the last axis of a device's tensors TVM takes a function whose workspace has no fixed size, so that
-    nothing can be planned before it runs. For the others it takes one that has. Not a number is moved: the
-    tensor is only seen with another axis, of extent 1, behind it.
+    For the last axis of a tensor on a device, TVM uses a function whose workspace has no static size, so its
+    memory cannot be planned. For other axes it uses one with a static size. No data is moved: the tensor is
+    reshaped to have another axis of extent 1 at the end.
     """
     made = module.clone()
     for variable, func in module.functions_items():

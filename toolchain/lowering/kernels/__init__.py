@@ -1,5 +1,5 @@
-"""Functions of a network, compiled one by one: in several processes, and each once.
+"""Compiles the functions of a network one by one, in several processes, and caches their objects.
 
-`recipe -> key -> object`: what a function is made from, as bytes, names it; an object of that name that was
-kept is as good as a new one. `parts` puts the objects of a network together.
+`recipe -> key -> object`: a recipe contains everything a function is made from; the hash of its bytes is the
+key of the function's object in the cache.
 """

@@ -1,10 +1,10 @@
-"""Addresses in the loops of a kernel's source: a pointer that goes along, and constant distances to it.
+"""Rewrites addresses in the loops of a kernel's source to pointers that advance, with constant offsets.
 
-TVM writes every address as a sum of products of all loops' counters, from the beginning of the buffer. What
-is constant in such a sum is lost on a compiler that must add in 32 bits before it widens (C's int may not
-overflow, but SPIR-V's may), and the products are made again in every turn. Of the words that Mesa's compiler
-for the Mali-T860 makes of the inner loop of a 3x3 convolution in tiles of 7 columns, 67 become 39; 28 are
-multiplications (a model; compilers that move such work out of loops themselves gain less).
+TVM writes every address as a sum of products of all loop counters, from the beginning of the buffer.
+A compiler that must add in 32 bits before it widens (SPIR-V's integers may overflow, C's may not) cannot use
+the constants in such a sum as offsets, and computes the products in every iteration. For the inner loop of
+a 3x3 convolution in tiles of 7 columns, Mesa's compiler for the Mali-T860 emits 39 words instead of 67; 28
+are multiplications (by its model; compilers that hoist such work out of loops gain less).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _LOOP = re.compile(r"( *)for \(int (\w+) = 0; \2 < (\d+); \+\+\2\) \{$")
 _ASSIGNED = re.compile(r" *int (cse_v\d+) = (.*);$")
 _ID = re.compile(r"convert_int\(get_(group|local)_id\((\d)\)\)")
 _OF_ID = re.compile(r"^id_(group|local)_(\d)$")
-_CONSTANT = ""  # the factor's name in a sum
+_CONSTANT = ""  # name of the constant term in a sum
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop of constant turns: its line, its counter, and how many."""
+    """A loop with a constant number of iterations, `turns`."""
 
     line: int
     counter: str
@@ -37,7 +37,7 @@ class _Loop:
 
 @dataclass(frozen=True)
 class _Use:
-    """An address in a line of the source: the buffer's parameter, and the sum that is added to it."""
+    """An address in a line of the source: the parameter of the buffer, and the sum that is added to it."""
 
     line: int
     begin: int
@@ -49,7 +49,7 @@ class _Use:
 
 @dataclass
 class _Source:
-    """The lines of a kernel, the loops around each that nothing but they decides about, and the addresses."""
+    """The lines of a kernel, and for each line the innermost loops without a condition between them."""
 
     lines: list[str]
     types: dict[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Source:
 
 
 def with_running_addresses(source: str) -> str:
-    """Return the source of a kernel with pointers that its loops move on."""
+    """Return the source of a kernel with pointers that its loops advance."""
     read = _read(source)
     pointers: defaultdict[tuple[object, ...], list[_Use]] = defaultdict(list)
     for line, loops in read.loops.items():
@@ -86,9 +86,9 @@ def with_running_addresses(source: str) -> str:
 
 
 def _read(source: str) -> _Source:
-    """Return the lines with the loops around each: those that no condition stands between."""
+    """Parse the lines, and find for each the loops around it that have no condition between them."""
     read = _Source(source.split("\n"))
-    around: list[_Loop | None] = []  # None: a condition, or a loop of which less is known
+    around: list[_Loop | None] = []  # None: a condition, or a loop with another form
     for number, line in enumerate(read.lines):
         if definition := _DEFINITION.match(line):
             read.types.update({name: kind for kind, name in _PARAMETER.findall(definition[1])})
@@ -126,7 +126,7 @@ def _uses(read: _Source, line: int) -> Iterator[_Use]:
 
 
 def _sum(read: _Source, text: str) -> dict[str, int] | None:
-    """Return a sum as factors of ids and counters; None: it is none."""
+    """Parse a sum to factors of ids and counters; None if the text is not such a sum."""
     try:
         return _factors(ast.parse(_ID.sub(r"id_\1_\2", text).strip(), mode="eval").body, read)
     except (SyntaxError, ValueError):
@@ -162,7 +162,7 @@ def _factors(node: ast.expr, read: _Source) -> dict[str, int]:
 
 
 def _text(factors: Sequence[tuple[str, int]]) -> str:
-    """Return a sum as source."""
+    """Return a sum as source code."""
     terms = [(_OF_ID.sub(r"convert_int(get_\1_id(\2))", name), factor) for name, factor in factors if factor]
     return " + ".join(f"({name}) * {factor}" for name, factor in terms) or "0"
 

@@ -1,4 +1,4 @@
-"""What a worker does first."""
+"""The first call in a worker process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from toolchain.imports.tvm_import import import_tvm
 
 
 def begin() -> None:
-    """Import what functions are compiled with."""
+    """Import the modules with which functions are compiled."""
     import_tvm()
     importlib.import_module("toolchain.lowering.kernels.compile")

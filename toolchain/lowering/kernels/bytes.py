@@ -1,8 +1,8 @@
-"""Memory of truth values in kernels, which is of bytes that are 0 or 1, and vectors of bytes.
+"""Rewrites booleans in the memory of kernels to bytes that are 0 or 1, and loads of bytes to vectors.
 
-OpenCL C has no `bool` in memory that the host shares, and no vectors of it. TVM writes `__global bool*` all
-the same, and stores a comparison of vectors, which is -1 where it holds. Of bytes that it does not load at
-once it makes an `int`, as CUDA has it, where OpenCL C wants a vector.
+OpenCL C has no `bool` in memory shared with the host, and no vectors of it. TVM writes `__global bool*`
+nevertheless, and stores comparisons of vectors, whose lanes are -1 if true. Bytes that it cannot load at once
+it packs into an `int`, as in CUDA, but OpenCL C needs a vector.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BYTE = "uint8"
 
 
 def with_bytes(module: tvm.IRModule) -> tvm.IRModule:
-    """Return kernels (a new module) whose truth values lie in memory as bytes, and bytes in vectors."""
+    """Return a new module of kernels that store booleans as bytes, and load bytes as vectors."""
     return tvm.IRModule(
         {name: _of_bytes(func) for name, func in module.functions.items()}, attrs=module.attrs
     )
@@ -77,10 +77,10 @@ def _of_bytes(func: Any) -> Any:
 
 
 def as_number(truth: Any, kind: str) -> Any:
-    """Return 1 of a type where a truth value (or a lane of several) holds, else 0.
+    """Convert a boolean (or each lane of a vector) to 1 or 0 of a type.
 
-    The choice is among 32-bit numbers: OpenCL's `select` asks for a condition as wide as what it chooses,
-    and TVM has one for those alone.
+    The values are selected as 32-bit numbers: OpenCL's `select` needs a condition as wide as its operands,
+    and TVM generates only 32-bit ones.
     """
     lanes = truth.ty.dtype.lanes
     wide = kind if kind.split("x")[0] in ("int32", "uint32", "float32") else "int32"
@@ -90,24 +90,24 @@ def as_number(truth: Any, kind: str) -> Any:
 
 
 def _bytes(buffer: Any, indices: list[Any]) -> Any:
-    """Return what a buffer holds; of bytes that cannot be loaded at once, a vector of them."""
+    """Load from a buffer; bytes that cannot be loaded at once are loaded one by one into a vector."""
     last: Any = indices[-1] if indices else None
     analyzer: Any = Analyzer()
     if not _is_ramp(last) or str(buffer.dtype) not in ("int8", _BYTE):
         return tirx.BufferLoad(buffer, indices)
     lanes, step = int(last.lanes), int(last.stride)
     begin = analyzer.modular_set(last.base)
-    if step == 1 and begin.coeff % lanes == 0 and begin.base % lanes == 0:  # so TVM decides (codegen_c.cc)
+    if step == 1 and begin.coeff % lanes == 0 and begin.base % lanes == 0:  # TVM's own rule (codegen_c.cc)
         return tirx.BufferLoad(buffer, indices)
     each = [tirx.BufferLoad(buffer, [*indices[:-1], last.base + step * lane]) for lane in range(lanes)]
     return tirx.Shuffle(each, list(range(lanes)))
 
 
 def as_truth(value: Any) -> Any:
-    """Return whether a number (each lane of several) is not 0."""
+    """Convert a number (or each lane of a vector) to a boolean: whether it is not 0."""
     lanes = value.ty.dtype.lanes
     narrow = lanes > 1 and value.ty.dtype.bits == 8
-    wide = tirx.Cast(_vector("int32", lanes), value) if narrow else value  # as the mask of most `select`s is
+    wide = tirx.Cast(_vector("int32", lanes), value) if narrow else value  # as most masks of `select`
     return tirx.NE(wide, _constant(0, str(wide.ty.dtype).split("x")[0], lanes))
 
 

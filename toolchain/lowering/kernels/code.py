@@ -1,4 +1,4 @@
-"""Functions by themselves, to be made and compiled in other processes: what a tuner builds."""
+"""The code of a single function, which other processes make and compile for tuning."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from toolchain.foreign import first_line
 from toolchain.lowering.kernels.compile import compiled
 from toolchain.lowering.kernels.device import device_object
 from toolchain.lowering.kernels.launches import launches_of
-from toolchain.lowering.kernels.part import Part
+from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.pickling import pickled, unpickled
 from toolchain.lowering.kernels.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class FunctionCode:
-    """What a function is made from; it is compiled as those of a whole network are.
+    """The recipe of a function, which is compiled like the functions of a whole network.
 
     Attributes
     ----------
     recipe
-        From `pickled`.
+        Recipe as bytes, from `pickled`.
     target
-        What it is compiled for, as its own text.
+        TVM target as text.
     """
 
     recipe: bytes
@@ -40,32 +40,32 @@ class FunctionCode:
         Raises
         ------
         ToolchainError
-            The recipe does not apply after all, or TVM cannot compile what it gives.
+            The recipe does not apply, or TVM cannot compile its function.
         """
         return (self._part(symbol).to_bytes(),)
 
-    def _part(self, symbol: str) -> Part:
+    def _part(self, symbol: str) -> LibraryPart:
         with scratch_folder() as folder:
             try:
                 func = unpickled(self.recipe).function()
                 return compiled(func, tvm.target.Target(self.target), symbol, folder).part(folder)
-            except (ToolchainError, OSError):  # a full disk is no fault of the function
+            except (ToolchainError, OSError):  # an OSError, such as a full disk, is not the function's fault
                 raise
             except Exception as error:  # TVM raises anything from TypeError to its own kinds
                 raise ToolchainError(f"TVM cannot compile a candidate: {first_line(error)}") from error
 
 
 class DeviceFunctionCode(FunctionCode):
-    """The same for a target whose device runs kernels; see `tasks.candidate.DeviceCode`."""
+    """The code of a function whose kernels run on a device; see `tasks.candidate.DeviceCode`."""
 
     def linkable(self, parts: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Return the objects of the functions, and one with the kernels of all."""
-        read = [Part.of(data) for data in parts]
+        """Return the objects of the functions, and one object with all their kernels."""
+        read = [LibraryPart.of(data) for data in parts]
         kernels = [kernel for part in read for kernel in part.kernels]
         return (*(part.object for part in read), device_object(kernels, tvm.target.Target(self.target)))
 
     def launches(self) -> list[Kernel]:
-        """Return the kernels that the function begins."""
+        """Return the kernels that the function launches."""
         try:
             return launches_of(unpickled(self.recipe).function(), tvm.target.Target(self.target))
         except ToolchainError:
@@ -75,6 +75,6 @@ class DeviceFunctionCode(FunctionCode):
 
 
 def code_of(recipe: Recipe, target: tvm.target.Target) -> FunctionCode:
-    """Return the code of what a recipe makes."""
+    """Return the code of a recipe's function."""
     made = FunctionCode if target.host is None else DeviceFunctionCode
     return made(pickled(recipe), str(target))

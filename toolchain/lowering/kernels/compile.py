@@ -1,4 +1,4 @@
-"""One function, from its recipe to what a library is linked of; runs in a worker process."""
+"""Compiles one function from its recipe to a part of a library; runs in a worker process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import first_line
 from toolchain.lowering.graph.comparisons import with_bounds_kept
-from toolchain.lowering.kernels.device import Kernel, kernels_of
+from toolchain.lowering.kernels.device import KernelSource, kernels_of
 from toolchain.lowering.kernels.lean import lean
-from toolchain.lowering.kernels.part import Part
+from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.passes import Lowered, lowered
 from toolchain.lowering.kernels.pickling import unpickled
 from toolchain.lowering.objects.armv7 import form_multiply_accumulate
@@ -24,16 +24,16 @@ from toolchain.targets.target import host_of
 
 
 def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
-    """Return what a function becomes, a `Part` as bytes.
+    """Compile a function; return its `LibraryPart` as bytes.
 
     Parameters
     ----------
     recipe
-        From `pickled`.
+        Recipe as bytes, from `pickled`.
     target
-        As its own text.
+        TVM target as text.
     symbol
-        What the function is called.
+        Name of the function.
 
     Raises
     ------
@@ -50,36 +50,36 @@ def compile_kernel(recipe: bytes, target: str, symbol: str) -> bytes:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A function: LLVM's module of what the host does, and the kernels that it begins on a device."""
+    """A compiled function: the LLVM module of its host code, and the kernels that it launches."""
 
     host: tvm.runtime.Module
-    kernels: tuple[Kernel, ...] = ()
+    kernels: tuple[KernelSource, ...] = ()
 
-    def part(self, folder: Path) -> Part:
-        """Return it without TVM's objects.
+    def part(self, folder: Path) -> LibraryPart:
+        """Write the object code and return it with the kernels.
 
         Parameters
         ----------
         folder
-            For files that are removed again.
+            Folder for temporary files.
         """
-        return Part(object_of(lean(self.host, folder)), self.kernels)
+        return LibraryPart(object_of(lean(self.host, folder)), self.kernels)
 
 
 def lower(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str) -> tuple[Lowered, tvm.target.Target]:
-    """Return a scheduled function, lowered, and what to compile it for."""
+    """Lower a scheduled function; return it with the target to compile it for."""
     module = with_bounds_kept(tvm.IRModule({symbol: func.with_attr("global_symbol", symbol)}), target)
     best = target_of_code(module, target)
     return lowered(module, best), best
 
 
 def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder: Path) -> Compiled:
-    """Return a scheduled function, compiled.
+    """Compile a scheduled function.
 
     Parameters
     ----------
     folder
-        For files that are removed again.
+        Folder for temporary files.
     """
     both, best = lower(func, target, symbol)
     code = tvm.get_global_func("target.build.llvm")(both.host, host_of(best))

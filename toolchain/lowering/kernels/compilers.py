@@ -1,4 +1,4 @@
-"""The processes that compile a network's functions: this one, and workers."""
+"""Compiles a network's functions in this process and in workers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from toolchain.processes.interrupts import uninterrupted
 from toolchain.processes.worker import Worker, WorkerDiedError
 
 _FEW = 2
-"""So many functions are compiled here before a process has even begun."""
+"""Number of functions that are compiled in this process before workers are started."""
 
-_START_S = 300.0  # to import TVM on a busy machine; it takes 1 s
+_START_S = 300.0  # to import TVM: takes 1 s, longer on a busy machine
 _FUNCTION_S = 900.0  # a function takes 0.05 to 3 s; a large unrolled one on a busy machine longer
 _POLL_S = 0.1
-_Task = tuple[float, str, bytes]  # what is smallest comes first
+_Task = tuple[float, str, bytes]  # priority (the smallest first), symbol, recipe
 _END: _Task = (-1.0, "", b"")
 _Answer = tuple[str, bytes | BaseException]
 
 
-class Compilers:
-    """This process and workers, which are started when there is work for them; none outlives the block.
+class FunctionCompilers:
+    """This process and its workers, which start when there is enough work and end with the block.
 
-    Each worker has a thread of this process that talks to it, so that one which is late delays no other.
+    Each worker has a thread in this process that talks to it, so that a slow worker does not delay others.
 
     Parameters
     ----------
     jobs
-        How many processes, this one included.
+        Number of processes, this one included.
     target
-        What they compile for, as its own text.
+        TVM target as text.
     """
 
     def __init__(self, jobs: int, target: str) -> None:
@@ -43,9 +43,9 @@ class Compilers:
         self._threads: list[tuple[threading.Thread, Worker]] = []
         self._tasks: PriorityQueue[_Task] = PriorityQueue()
         self._answers: SimpleQueue[_Answer] = SimpleQueue()
-        self._open = 0  # tasks that nobody was told the answer of
+        self._open = 0  # number of tasks whose result was not yielded yet
 
-    def __enter__(self) -> Compilers:
+    def __enter__(self) -> FunctionCompilers:
         return self
 
     def __exit__(
@@ -54,18 +54,18 @@ class Compilers:
         self.close()
 
     def close(self) -> None:
-        """End the processes, whatever they are at."""
+        """End the worker processes, even if they are compiling."""
         for _ in self._threads:
             self._tasks.put(_END)
         with uninterrupted():
             for thread, worker in self._threads:
-                while thread.is_alive():  # it may be about to start its process: once is not enough
+                while thread.is_alive():  # repeated, since the thread may be about to start its process
                     worker.kill()
                     thread.join(_POLL_S)
                 worker.close()
 
     def start(self) -> None:
-        """Start the processes, unless they run: that takes as long as to compile some functions."""
+        """Start the workers unless they run, which takes as long as compiling some functions."""
         for _ in range(self._jobs - 1 - len(self._threads)):
             worker = Worker()
             thread = threading.Thread(target=self._serve, args=(worker,), daemon=True)
@@ -73,26 +73,26 @@ class Compilers:
             thread.start()
 
     def submit(self, symbol: str, recipe: bytes) -> None:
-        """Have a function compiled.
+        """Queue a function for compilation.
 
         Parameters
         ----------
         recipe
-            What `pickled` made of it.
+            Recipe as bytes, from `pickled`.
         """
-        # The longest take longest: one that is begun last would be waited for alone.
+        # The longest recipes take longest, so they begin first: the last one would be waited for alone.
         self._tasks.put((1 / (1 + len(recipe)), symbol, recipe))
         self._open += 1
         if self._open > _FEW:
             self.start()
 
     def results(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every object, by its symbol, when it is there, until nothing is left to compile.
+        """Yield each symbol with its part as soon as it is compiled, until nothing is left.
 
         Raises
         ------
         ToolchainError
-            One cannot be compiled, or the process that compiled it died.
+            A function cannot be compiled, or the process that compiled it died.
         """
         while self._open:
             symbol, answer = self._next()
@@ -102,7 +102,7 @@ class Compilers:
             yield symbol, answer
 
     def _next(self) -> _Answer:
-        while True:  # in pieces: a signal's handler runs between them
+        while True:  # waits in short pieces, since signal handlers run between them
             with suppress(Empty):
                 return self._answers.get_nowait()
             with suppress(Empty):
@@ -112,11 +112,11 @@ class Compilers:
 
     def _here(self, task: _Task) -> _Answer:
         _size, symbol, recipe = task
-        with uninterrupted():  # TVM lets the threads run meanwhile
+        with uninterrupted():  # TVM releases the GIL, so the threads go on
             return symbol, compile_kernel(recipe, self._target, symbol)
 
     def _serve(self, worker: Worker) -> None:
-        with suppress(Exception):  # what is wrong shows again when a function is compiled
+        with suppress(Exception):  # the error occurs again when a function is compiled
             worker.call(_START_S, begin)
         while (task := self._tasks.get()) is not _END:
             _size, symbol, recipe = task
@@ -132,5 +132,5 @@ class Compilers:
             )
         except TimeoutError as error:
             return ToolchainError(f"compiling a function failed: {error}")
-        except Exception as error:  # what the worker raised, which the caller raises
+        except Exception as error:  # raised by the worker; `results` raises it again
             return error

@@ -1,9 +1,9 @@
-"""Kernels of a device: source that the board's driver compiles, and how a library embeds it.
+"""Generates the source of device kernels, which the board's driver compiles, and embeds it in libraries.
 
-TVM's code generator writes one module for the kernels of a call, and each begins with declarations of all
-others. What a driver keeps of its work goes by the source, so a kernel that many networks have would be
-compiled again for each. Here each function has its own module, whose text is kept, and a library embeds the
-texts as they are.
+TVM's code generator writes one module for all kernels of a call, and each kernel begins with declarations of
+all others. Drivers cache compiled kernels by their source, so a kernel shared by many networks would be
+compiled again for each. Here each function has its own module, whose text is cached, and a library embeds the
+texts unchanged.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ _HOOKED = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """What a driver compiles, and what it is begun with.
+class KernelSource:
+    """The source of a kernel, and the arguments of its launch.
 
     Attributes
     ----------
     types
-        Of its arguments: `handle` for memory of the device, else such as `int32`.
+        Types of its arguments: `handle` for memory of the device, else types such as `int32`.
     extents
-        What its last arguments are to the launch: `blockIdx.x` …, groups; `threadIdx.x` …, items of a group.
+        Meanings of its last arguments in the launch: numbers of groups (`blockIdx.x` …), and of items in a
+        group (`threadIdx.x` …).
     source
-        In the dialect of the device, with all that it needs.
+        Complete source in the dialect of the device.
     """
 
     name: str
@@ -48,8 +49,8 @@ class Kernel:
     source: str
 
 
-def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[Kernel, ...]:
-    """Return the kernels of lowered device functions."""
+def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[KernelSource, ...]:
+    """Generate the kernels of lowered device functions."""
     dialect = dialect_of(target)
     named = with_constants_named(dialect.rewritten(module))
     with _embedding(dialect, lambda code: code):
@@ -57,7 +58,7 @@ def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[Kernel,
     source = with_constants_written(str(built.inspect_source(dialect.format)), dialect.forms)
     sources = dialect.sections(source)
     return tuple(
-        Kernel(
+        KernelSource(
             name,
             tuple(_type(parameter) for parameter in func.params),
             tuple(str(extent) for extent in func.attrs[_EXTENTS]),
@@ -67,11 +68,11 @@ def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[Kernel,
     )
 
 
-def device_module(kernels: Sequence[Kernel], target: tvm.target.Target) -> tvm.runtime.Module:
-    """Return TVM's module of kernels, for a library to import.
+def device_module(kernels: Sequence[KernelSource], target: tvm.target.Target) -> tvm.runtime.Module:
+    """Return a TVM module of kernels that a library imports.
 
-    TVM makes such modules of functions alone. So they are made of empty ones, into whose place the sources
-    are put.
+    TVM makes such modules only from functions. So this makes one from empty functions, and replaces their
+    sources.
     """
     device = tvm.target.Target({key: value for key, value in target.export().items() if key != "host"})
     empty = tvm.IRModule({kernel.name: _empty(kernel, device) for kernel in kernels})
@@ -84,28 +85,28 @@ def device_module(kernels: Sequence[Kernel], target: tvm.target.Target) -> tvm.r
         return tvm.get_global_func(f"target.build.{device.kind.name}")(empty, device)
 
 
-def device_object(kernels: Sequence[Kernel], target: tvm.target.Target) -> bytes:
-    """Return the object of what a library without a network embeds, an ELF file."""
+def device_object(kernels: Sequence[KernelSource], target: tvm.target.Target) -> bytes:
+    """Return the ELF object with the kernels that a library without a network embeds."""
     host = tvm.get_global_func("target.build.llvm")(tvm.IRModule({}), target.host)
     host.import_module(device_module(kernels, target))
     return object_of(_ffi_api.ModulePackImportsToLLVM(host, False, str(target.host), ""))
 
 
-def to_text(kernels: Iterable[Kernel]) -> str:
-    """Return kernels as text, on one line."""
+def to_text(kernels: Iterable[KernelSource]) -> str:
+    """Serialise kernels to one line of text."""
     return json.dumps([asdict(kernel) for kernel in kernels])
 
 
-def from_text(text: str) -> tuple[Kernel, ...]:
-    """Return the kernels that `to_text` wrote."""
+def from_text(text: str) -> tuple[KernelSource, ...]:
+    """Parse the text that `to_text` returned."""
     return tuple(
-        Kernel(each["name"], tuple(each["types"]), tuple(each["extents"]), each["source"])
+        KernelSource(each["name"], tuple(each["types"]), tuple(each["extents"]), each["source"])
         for each in json.loads(text)
     )
 
 
-def listing(kernels: Sequence[Kernel]) -> str:
-    """Return the source of kernels, for people."""
+def listing(kernels: Sequence[KernelSource]) -> str:
+    """Return the source of kernels as readable text."""
     return "\n".join(kernel.source.strip("\n") for kernel in kernels) + "\n"
 
 
@@ -117,7 +118,7 @@ def _type(parameter: tirx.Var) -> str:
     return "handle" if isinstance(parameter.ty, tvm.ir.PointerType) else str(parameter.ty.dtype)
 
 
-def _empty(kernel: Kernel, target: tvm.target.Target) -> tirx.PrimFunc:
+def _empty(kernel: KernelSource, target: tvm.target.Target) -> tirx.PrimFunc:
     params = [tirx.Var(f"p{place}", dtype) for place, dtype in enumerate(kernel.types)]
     func = tirx.PrimFunc(params, tirx.Evaluate(0))
     attributes = {
@@ -134,7 +135,7 @@ def _empty(kernel: Kernel, target: tvm.target.Target) -> tirx.PrimFunc:
 
 @contextmanager
 def _embedding(dialect: Dialect, text_of: Callable[[str], str]) -> Iterator[None]:
-    """Let TVM embed, within the block, what a function makes of the source that TVM writes."""
+    """Make TVM embed the result of `text_of` for each generated source, within the block."""
 
     def embedded(code: str, _target: tvm.target.Target) -> str:
         return text_of(code)

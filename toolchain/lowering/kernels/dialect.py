@@ -1,4 +1,4 @@
-"""A dialect of kernel source: what TVM writes for a kind of device, and what is made of it."""
+"""A dialect of kernel source: how TVM's source for a kind of device is generated and corrected."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from toolchain.lowering.kernels.literals import Forms
 
 @dataclass(frozen=True)
 class Dialect:
-    """How kernels are written for a kind of device.
+    """The generation of kernel source for a kind of device.
 
     Attributes
     ----------
     language
-        What their source tells without a compiler.
+        Facts that can be read from the source without a compiler.
     format
-        TVM's name of the source, for `inspect_source`.
+        TVM's name of the source format, for `inspect_source`.
     hook
-        TVM asks the global function of this name what to embed for the source of its own.
+        Name of the global function that TVM calls to replace the source it embeds.
     definition
-        Begins the definition of a kernel; its group is the name.
+        Matches the beginning of a kernel's definition; its group is the name.
     declaration
-        Declares a kernel that is defined further down; people do without.
+        Matches a forward declaration of a kernel, which listings leave out.
     forms
-        How floating-point constants are written.
+        Spelling of floating-point constants.
     rewritten
-        Returns lowered kernels as TVM's generator of source takes them, a new module.
+        Rewrites lowered kernels for TVM's code generator; returns a new module.
     sections
-        Returns from the source of a module that of each kernel by its name, with all that it needs.
+        Splits the source of a module into the complete source of each kernel, by name.
     finished
-        Returns the source of a kernel, constants included, as its compiler gets it.
+        Makes the final source of a kernel, in which constants are already written.
     prepare
-        Tells TVM what it needs for this dialect, once in a process, before functions are lowered.
+        Registers the dialect's rules with TVM, once in a process, before functions are lowered.
     """
 
     language: Language

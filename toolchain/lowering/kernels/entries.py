@@ -1,7 +1,7 @@
-"""The functions that a network calls by its own names: each goes on to the object that computes it.
+"""Makes the functions that a network calls by its own names; each calls the object that computes it.
 
-An object is named by its content, so that networks can share it, and two functions of a network, too. The
-names that people see in a profile are the network's.
+Objects are named by the hash of their content, so that networks, and functions of one network, can share
+them. Profiles show the names in the network.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import tvm
 
 from toolchain.processes.interrupts import uninterrupted
 
-PREFIX = "__tvm_ffi_"  # of the symbols that TVM's runtime looks functions up by
+PREFIX = "__tvm_ffi_"  # of the symbols by which TVM's runtime finds functions
 _CORE = re.compile(r'"target-cpu"="[^"]*"(?: "target-features"="[^"]*")?')
-_TYPES = "ptr, ptr, i32, ptr"  # TVMFFISafeCallType of tvm/ffi/c_api.h: itself, arguments, how many, result
+_TYPES = "ptr, ptr, i32, ptr"  # TVMFFISafeCallType of tvm/ffi/c_api.h: self, arguments, number, result
 
 
 def entry_library(symbols: Mapping[str, str], target: tvm.target.Target, folder: Path) -> tvm.runtime.Module:
-    """Return the LLVM module with a function for each name.
+    """Return an LLVM module with a function for each name.
 
     Parameters
     ----------
     symbols
-        Name -> which object's function it is.
+        Name in the network -> symbol of the object that computes it.
     folder
-        For a file that is removed again.
+        Folder for a temporary file.
     """
     empty = tvm.get_global_func("target.build.llvm")(tvm.IRModule({}), target).inspect_source("ll")
     core = _CORE.search(empty)
@@ -41,9 +41,9 @@ def entry_library(symbols: Mapping[str, str], target: tvm.target.Target, folder:
 
 
 def _lines(symbols: Mapping[str, str], core: str) -> list[str]:
-    group = 1 << 20  # of attributes; TVM's own are few
+    group = 1 << 20  # number of the attribute group; TVM's own numbers are small
     lines = [f"attributes #{group} = {{ nounwind {core} }}"]
-    # Hidden: the library offers the network's names alone.
+    # Hidden: the library exports only the network's names.
     lines += [f'declare hidden i32 @"{PREFIX}{symbol}"({_TYPES})' for symbol in sorted({*symbols.values()})]
     for name, symbol in symbols.items():
         lines += [

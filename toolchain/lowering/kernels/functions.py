@@ -1,6 +1,6 @@
-"""Elementary functions that OpenCL C has by the name TVM has for them, and TVM knows no rule for.
+"""Registers elementary functions that have the same name in OpenCL C and TVM, but no rule in TVM.
 
-Without one TVM writes the names of C's functions for float, such as `asinf`, which OpenCL C does not have.
+Without a rule TVM writes the names of C's functions for float, such as `asinf`, which OpenCL C does not have.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def _same(call: tvm.ir.Call) -> tvm.ir.Call:
 
 
 def register_functions() -> None:
-    """Tell TVM how these functions are called in OpenCL C, for the whole process."""
+    """Register the names of these functions in OpenCL C with TVM, for the whole process."""
     for name in _NAMES:
         tirx.register_intrin_lowering(f"tirx.{name}", "opencl", f=_same, level=99)

@@ -1,4 +1,4 @@
-"""A network's functions as names and recipes, and the objects that they become."""
+"""Compiles a network's functions from recipes to objects, and writes the objects of the network."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tvm import tirx
 from toolchain import tvm_compat
 from toolchain.bundles.kernel_names import as_comment
 from toolchain.errors import ToolchainError
-from toolchain.lowering.kernels.compilers import Compilers
-from toolchain.lowering.kernels.device import Kernel, device_module
+from toolchain.lowering.kernels.compilers import FunctionCompilers
+from toolchain.lowering.kernels.device import KernelSource, device_module
 from toolchain.lowering.kernels.entries import entry_library
-from toolchain.lowering.kernels.part import Part
+from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.lowering.kernels.store import ObjectStore
@@ -26,34 +26,34 @@ from toolchain.targets.target import host_of
 _RECIPE = "toolchain.recipe"
 _DIGITS = 32
 _SYMBOL = re.compile(rf"kernel_[0-9a-f]{{{_DIGITS}}}\b")
-_NAMES = "names"  # of a kernel that is none: nobody calls it, so no driver sees it
+_NAMES = "names"  # a kernel that is only a comment with names; it is never launched, so no driver compiles it
 
 
 class Kernels:
-    """The functions of one network, on their way to objects.
+    """The functions of one network and their objects.
 
     Parameters
     ----------
     compilers
-        Begin with a function as soon as it is known that it was not kept.
+        Compile each function that is not in the cache, as soon as it is submitted.
     progress
-        Told how many functions are there of all.
+        Called with the number of compiled functions and their total.
     """
 
     def __init__(
         self,
         target: tvm.target.Target,
-        compilers: Compilers,
+        compilers: FunctionCompilers,
         store: ObjectStore,
         progress: Callable[[str], None],
     ) -> None:
         self._target, self._compilers, self._store, self._progress = target, compilers, store, progress
-        self._made: dict[str, bytes | None] = {}  # by symbol; None: it is being compiled
+        self._made: dict[str, bytes | None] = {}  # by symbol; None while it is being compiled
 
     def submit(self, recipe: Recipe) -> tirx.PrimFunc:
-        """Have what a recipe makes compiled, unless it was kept; return an empty function that stands for it.
+        """Start to compile a recipe's function unless it is in the cache; return an empty placeholder.
 
-        Equal recipes give equal functions, and are compiled once.
+        Equal recipes give equal functions, which are compiled once.
         """
         data = pickled(recipe)
         digest = hashlib.sha256(str(self._target).encode() + b"\0" + data).hexdigest()
@@ -76,18 +76,18 @@ class Kernels:
         Returns
         -------
         tuple
-            `lib0.o` with the functions that the network calls, the objects they go on to in the order of
+            `lib0.o` with the functions that the network calls, the objects that they call, in the order of
             their names, and `devc.o` with program, constants and kernels.
         """
         symbols = self._submit_all(lowered)
         library = entry_library(symbols, host_of(self._target), folder)
-        if self._target.host is None:  # all that is embedded is known while functions are still compiled
+        if self._target.host is None:  # no kernels to embed, so this can run while functions are compiled
             first, *others = self._embedded(lowered, library, folder)
             parts = self._parts(symbols)
         else:
             parts = self._parts(symbols)
             kernels = [kernel for part in parts for kernel in part.kernels]
-            kernels.append(Kernel(_NAMES, (), (), as_comment(symbols)))
+            kernels.append(KernelSource(_NAMES, (), (), as_comment(symbols)))
             library.import_module(device_module(kernels, self._target))
             first, *others = self._embedded(lowered, library, folder)
         files = []
@@ -99,13 +99,13 @@ class Kernels:
     def _embedded(self, lowered: tvm.IRModule, library: tvm.runtime.Module, folder: Path) -> tuple[Path, ...]:
         return export_objects(tvm_compat.link_executable(lowered, self._target, library), folder)
 
-    def _parts(self, symbols: Mapping[str, str]) -> list[Part]:
-        """Return what the functions became, when all are there; each once."""
+    def _parts(self, symbols: Mapping[str, str]) -> list[LibraryPart]:
+        """Wait for all functions; return their parts, each once."""
         self._finish(symbols)
-        return [Part.of(self._made[symbol] or b"") for symbol in dict.fromkeys(symbols.values())]
+        return [LibraryPart.of(self._made[symbol] or b"") for symbol in dict.fromkeys(symbols.values())]
 
     def _submit_all(self, lowered: tvm.IRModule) -> dict[str, str]:
-        """Submit what was not, such as the functions that lowering adds; return each function's symbol."""
+        """Submit the functions that lowering added; return the symbol of each function, by name."""
         found = {}
         for variable, func in lowered.functions.items():
             if not isinstance(func, tirx.PrimFunc):
@@ -116,7 +116,7 @@ class Kernels:
         return dict(sorted(found.items()))
 
     def _finish(self, symbols: Mapping[str, str]) -> None:
-        """Wait until every function is there; an error tells which of the network's it is about."""
+        """Wait until every function is compiled; errors name the function in the network."""
         self._say()
         try:
             for symbol, data in self._compilers.results():

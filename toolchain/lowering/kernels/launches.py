@@ -1,4 +1,4 @@
-"""The kernels that a scheduled function begins on a device, with their launches."""
+"""Finds the kernels that a scheduled function launches on a device, with their launch extents."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from toolchain.lowering.kernels.dialects import dialect_of
 
 
 def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MAIN) -> list[Kernel]:
-    """Return the kernels of a scheduled function, in the order of their names.
+    """Return the kernels of a scheduled function, sorted by name.
 
     Parameters
     ----------
     target
-        Of a device, with a host.
+        TVM target of a device, with a host.
     symbol
-        What their names begin with.
+        Prefix of the kernels' names.
 
     Raises
     ------
     UsageError
-        It begins none: it is code for a CPU.
+        It launches none, because it is code for a CPU.
     ValueError, TypeError, RuntimeError
         TVM cannot compile it.
     """
@@ -52,7 +52,7 @@ def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MA
 
 
 def _launch(kernel: tirx.PrimFunc) -> tuple[Extents, Extents]:
-    """Return the work items of a work group, and the work groups."""
+    """Return the numbers of work items in a work group, and of work groups, in three dimensions."""
     extents: dict[str, int] = {}
 
     def note(statement: tirx.AttrStmt) -> None:
@@ -68,7 +68,7 @@ def _three(extents: dict[str, int], kind: str) -> Extents:
 
 
 def _arguments(kernel: tirx.PrimFunc) -> tuple[int, ...]:
-    """Return the bytes of the buffers that a kernel is given."""
+    """Return the sizes in bytes of a kernel's buffer arguments."""
     sizes: dict[tirx.Var, int] = {}
 
     def note(statement: tirx.DeclBuffer) -> None:

@@ -1,8 +1,8 @@
-"""Code without what TVM adds to every module of LLVM's, before it becomes an object.
+"""Removes code that TVM adds to every LLVM module, before it becomes an object.
 
-Each has two functions that convert float16 for cores without an instruction for it, and debug information. A
-library keeps neither: the linker removes functions that nobody calls, and all debug information. For a small
-function they are half of what LLVM takes to write an object.
+Each module has debug information, and two functions that convert float16 on cores without such instructions.
+A library keeps neither: the linker removes debug information and functions that are not called. For a small
+function they take half of the time that LLVM needs to write an object.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _DEBUG = re.compile(r"^ *#dbg_.*\n|^!llvm\.dbg\.cu = .*\n|,? !dbg !\d+", re.MULT
 
 
 def lean(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
-    """Return an LLVM module that makes the same code, without the rest.
+    """Return an LLVM module with the same code, without these additions.
 
     Parameters
     ----------
     folder
-        For a file that is removed again.
+        Folder for a temporary file.
     """
     return edited(module, leaned, folder)
 
 
 def leaned(text: str) -> str:
-    """Return LLVM's text without debug information, and without the conversions of float16 if nothing is one.
+    """Return LLVM text without debug information, and without the float16 conversions if no float16 occurs.
 
-    Where a function computes with float16, LLVM calls the conversions though the text may not.
+    If a function computes with float16, LLVM may call the conversions even if the text does not.
     """
     text = _DEBUG.sub("", text)
     without = _CONVERSION.sub("", text)

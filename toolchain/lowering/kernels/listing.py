@@ -1,4 +1,4 @@
-"""Generated code for people to read."""
+"""Lists generated code as readable text."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from toolchain.lowering.kernels.compile import compiled
 from toolchain.lowering.kernels.device import listing
 
 LLVM = {"llvm": "ll", "assembly": "s"}
-"""Form -> what TVM calls it."""
+"""Form -> TVM's name of the format."""
 
 
 def list_code(func: tirx.PrimFunc, target: tvm.target.Target, form: str) -> str:
-    """Return a scheduled function as people read it.
+    """Return the code of a scheduled function as readable text.
 
     Parameters
     ----------
     form
-        `tir`: TensorIR. `llvm`, `assembly`: LLVM's own code; of the host's part where a device computes.
-        A kind of device: the source of its kernels.
+        `tir`: TensorIR. `llvm`, `assembly`: LLVM's code, of the host's part if a device computes. A kind of
+        device: the source of its kernels.
 
     Raises
     ------
     UsageError
-        The function is not for such a device.
+        The function is for another device than `form`.
     """
     if form == "tir":
         return str(func.script())

@@ -1,10 +1,9 @@
-"""Floating-point constants of kernels, as literals that are read as exactly the number that was meant.
+"""Writes floating-point constants of kernels as literals that compilers read back exactly.
 
-TVM writes them with seven digits in OpenCL C, and with 15 decimal places where CUDA C has a double: 12582912
-becomes 12582910, and 1e-20 becomes 0. So each constant becomes a call, named after its bits, before TVM
-writes the source, and each such call becomes a literal in the source that drivers get. Nine digits of a
-float, and 17 of a double, are nearer to that number than to any other by far: a compiler reads it even if it
-does not round to the nearest.
+TVM writes them with seven digits in OpenCL C, and doubles with 15 decimal places in CUDA C: 12582912 becomes
+12582910, and 1e-20 becomes 0. So each constant becomes a call, named after its bits, before TVM generates the
+source, and each such call is replaced by a literal in the source that drivers get. A float with nine digits,
+and a double with 17, is read back exactly even by a compiler that does not round to the nearest.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _DIGITS = {"float16": 9, "float32": 9, "float64": 17}
 _CALL = re.compile(r"\bconstant_(float\d+)_([0-9a-f]+)\(\)")
 
 Forms = Mapping[str, tuple[str, str, str]]
-"""Type -> how a finite number of it is written in a dialect, an infinite one, and one that is none."""
+"""Type -> its spelling in a dialect of a finite number, of infinity and of NaN."""
 
 OPENCL_FORMS: Forms = {
     "float16": ("(half){}f", "(half)INFINITY", "(half)NAN"),
@@ -44,9 +43,9 @@ CUDA_FORMS: Forms = {
 
 
 def with_constants_named(module: tvm.IRModule) -> tvm.IRModule:
-    """Return kernels (a new module) whose floating-point constants are calls named after their bits.
+    """Return a new module of kernels whose floating-point constants are calls named after their bits.
 
-    It is for kernels that nothing but TVM's code generator will see: its simplifications need the numbers.
+    Only TVM's code generator may follow: its simplifications need the numbers.
     """
     functions = {
         name: func.with_body(tvm_compat.mutated(func.body, [(tirx.FloatImm, _named)]))
@@ -56,7 +55,7 @@ def with_constants_named(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def with_constants_written(source: str, forms: Forms) -> str:
-    """Return the source of kernels with the constants that `with_constants_named` named."""
+    """Return the source of kernels with literals for the calls that `with_constants_named` made."""
 
     def literal(call: re.Match[str]) -> str:
         kind, bits = call.groups()
@@ -80,6 +79,6 @@ def _named(node: Any, _mutator: tvm_ffi.StructuralMutator) -> Any:
 
 
 def _digits(value: float, count: int) -> str:
-    """Return a number as C writes those with a fraction: `3` would be an integer."""
+    """Return a number as a floating-point literal of C: `3.0`, since `3` would be an integer."""
     text = f"{value:.{count}g}"
     return text if "." in text or "e" in text else f"{text}.0"

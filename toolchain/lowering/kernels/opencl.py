@@ -1,4 +1,4 @@
-"""The dialect of OpenCL: OpenCL C, which drivers compile on the board."""
+"""The dialect OpenCL C, which drivers compile on the board."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _sections(source: str) -> dict[str, str]:
 OPENCL = Dialect(
     language=OPENCL_C,
     format="cl",
-    hook="tvm_callback_opencl_postproc",  # same file as the mark
+    hook="tvm_callback_opencl_postproc",  # in the same file as `_MARK`
     definition=re.compile(r"^__kernel void (\w+)\([^;{]*\) \{", re.MULTILINE),
     declaration=re.compile(r"(?m)^__kernel void \w+\([^(){};]*\);\n"),
     forms=OPENCL_FORMS,

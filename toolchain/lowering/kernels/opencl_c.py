@@ -1,6 +1,6 @@
-"""What TVM's code generator for OpenCL C writes as if it were CUDA or C++, in OpenCL's own words.
+"""Corrects OpenCL C where TVM's code generator writes CUDA or C++.
 
-A vector of several values is `(float4)(a, b, c, d)`, and a lane of one `v.s2`; TVM's generator for C, which
+A vector literal is `(float4)(a, b, c, d)` in OpenCL C, and a lane is `v.s2`; TVM's generator for C, which
 OpenCL's inherits, writes `float4(a, b, c, d)` and `v[2]` for a shuffle (tvm/src/target/source/codegen_c.cc).
 """
 
@@ -14,12 +14,12 @@ _LANE = re.compile(r"\[(\d+)\]")
 
 
 def corrected(source: str) -> str:
-    """Return a kernel's source as OpenCL compilers read it."""
+    """Return a kernel's source as valid OpenCL C."""
     return _lanes(_LITERAL.sub(r"(\1)(", source))
 
 
 def _lanes(source: str) -> str:
-    """Return a source with lanes of loaded vectors by their names."""
+    """Return a source in which lanes of loaded vectors are accessed by name."""
     parts, done = [], 0
     for load in _LOAD.finditer(source):
         end = closed(source, load.end())
@@ -30,7 +30,7 @@ def _lanes(source: str) -> str:
 
 
 def closed(source: str, at: int) -> int:
-    """Return the place behind what closes the parenthesis or bracket that is open at a place."""
+    """Return the index after the closing parenthesis or bracket that matches the one opened before `at`."""
     depth = 1
     while depth:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(source[at], 0)

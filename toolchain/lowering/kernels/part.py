@@ -1,18 +1,18 @@
-"""What one function becomes: a part of a library."""
+"""A part of a library: the compiled form of one function."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolchain.lowering.kernels.device import Kernel, from_text, to_text
+from toolchain.lowering.kernels.device import KernelSource, from_text, to_text
 
 _ELF = b"\x7fELF"
-_END = b"\n"  # of the kernels' text, which has none
+_END = b"\n"  # ends the kernels' text, which contains no line break
 
 
 @dataclass(frozen=True)
-class Part:
-    """An object for the linker, and the kernels that its code begins on a device.
+class LibraryPart:
+    """An object for the linker, and the kernels that its code launches.
 
     Attributes
     ----------
@@ -21,16 +21,16 @@ class Part:
     """
 
     object: bytes
-    kernels: tuple[Kernel, ...] = ()
+    kernels: tuple[KernelSource, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Return it as bytes: the object itself where there are no kernels."""
+        """Serialise the part; without kernels the bytes are the object itself."""
         return to_text(self.kernels).encode() + _END + self.object if self.kernels else self.object
 
     @staticmethod
-    def of(data: bytes) -> Part:
-        """Return what `to_bytes` made bytes of."""
+    def of(data: bytes) -> LibraryPart:
+        """Parse the bytes that `to_bytes` returned."""
         if data.startswith(_ELF):
-            return Part(data)
+            return LibraryPart(data)
         kernels, _end, found = data.partition(_END)
-        return Part(found, from_text(kernels.decode()))
+        return LibraryPart(found, from_text(kernels.decode()))

@@ -1,12 +1,12 @@
-"""TVM's passes from TensorIR to what LLVM code and kernels are made of, for functions that are generated.
+"""TVM's passes that lower generated functions from TensorIR to the input of LLVM and of kernel generators.
 
-TVM's own list serves every kind of device and schedule. What the generators write has no shared memory, no
-reductions across threads, no copies that overlap with work and no annotations of tensor units: the passes
-for those change nothing, and take half of the time. A test compares with the whole list.
+TVM's own list of passes serves every kind of device and schedule. Generated functions have no shared memory,
+no reductions across threads, no asynchronous copies and no annotations of tensor units: the passes for those
+change nothing, and take half of the time. A test compares the result with the whole list.
 
-What a function's own entry asks of its arguments (rank, shape, type, strides: fifty comparisons, each with
-a message) is left out: the network calls it, with values that it made itself or has checked as its own
-inputs. That was a quarter of what a function cost, and code that ran at every call.
+The checks of arguments at a function's entry (rank, shape, type, strides: fifty comparisons, each with
+a message) are left out: the network calls it with values that it made itself, or checked as its own inputs.
+They took a quarter of the time to compile a function, and ran at every call.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _KERNELS = tvm.transform.Sequential([tirx.transform.StmtSimplify(), tirx.transfo
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
 
 
-# Now and then TVM moves a vector out of a kernel, as a common subexpression, and kernels take numbers alone.
+# TVM sometimes moves a vector out of a kernel as a common subexpression, but kernels take only scalars.
 _WITHOUT_ELIMINATION = {"tirx.disable_cse_tir": True}
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A function in two parts.
+    """A lowered function in two parts.
 
     Attributes
     ----------
     host
-        What the CPU does: all, or the launch of kernels.
+        Code of the CPU: the computation, or the launches of kernels.
     device
-        The kernels; None: the function has none.
+        The kernels; None if the function has none.
     """
 
     host: tvm.IRModule
@@ -48,7 +48,7 @@ class Lowered:
 
 
 def lowered(module: tvm.IRModule, target: tvm.target.Target) -> Lowered:
-    """Return a module of one function as TVM's own list of passes does, if it is generated without checks."""
+    """Lower a module of one function, like TVM's list of passes; a generated one without argument checks."""
     (func,) = module.functions.values()
     if target.host is not None:
         dialect_of(target)  # prepares TVM
@@ -88,14 +88,14 @@ def _passes(func: tirx.PrimFunc, *, device: bool) -> Iterator[tvm.transform.Pass
     if _found(func.body, tirx.IfThenElse):
         yield s_tir.transform.HoistIfThenElse()
     yield tirx.transform.UnrollLoop()
-    # It is about divisions of divisions; the search for them costs more than all before it.
+    # The pass is for divisions of divisions; its own search for them takes longer than all passes before.
     if any(_found(each.a, *_DIVISIONS) for each in _found(func.body, *_DIVISIONS)):
         yield s_tir.transform.RenormalizeSplitPattern()
     yield from (
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
-        # A driver does so itself. TVM would move vectors out of kernels, and those take numbers alone.
+        # Drivers do it themselves. TVM would move vectors out of kernels, which take only scalars.
         *([] if device else [tirx.transform.CommonSubexprElim()]),
         tirx.transform.VerifyMemory(),
         tirx.transform.SplitHostDevice(),

@@ -1,8 +1,8 @@
-"""Recipes as bytes, the same for the same recipe: what other processes are handed, and what is hashed.
+"""Serialises recipes to bytes, for other processes and for hashing; equal recipes give equal bytes.
 
-A recipe is plain data around TVM's objects. The objects become one JSON text, in which each is there once
-however often the recipe refers to it, so that they are the same to one another when they are read again.
-Names of variables say nothing: `lv17` in one network is `lv23` in the next. They are numbered instead.
+A recipe is plain data around TVM's objects. The objects become one JSON text that contains each object once,
+however often the recipe refers to it, so that identities between them are kept. Names of variables carry no
+meaning (`lv17` in one network is `lv23` in the next), so they are replaced by numbers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tvm_ffi.serialization import from_json_graph_str
 
 from toolchain.lowering.kernels.recipe import Recipe
 
-_END = b"\0"  # no JSON text holds it
+_END = b"\0"  # JSON text cannot contain it
 
 
 def pickled(recipe: object) -> bytes:
-    """Return a recipe, or a part of one, as bytes."""
+    """Serialise a recipe, or a part of one."""
     plain = io.BytesIO()
     pickler = _Pickler(plain)
     pickler.dump(recipe)
@@ -31,9 +31,9 @@ def pickled(recipe: object) -> bytes:
 
 
 def unpickled(data: bytes) -> Recipe:
-    """Return the recipe that `pickled` made bytes of, in this process or its parent."""
+    """Parse the bytes that `pickled` returned, in this process or its parent."""
     text, _end, plain = data.partition(_END)
-    # `tvm.ir.load_json` looks for what earlier versions wrote, which takes longer than all else here.
+    # `tvm.ir.load_json` also handles formats of earlier versions, which takes longer than all the rest.
     objects = from_json_graph_str(text.decode())
     recipe: Recipe = _Unpickler(plain, list(objects)).load()
     return recipe
@@ -42,7 +42,7 @@ def unpickled(data: bytes) -> Recipe:
 class _Pickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, 5)
-        self.fast = True  # without a memory of what it wrote: equal values are the same bytes
+        self.fast = True  # no memo, so that equal values give equal bytes
         self.objects: list[Any] = []
 
     def persistent_id(self, value: Any) -> int | None:
@@ -62,12 +62,12 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _numbered(graph: dict[str, Any]) -> dict[str, Any]:
-    """Return TVM's JSON (nodes that refer to others by their places) with numbers for names of variables."""
+    """Return TVM's JSON (nodes that refer to others by index) with numbers for names of variables."""
     nodes = graph["nodes"]
     variables = [node["data"] for node in nodes if node["type"] == "ir.Var"]
     names = {data.pop("name") for data in variables}
     used = {place for node in nodes for place in _integers(node.get("data"))}
-    for place in names - used:  # a name may be a word that means something elsewhere
+    for place in names - used:  # a string that is also used elsewhere is kept
         nodes[place]["data"] = ""
     for number, data in enumerate(variables):
         data["name"] = len(nodes)

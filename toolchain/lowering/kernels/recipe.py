@@ -1,4 +1,4 @@
-"""What a function is made from: all that a generator sees, so that another process can make it."""
+"""Recipes, which contain everything a function is made from, so that another process can make it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from tvm import tirx
 
 
 class Recipe(Protocol):
-    """Makes one function; its value is all that the function depends on, names apart."""
+    """Makes one function; contains everything that the function depends on, except names."""
 
     @property
     def arity(self) -> int:
-        """How many parameters the function has."""
+        """Number of the function's parameters."""
 
     def function(self) -> tirx.PrimFunc:
-        """Return the function, scheduled."""
+        """Make the scheduled function."""
 
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A function that is there already."""
+    """The recipe of a function that is already made."""
 
     func: tirx.PrimFunc
 
     @property
     def arity(self) -> int:
-        """How many parameters the function has."""
+        """Number of the function's parameters."""
         return len(self.func.params)
 
     def function(self) -> tirx.PrimFunc:
-        """Return it."""
+        """Return the function."""
         return self.func

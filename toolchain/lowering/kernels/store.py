@@ -1,7 +1,7 @@
-"""Objects that were compiled before, by what they were made from.
+"""Caches compiled objects by what they were made from.
 
-They can be made again: one that cannot be read, or is not what was written, is not there, and a folder that
-cannot be written costs no more than time. No lock is needed: equal names are equal files.
+They can be made again: an unreadable or damaged object is a cache miss, and a folder that cannot be written
+costs only time. No lock is needed, since files of equal names are equal.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from toolchain.runtime.fingerprint import package_version
 KIND = "objects"
 LIMIT_BYTES = 512 << 20
 _PACKAGE = Path(__file__).parent.parent.parent
-# All that decides what an object looks like, apart from what it is the object of.
+# Everything that affects an object, besides its recipe.
 _SOURCES = ("backends", "devices", "lowering", "models", "targets", "tvm_compat.py")
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi")
 _DIGEST = hashlib.sha256().digest_size
 
 
 def fingerprint() -> str:
-    """Return the name of what compiles here: 32 hexadecimal digits of sources and of TVM's version.
+    """Return 32 hexadecimal digits that identify the sources and the version of TVM that compile here.
 
-    The sources are this package's, and those of plugins, whose dialects and machines decide too.
+    The sources are those of this package and of plugins, whose dialects and machines affect objects, too.
     """
     plugins = plugin_files()
     if not plugins:
@@ -54,12 +54,12 @@ def _own_fingerprint() -> str:
 
 
 class ObjectStore:
-    """The objects that this version of the toolchain compiled.
+    """The cache of objects compiled by this version of the toolchain.
 
     Attributes
     ----------
     refused
-        Why objects could not be kept; empty when all is well.
+        Why an object could not be written; empty if all were.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class ObjectStore:
         self._written = False
 
     def get(self, key: str) -> bytes | None:
-        """Return an object; None where there is none, or none that is whole."""
+        """Return an object; None if it is missing or damaged."""
         path = self.folder / key
         try:
             data = path.read_bytes()
@@ -79,18 +79,18 @@ class ObjectStore:
         if hashlib.sha256(found).digest() != data[:_DIGEST]:
             return None
         with suppress(OSError):
-            os.utime(path)  # the oldest go first
+            os.utime(path)  # marks it as used, since `prune` removes the least recently used
         return found
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep an object, if that can be done."""
+        """Write an object; a failure is only noted in `refused`."""
         if self.refused:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self.folder, prefix=".")
             try:
-                with os.fdopen(handle, "wb") as file:  # not synced: the digest tells what a power cut left
+                with os.fdopen(handle, "wb") as file:  # not synced: the digest shows damage by a power cut
                     file.write(hashlib.sha256(data).digest() + data)
                 Path(name).replace(self.folder / key)
             except BaseException:
@@ -101,7 +101,7 @@ class ObjectStore:
             self.refused = f"{self.folder}: {error.strerror or error}"
 
     def prune(self, limit: int = LIMIT_BYTES) -> None:
-        """Remove what was not used for longest, so that no more than `limit` bytes are kept."""
+        """Remove the least recently used objects until at most `limit` bytes are left."""
         if not self._written:
             return
         found = []
@@ -117,5 +117,5 @@ class ObjectStore:
                 path.unlink()
                 total -= size
         for folder in self.root.iterdir():
-            with suppress(OSError):  # it is in use
+            with suppress(OSError):  # not empty
                 folder.rmdir()

@@ -1,4 +1,4 @@
-"""Comparisons as numbers, in kernels, and choices that hang on them."""
+"""Rewrites conversions between booleans and numbers in kernels, and selections by them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NARROW = ("int8", "uint8", "int16", "uint16")
 
 
 def with_ones(module: tvm.IRModule) -> tvm.IRModule:
-    """Return kernels (a new module) in which what holds becomes 1 where a number is made of it.
+    """Return a new module of kernels in which true becomes 1 when converted to a number.
 
-    In OpenCL C a comparison of vectors is -1 where it holds (OpenCL C 1.2, 6.3.d), and TVM converts that. Of
-    a number that is to be a truth it leaves the number, and `select` looks at the first bit of each lane. A
-    choice between two numbers that are narrower than `int` is made between ints: C makes ints of them as soon
-    as it computes, and then no `select` fits both.
+    In OpenCL C a true comparison of vectors is -1 (OpenCL C 1.2, 6.3.d), which TVM converts unchanged.
+    A number converted to a boolean stays a number in TVM's source, and `select` looks only at the highest bit
+    of each lane. Numbers narrower than `int` are selected as ints: C promotes them when it computes, and then
+    no `select` fits both operands.
     """
     functions = {
         name: func.with_body(tvm_compat.mutated(func.body, [(tirx.Cast, _number), (tirx.Select, _chosen)]))

@@ -1,1 +1,1 @@
-"""From LLVM's modules to object files, and to text for people."""
+"""Writes LLVM modules as object files."""

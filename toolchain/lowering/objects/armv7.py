@@ -1,10 +1,10 @@
-"""Multiply-accumulate on 32-bit Arm cores before VFPv4, such as the Cortex-A9.
+"""Makes LLVM use multiply-accumulate on 32-bit Arm cores before VFPv4, such as the Cortex-A9.
 
-TVM lets LLVM fuse any product with any sum. For these cores, which have no fused instruction, LLVM then
-also stops forming the chained one, `vmla` (`UseFPVMLx` in its ARMInstrInfo.td), and code that needs twice
-the registers spills. Neither the target's attributes nor LLVM's own options turn that back; the one
-exception LLVM makes is for functions that ask for the smallest code. So those that multiply and add are
-marked such when all optimisation is over: what is left is the choice of instructions.
+TVM lets LLVM fuse any product with any sum. For these cores, which have no fused instruction, LLVM then also
+stops forming the chained one, `vmla` (`UseFPVMLx` in its ARMInstrInfo.td), and code that needs twice the
+registers spills. Neither the target's attributes nor LLVM's options change that; LLVM makes an exception only
+for functions with the attribute `minsize`. So functions that multiply and add get this attribute after all
+optimisation, when only instruction selection is left.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import tvm
 from toolchain.lowering.objects.llvm_text import edited
 from toolchain.targets.llvm import cpu_features
 
-# For the Cortex-A9, LLVM takes apart a vmla that follows another one, forms none whose sum another kind
-# of instruction reads, and with it none of the chain before it, and schedules without regard to registers
-# (LLVM, lib/Target/ARM/ARMFeatures.td: FeatureExpandMLx, FeatureHasVMLxHazards, FeatureUseMISched).
+# For the Cortex-A9, LLVM by default expands a vmla that follows another one; forms none whose sum another
+# kind of instruction reads, nor the chain before it; and schedules without regard to register pressure (LLVM,
+# lib/Target/ARM/ARMFeatures.td: FeatureExpandMLx, FeatureHasVMLxHazards, FeatureUseMISched).
 _FEATURES = "-expand-fp-mlx,-vmlx-hazards,+use-misched"
 _FUNCTION = re.compile(r"^(define .* #)(\d+)( .*\{\n(?s:.)*?^\})$", re.MULTILINE)
 _GROUP = re.compile(r"^attributes #(\d+) = \{ (.*) \}$", re.MULTILINE)
@@ -28,14 +28,14 @@ _CHAINED = re.compile(r"@llvm\.fmuladd\.| fmul .*float(?s:.*) f(?:add|sub) .*flo
 
 
 def form_multiply_accumulate(executable: tvm.runtime.Executable, folder: Path) -> tvm.runtime.Executable:
-    """Return the executable with its code for such cores generated anew; any other as it was.
+    """Return the executable with its code for such cores generated again; others are returned unchanged.
 
     Parameters
     ----------
     executable
-        From `tvm.compile`, of a network or of functions alone; a network's is changed itself.
+        Result of `tvm.compile` for a network or for functions; that of a network is modified in place.
     folder
-        For a file that is removed again.
+        Folder for a temporary file.
     """
     if executable.mod.kind == "llvm":
         made = _marked(executable.mod, folder)
@@ -54,13 +54,13 @@ def _marked(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
 
 
 def _lacks_fused(target: dict[str, object]) -> bool:
-    """Whether a target, as its JSON, is a 32-bit Arm without fused multiply-add."""
+    """Whether a target, given as JSON, is a 32-bit Arm core without fused multiply-add."""
     triple, cpu = str(target.get("mtriple", "")), str(target.get("mcpu", ""))
     return triple.startswith("armv7") and "vfp4" not in cpu_features(triple, cpu)
 
 
 def marked(text: str) -> str:
-    """Return LLVM text in which each function that multiplies and adds floats has the attributes."""
+    """Return LLVM text with the attributes added to each function that multiplies and adds floats."""
     groups = dict(_GROUP.findall(text))
     first = max(map(int, groups), default=0) + 1
     added: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""From a Relax executable to objects on disk."""
+"""Writes a Relax executable as object files, and a tar of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from toolchain.lowering.objects.in_memory import files_in_memory
 
 
 def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Path, ...]:
-    """Write `lib0.o` (code) and, where there are constants, `devc.o` into `folder`; in this order."""
+    """Write `lib0.o` (code) and, if there are constants, `devc.o` into `folder`; return their paths."""
     objects: list[Path] = []
 
     def keep(_output: str, files: list[str], **_options: Any) -> None:
-        # TVM deletes its own workspace, but leaves one that it was given.
+        # TVM deletes its own workspace, but keeps one that it was given.
         objects.extend(Path(file) for file in files)
 
     executable = form_multiply_accumulate(executable, folder)
@@ -27,7 +27,7 @@ def export_objects(executable: tvm.runtime.Executable, folder: Path) -> tuple[Pa
 
 
 def write_object_tar(objects: tuple[Path, ...], out: Path) -> None:
-    """Write the objects as a tar whose bytes depend on their contents alone."""
+    """Write the objects as a tar whose bytes depend only on their contents."""
     with tarfile.open(out, "w", format=tarfile.USTAR_FORMAT) as tar:
         for path in objects:
             member = tarfile.TarInfo(path.name)

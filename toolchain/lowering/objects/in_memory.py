@@ -1,6 +1,6 @@
-"""Objects that LLVM writes: to memory first, then to the disk by us.
+"""Makes LLVM write objects to memory, from where we write them to the disk.
 
-Where a file cannot be written, on a full disk for instance, LLVM does not fail but ends the process.
+If LLVM cannot write a file, for example on a full disk, it ends the process instead of failing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tvm
 
 
 def object_of(module: tvm.runtime.Module) -> bytes:
-    """Return the object of a module, an ELF file."""
+    """Return the ELF object of a module."""
     handle = os.memfd_create("object.o")
     with os.fdopen(handle, "rb") as memory:
         module.write_to_file(_name(handle), "o")
@@ -24,7 +24,7 @@ def object_of(module: tvm.runtime.Module) -> bytes:
 
 @contextmanager
 def files_in_memory(folder: Path, names: Sequence[str]) -> Iterator[None]:
-    """Let files of those names be written to memory within the block, and be on the disk after it.
+    """Redirect files of these names to memory within the block, and write them to the disk at its end.
 
     Raises
     ------

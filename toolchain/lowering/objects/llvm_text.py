@@ -1,4 +1,4 @@
-"""An LLVM module made anew from its text."""
+"""Edits the text of an LLVM module."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from toolchain.processes.interrupts import uninterrupted
 
 
 def edited(module: tvm.runtime.Module, edit: Callable[[str], str], folder: Path) -> tvm.runtime.Module:
-    """Return a module made of the edited LLVM text of another, with the modules that it imports.
+    """Return a module made from the edited LLVM text of another, with the same imported modules.
 
     Parameters
     ----------
     edit
-        From text to text.
+        Function from LLVM text to LLVM text.
     folder
-        For a file that is removed again: TVM reads modules from files alone.
+        Folder for a temporary file: TVM reads modules only from files.
     """
     text = folder / "edited.ll"
     text.write_text(edit(module.inspect_source("ll")))

@@ -1,1 +1,1 @@
-"""Schedules for functions that no backend has code for."""
+"""Default schedules for functions without generated code."""

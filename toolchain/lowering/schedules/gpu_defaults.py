@@ -1,7 +1,7 @@
-"""Schedules for functions without a record, on devices that run work items: DLight's, of TVM.
+"""Default schedules for devices that run work items: those of TVM's DLight.
 
 They were made for larger GPUs: sums are staged in local memory behind barriers, and convolutions load one
-number at a time. They make networks usable; they do not compete with tuned code.
+number at a time. They make networks usable, but do not compete with tuned code.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _SCHEDULED = "tirx.is_scheduled"  # TVM's own mark
 
 
 def device_schedule(func: tirx.PrimFunc, target: tvm.target.Target) -> tirx.PrimFunc:
-    """Return `func`, unscheduled TensorIR, with its loops on the work items of a target's device.
+    """Schedule `func`, unscheduled TensorIR, on the work items of a target's device.
 
-    The rules are those of TVM's own pipeline (`tvm.relax.backend.gpu_generic`), in its order; one that TVM
-    has scheduled already, such as a sort, stays as it is.
+    The rules and their order are those of TVM's pipeline (`tvm.relax.backend.gpu_generic`). Functions that
+    TVM has already scheduled, such as a sort, are returned unchanged.
     """
-    from tvm.s_tir import dlight  # half a second, and CPUs do without
+    from tvm.s_tir import dlight  # takes half a second, and CPUs do not need it
 
     gpu = dlight.gpu
     rules = dlight.ApplyDefaultSchedule(

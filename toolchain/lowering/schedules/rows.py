@@ -1,9 +1,9 @@
-"""Schedules for functions without a record.
+"""Default schedules for CPUs.
 
-Each reduction is computed row by row: everything but the last spatial axis runs in parallel, the
-reduction loops stand outside the last spatial axis, and that axis is left to LLVM's vectoriser.
-The element-wise operators behind it (bias, activation, residual) are done on the row while it is
-in the cache. It makes networks usable; it does not compete with tuned code.
+Each reduction is computed row by row: all spatial axes but the last run in parallel, the reduction loops are
+outside the last spatial axis, and LLVM vectorises that axis. The element-wise epilogue (bias, activation,
+residual) is computed on the row while it is in the cache. They make networks usable, but do not compete with
+tuned code.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-_ROW = 64  # longest piece of a vector that is cut where nothing else could run in parallel
-_JOBS = 8  # fewer parallel pieces than this are too few for the cores of today's boards
+_ROW = 64  # longest piece of a row that is cut because nothing else could run in parallel
+_JOBS = 8  # least number of parallel pieces for the cores of today's boards
 
 
 def default_schedule(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return `func`, unscheduled TensorIR with a root block, as parallel row-wise loops.
+    """Schedule `func`, unscheduled TensorIR with a root block, as parallel row-wise loops.
 
-    Functions it has no rule for come back as they were: correct, only slower.
+    Functions without a rule are returned unchanged: correct, but slower.
     """
     schedule = s_tir.Schedule(tvm.IRModule({"main": func}))
     try:
@@ -38,13 +38,13 @@ def _is_reduction(schedule: s_tir.Schedule, block: SBlockRV) -> bool:
 
 
 def _extents(schedule: s_tir.Schedule, block: SBlockRV) -> list[int]:
-    """Extents of the block's spatial axes."""
+    """Return the extents of the block's spatial axes."""
     axes = schedule.get(block).iter_vars
     return [int(axis.dom.extent) for axis in axes if axis.iter_type == tirx.IterVar.DataPar]
 
 
 def _inline(schedule: s_tir.Schedule) -> None:
-    """Inline element-wise blocks into element-wise consumers; padding stays apart."""
+    """Inline element-wise blocks into element-wise consumers; padding stays separate."""
     root = schedule.get_sblock("root")
     outputs = {schedule.get(block).name_hint for block in schedule.get_output_blocks(root)}
     for block in schedule.get_child_blocks(root):
@@ -75,7 +75,7 @@ def _schedule_blocks(schedule: s_tir.Schedule) -> None:
 
 
 def _rows(schedule: s_tir.Schedule, block: SBlockRV, producer: SBlockRV | None) -> None:
-    """Run `block`'s rows in parallel, each with its part of the reduction `producer`."""
+    """Run the rows of `block` in parallel, each with its part of the reduction `producer`."""
     extents = _extents(schedule, block)
     if not extents:  # a single number: nothing to run in parallel
         return

@@ -1,8 +1,8 @@
-"""Who makes vectors: generated code brings its own, for all other code LLVM finds them.
+"""Decides whether LLVM's loop vectoriser runs: not for generated code, which has explicit vectors.
 
-LLVM 22's loop vectoriser makes wrong code of a vector that TVM wrote as a loop over its lanes (a condition
-that holds for some lanes only) within another loop: what follows uses the number that the outer loop would
-have at the end of its vectorised copy. Of code whose vectors are explicit it finds next to nothing to do.
+LLVM 22's loop vectoriser miscompiles a vector that TVM wrote as a loop over its lanes (because of a condition
+that is true for some lanes only) inside another loop: the code after it uses the value that the outer loop's
+counter has at the end of its vectorised copy. In code with explicit vectors it finds almost nothing to do.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ EXPLICIT = "toolchain.explicit_vectors"  # attribute of a function
 
 
 def target_of_code(module: tvm.IRModule, target: tvm.target.Target) -> tvm.target.Target:
-    """Return what to compile a module for: with LLVM's loop vectoriser where none of it is generated.
+    """Return the target for a module, without LLVM's loop vectoriser if one of its functions is generated.
 
-    What a host does for a device has no loops that matter.
+    Host code for a device keeps the target, since it has no loops that matter.
     """
     if target.host is not None:
         return target
