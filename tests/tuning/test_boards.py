@@ -63,7 +63,7 @@ def test_both_work_and_each_record_says_where_it_was_measured(
 def test_one_that_hangs_is_left_out(
     boards: list[Board], model: Model, store: RecordStore, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_GRACE_S", 4.0)
+    monkeypatch.setattr(runner, "GRACE_S", 4.0)
     events: list[Event] = []
     frozen: list[psutil.Process] = []
 

@@ -23,12 +23,9 @@ from toolchain.foreign import first_line
 from toolchain.processes.worker import WorkerDiedError
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect, wait_for_server
-from toolchain.tuning.boards.pool import BoardPool, PooledBoard
+from toolchain.tuning.boards.pool import BUSY_S, GRACE_S, START_S, BoardPool, PooledBoard
 
-_START_S = 120.0  # for a worker to import TVM: takes 2 s, longer on a busy machine
 _ANSWER_S = 40.0  # for a driver's answer: PoCL takes 0.2 s on a PC, and 10 s in QEMU
-_GRACE_S = 20.0
-_WAIT_S = 30.0  # for a board that another client uses, or whose server is restarting
 _PAUSE_S = 0.5
 Result = TypeVar("Result")
 _WHAT = "the answer of edge.devices"
@@ -156,14 +153,14 @@ def _all_asked(pool: BoardPool, kind: str) -> list[DevicesThere]:
 
 def _asked(pool: BoardPool, pooled: PooledBoard, kind: str) -> DevicesThere:
     # Starts the worker before the grant: a server withdraws its offer if no client connects in 6 s.
-    _call(pooled, _START_S, _ready)
-    until = time.monotonic() + _WAIT_S
+    _call(pooled, START_S, _ready)
+    until = time.monotonic() + BUSY_S
     while True:
         with pool.tracker() as tracker:
-            grant = wait_for_server(tracker, pooled.key, _WAIT_S, _ANSWER_S)
+            grant = wait_for_server(tracker, pooled.key, BUSY_S, _ANSWER_S)
         question = DeviceQuestion(grant, pooled.key, pooled.board.name, kind, _ANSWER_S)
         try:
-            return _call(pooled, _ANSWER_S + _GRACE_S, ask, question)
+            return _call(pooled, _ANSWER_S + GRACE_S, ask, question)
         except (CheckError, _SilentError):
             raise
         except ToolchainError:  # its server went away after its offer and will be back soon

@@ -14,6 +14,12 @@ from toolchain.processes.worker import Worker
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.lab import Lab
 
+START_S = 120.0
+"""Seconds for a board's worker process to import TVM: takes 2 s, longer on a busy machine."""
+GRACE_S = 20.0
+"""Seconds beyond a session's deadline, at which the server ends it, until a worker counts as hanging."""
+BUSY_S = 30.0
+"""Seconds to wait for a board that another client uses, or whose server is restarting, beyond a session."""
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 # A board that cools down is tried again after 30 s, then less often, but before a run gives up.

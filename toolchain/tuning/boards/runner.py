@@ -28,7 +28,7 @@ from toolchain.tasks.upload import FileCode
 from toolchain.tuning.boards.devices import check_driver, device_there, told
 from toolchain.tuning.boards.measure import Request, Subject, measure, ready
 from toolchain.tuning.boards.pace import trial_limit_s
-from toolchain.tuning.boards.pool import BoardLostError, BoardPool, PooledBoard
+from toolchain.tuning.boards.pool import BUSY_S, GRACE_S, START_S, BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.boards.speed import IN_A_ROW, MIN_REPEAT_MS, REPEATS
 from toolchain.tuning.boards.watch import Watch
 from toolchain.tuning.builders.builder import LibraryBuilder
@@ -36,10 +36,6 @@ from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, StepBegan
 from toolchain.tuning.options import TuneOptions
 
-_START_S = 120.0  # for a worker to import TVM: takes 2 s, longer on a busy machine
-# The server ends a session at its deadline; a worker that gets no answer for this much longer hangs.
-_GRACE_S = 20.0
-_WAIT_S = 30.0  # for a board that another client uses, beyond the deadline of one measurement
 # Least number of candidates for one board. A session costs 25 ms on this host, more over SSH. Boards that get
 # none measure other batches, of which several are under way.
 _SHARE = 2
@@ -236,14 +232,14 @@ class BoardRunner:
         limit_s = trial_limit_s(task, pooled.board, how, len(cases), self._target.kind)
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         try:
-            pooled.worker.call(_START_S, ready)
+            pooled.worker.call(START_S, ready)
             with self.pool.tracker() as tracker:
-                grant = wait_for_server(tracker, pooled.key, session_s + _WAIT_S, session_s)
+                grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
             least = least_task_ms(task, record_key(task.workload, self._target, pooled.board.record_class))
             request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
             begun = time.monotonic()
             try:
-                results = pooled.worker.call(session_s + _GRACE_S, measure, request)
+                results = pooled.worker.call(session_s + GRACE_S, measure, request)
             finally:
                 self._used_s[pooled.board.name] += time.monotonic() - begun
         except TimeoutError as error:
