@@ -1,4 +1,4 @@
-"""What code may be like, as a machine allows it. `machines` has the table of those there are."""
+"""The properties of a machine that code generators use; `machines` has the table of machines."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ FLOATS = (multiply_add("float32"), multiply_add("float16"))
 
 @dataclass(frozen=True)
 class Rates:
-    """What one core does in a second, inside a network.
+    """Speeds of one core while it runs a network.
 
     Attributes
     ----------
-    flops
+    Float32 operations per second for products in registers.
         Operations of float32 products in registers.
-    values
+    Values per second that winograd's transforms read or write.
         Values that winograd's transforms write or read.
-    stream
+    Bytes per second of weights that no cache holds, read while products are summed up.
         Bytes of weights that lie in no cache, read while products are summed up.
     again
-        Speed-up of re-reading what the second cache evicted, from a cache behind it (1.0: there is none).
+        Speed-up of re-reading data evicted from L2 when a cache behind it holds the data (1.0: there is
+        none).
     exposed, exposed_of_passes
-        Share of the shorter of computing and reading that takes time of its own, though the generators fetch
-        weights ahead: of a sum in one go, and of one in passes.
+        Share of the shorter of computing and reading that is not hidden although weights are prefetched: for
+        a sum in one go, and for a sum in passes.
     held, spilled
-        Values up to which winograd's transforms stay in registers, and how much slower larger ones are.
+        Most values for which winograd's transforms stay in registers, and the slowdown of larger ones.
     """
 
     flops: float
@@ -46,30 +47,30 @@ class Rates:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How many sums LLVM keeps in registers, and which tiles were measured (or modelled) to be the best.
+    """The best register tiles, as measured or modelled: how many sums LLVM keeps in registers.
 
     Attributes
     ----------
     blocks
-        Output blocks of a tile of a direct convolution, the best first.
+        Output blocks of a tile of a direct convolution, the best number first.
     columns
-        Most columns of such a tile.
+        Largest number of columns of such a tile.
     sums
-        Most vectors of its sums; None: as many as there are registers.
+        Largest number of sum vectors; None: only the registers limit it.
     pointwise
-        The same of 1x1 convolutions, where no other tap's inputs are held; None: no more than of others.
+        The same for 1x1 convolutions, which hold no inputs of other taps; None: the limit of the others.
     strided
-        The same where neighbouring taps of a stride share inputs, which LLVM then keeps; None: no fewer.
+        The same if neighbouring taps of a stride share inputs, which LLVM then keeps; None: no lower limit.
     depthwise
-        Columns of a depthwise convolution, and where a tile is short or its stride is more than 1.
+        Columns of a depthwise convolution; and the columns for short rows or strides above 1.
     short
-        Columns of an image up to which such a tile is short.
+        Widest image whose rows count as short.
     transposed
-        Most columns of a tile of a transposed convolution.
+        Largest number of columns of a tile of a transposed convolution.
     flattens
-        Tiles that go from the end of a row to the begin of the next are worth the divisions for it.
+        Whether tiles may span two rows, because that is worth the divisions it costs.
     spare
-        Winograd's tiles leave one register more: `narrow` ones of one output block, or all.
+        Which of winograd's tiles leave one more register free: `narrow` ones of one output block, or all.
     """
 
     blocks: tuple[int, ...] = (2, 3)
@@ -86,41 +87,41 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Machine:
-    """What generated code may be like.
+    """The properties of a machine that code generators use.
 
     Attributes
     ----------
     isa
         Name of the instruction set.
     vector
-        Bytes of a vector register; the sums that it holds are also the channels of a block.
+        Size of a vector register in bytes; the number of sums in it is also the channels of a block.
     registers
-        Vector registers.
+        Number of vector registers.
     operand
         How one input channel meets a vector of output channels: broadcast from `memory` (x86), or by `lane`:
         a vector of input channels is loaded once and multiplied lane by lane (ARM).
     prefetches
-        Code asks for weights before it needs them.
+        Whether code prefetches weights.
     near
-        Bytes of weights that stay in the first cache beside inputs and sums.
+        Bytes of weights that stay in L1 beside inputs and sums.
     cache
-        Bytes of the second-level cache.
+        Size of L2 in bytes.
     pieces
-        What runs the independent pieces of a function.
+        Emits the loop or grid that runs the independent pieces of a function.
     widths
-        How many numbers a vector may have; None: any, LLVM cuts them.
+        Vector widths in numbers; None: any, because LLVM splits them.
     in_order
-        Instructions are issued in their order.
+        Whether instructions are issued in order.
     loads
-        What a tile loads first, and keeps for all its products: inputs of every column, or weights.
+        Operand that a tile loads first and keeps for all its products: inputs of every column, or weights.
     group
-        Most work items of a group; 0: there are none.
+        Largest number of work items in a group; 0 if there are no groups.
     threads
-        Cores that work on one network.
+        Number of cores that work on one network.
     dtype
-        What the network computes in.
+        Type in which the network computes.
     products
-        How numbers are multiplied and accumulated, the best instruction for a type first.
+        Instructions that multiply and accumulate, the best for a type first.
     """
 
     isa: str
@@ -142,33 +143,33 @@ class Machine:
     products: tuple[Products, ...] = FLOATS
 
     def products_of(self, dtype: str) -> Products:
-        """Return how numbers of a type are multiplied: without an instruction for it by a multiply-add."""
+        """Return the instruction for products of a type; a multiply-add if there is no other."""
         return next((each for each in self.products if each.inputs == dtype), multiply_add(dtype))
 
     @property
     def packed(self) -> frozenset[str]:
-        """Types of the values that may stay packed between functions: those that are multiplied, and sums."""
+        """Types of values that may stay packed between functions: those of factors and of sums."""
         return frozenset(dtype for each in self.products for dtype in (each.inputs, each.sums))
 
     @property
     def lanes(self) -> int:
-        """Sums of a vector register, and channels of a block."""
+        """Number of sums in a vector register, and of channels in a block."""
         return self.products_of(self.dtype).lanes(self.vector)
 
     def size(self, dtype: str) -> int:
-        """Return the bytes of a number that is multiplied."""
+        """Return the size of a factor in bytes."""
         return self.products_of(dtype).size
 
     def flops(self, dtype: str) -> float:
-        """Return the operations per second of products of a type, in registers."""
+        """Return the operations per second for products of a type, in registers."""
         return self.rates.flops * self.products_of(dtype).rate
 
     def vectors(self, count: int) -> int:
-        """Return the numbers of so many vectors that are computed as one, or of as many as there may be."""
+        """Return the numbers in `count` vectors computed as one, limited to the widest vector."""
         return min(count * self.lanes, max(self.widths)) if self.widths else count * self.lanes
 
     def columns(self, blocks: int) -> int:
-        """Return how many columns of sums of so many blocks registers hold, beside weights and inputs."""
+        """Return how many columns of sums of `blocks` blocks fit registers beside weights and inputs."""
         if self.loads == "weights":  # those of a vector of inputs, which are loaded one after the other
             weights = self.lanes * self.lanes * self.size(self.dtype) // self.vector
             return (self.registers - 1) // blocks - weights
@@ -182,10 +183,10 @@ class Machine:
         return made.code(made, self.lanes if lanes is None else lanes, self.operand)
 
     def of(self, threads: int, dtype: str = "float32") -> Machine:
-        """Return the machine with so many cores that compute in a type."""
+        """Return this machine with `threads` cores that compute in a type."""
         return replace(self, threads=threads, dtype=dtype)
 
     def having(self, instructions: Collection[str]) -> Machine:
-        """Return the machine with only those products whose instruction a CPU has."""
+        """Return this machine with only the products whose instruction a CPU has."""
         there = tuple(each for each in self.products if not each.needs or each.needs in instructions)
         return replace(self, products=there)

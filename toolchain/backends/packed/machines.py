@@ -154,7 +154,7 @@ def _opencl(limits: Device, dtype: str) -> Machine:
 
 
 DEVICES: KindTable[Callable[[Device, str], Machine]] = KindTable("machine", {"opencl": _opencl})
-"""By kind: from what a class says of a device, and a type of numbers, to the machine."""
+"""Returns the machine, given a device's entry of a board class and a type of numbers; by kind."""
 
 
 def within(machine: Machine, limits: Device) -> Machine:

@@ -1,4 +1,4 @@
-"""What a convolution is estimated to cost: time, and bytes of weights.
+"""The estimated cost of a convolution: time, and bytes of weights.
 
     computing = FLOPs / rate + values transformed / rate
     reading   = bytes that no cache holds / bandwidth
@@ -15,19 +15,19 @@ from dataclasses import dataclass
 
 from toolchain.backends.packed.machine import Machine
 
-# Of estimates this near each other the one with fewer bytes of weights wins; fitted as `Rates` are.
+# Of estimates within this factor, the one with fewer bytes of weights wins; fitted like `Rates`.
 _CLOSE = 1.1
 
 
 @dataclass(frozen=True)
 class Cost:
-    """An estimate: seconds, and bytes of packed weights."""
+    """An estimated cost: seconds, and bytes of packed weights."""
 
     seconds: float
     weights: int
 
     def beats(self, other: Cost) -> bool:
-        """Whether this is clearly faster, or about as fast with smaller weights."""
+        """Return whether this is clearly faster, or about as fast with smaller weights."""
         if self.weights == other.weights:
             return self.seconds < other.seconds
         if self.weights < other.weights:
@@ -36,15 +36,15 @@ class Cost:
 
 
 def seconds(computing: float, reading: float, exposed: float) -> float:
-    """Return the time of computing and reading at once, `exposed` a share of the shorter."""
+    """Return the time of overlapping computing and reading; `exposed` of the shorter is not hidden."""
     return max(computing, reading) + exposed * min(computing, reading)
 
 
 def missed(size: float, machine: Machine) -> float:
-    """Return which share of so many bytes is no longer in the cache when it is read again."""
+    """Return the share of `size` bytes that the cache has evicted before they are read again."""
     return min(1.0, max(0.0, (size - machine.cache / 2) / machine.cache))
 
 
 def padded(channels: int, block: int) -> int:
-    """Return so many channels in full blocks."""
+    """Return the number of channels, rounded up to full blocks."""
     return -(-channels // block) * block

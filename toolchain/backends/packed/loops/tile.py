@@ -1,4 +1,4 @@
-"""A tile of sums in registers, and what adds products to it: the core of every algorithm."""
+"""The register tile: sums in registers, and the code that adds products to them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Loads
 from toolchain.backends.packed.recognise.read import Expr
 
-# Column and channel -> the input.
+# Returns the input, given column and channel.
 Source = Callable[[Expr, Expr], Expr]
-# Channel, block and lane -> the weight.
+# Returns the weight, given channel, block and lane.
 Weight = Callable[[Expr, int, Expr], Expr]
-# Channel, or none where all of a vector were loaded -> what else is emitted there, such as a prefetch.
+# Emits further code, such as a prefetch; gets the channel, or nothing if a whole vector was loaded.
 Ahead = Callable[[list[Expr]], None]
 
 
 class Tile:
-    """Sums of products, `blocks` vectors of outputs x `columns` places.
+    """A register tile of sums of products: `blocks` vectors of outputs x `columns` places.
 
     Parameters
     ----------
     count
-        Products of each sum.
+        Number of products per sum.
     loads
-        What is loaded first: inputs of every column, or the weights that several inputs meet.
+        Operand to load first: inputs of every column, or the weights that several inputs use.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class Tile:
 
     @property
     def totals(self) -> list[tirx.Buffer]:
-        """Where the sums are in the end: per block a buffer of `columns` vectors."""
+        """Buffers of the complete sums: one of `columns` vectors for each block."""
         return self.sums.totals
 
     def loops(self, extents: Sequence[int], channels: int) -> AbstractContextManager[Sequence[Expr]]:
-        """Emit loops around what multiplies `channels` inputs of each column; yields their variables."""
+        """Emit loops around code that multiplies `channels` inputs of each column; yield their variables."""
         return self.sums.loops(extents, channels)
 
     def inputs(self, channels: int) -> Inputs:
-        """Return the inputs that are multiplied at once, to be made outside of the loops."""
+        """Return the inputs that are multiplied together; create them outside of the loops."""
         return Inputs(self, channels)
 
     def add(self, column: Expr, x: Callable[[int], Expr], weight: Callable[[int, int, Expr], Expr]) -> None:
@@ -67,9 +67,9 @@ class Tile:
         Parameters
         ----------
         x
-            k below the instruction's depth -> the input.
+            Returns the input, given k below the instruction's depth.
         weight
-            k, block and lane -> the weight.
+            Returns the weight, given k, block and lane.
         """
         lanes = self.instruction.lanes
         for block, total in enumerate(self.sums.registers):
@@ -77,7 +77,7 @@ class Tile:
             self.instruction.emit(self.nest, total, column * lanes, x, of_block)
 
     def kept(self, weight: Callable[[int, int, Expr], Expr]) -> Callable[[int, int, Expr], Expr]:
-        """Load the weights of one instruction for every block; return what reads them in their registers."""
+        """Load one instruction's weights for every block; return a function that reads the registers."""
         lanes, products, made = self.instruction.lanes, self.instruction.products, []
         for block in range(self.blocks):
             made.append(self.nest.local((products.depth * lanes,), products.weights))
@@ -92,7 +92,7 @@ def _of_block(weight: Callable[[int, int, Expr], Expr], block: int, k: int, lane
 
 
 class Inputs:
-    """So many channels of the input for every column, in registers where the instruction takes lanes."""
+    """The inputs of a step: `channels` channels for every column, in registers if the operand is a lane."""
 
     def __init__(self, tile: Tile, channels: int) -> None:
         self.tile, self.channels = tile, channels
@@ -130,7 +130,7 @@ class Inputs:
                 self.tile.add(column, x, lambda k, block, lane: weight(channel(k), block, lane))
 
     def _by_weights(self, source: Source, weight: Weight) -> None:
-        """Emit the same with all weights in registers, and the inputs of one column after the other."""
+        """Emit the products with all weights in registers, and the inputs of one column after the other."""
         nest, tile, lanes = self.tile.nest, self.tile, self.tile.instruction.lanes
         depth, shape = self.products.depth, (self.channels * lanes,)
         kept = [nest.local(shape, self.products.weights) for _ in range(tile.blocks)]
@@ -149,7 +149,7 @@ class Inputs:
 
     @contextmanager
     def _steps(self) -> Iterator[Expr]:
-        """Emit a loop over the channels, so many at a time as the instruction takes; lanes are numbers."""
+        """Emit a loop over channels in steps of the depth, unrolled for inputs in registers."""
         count = self.channels // self.products.depth
         if count == 1:
             yield tirx.IntImm("int32", 0)

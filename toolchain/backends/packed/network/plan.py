@@ -1,4 +1,4 @@
-"""What becomes of every call of a fused network: its rule, its choice, and the layouts of the values."""
+"""Plans every call of a fused network: its rule, its choice, and the layouts of its values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from toolchain.models.recurrent.spec import Recurrence
 
 @dataclass(frozen=True)
 class Step:
-    """One binding of the network, of a Relax expression that is no function's call."""
+    """A binding of the network whose Relax expression is not a call of a fused function."""
 
     var: relax.Var
     value: relax.Expr
@@ -37,13 +37,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Call(Step):
-    """The call of a fused function; by itself one that keeps its default schedule."""
+    """The call of a fused function, which keeps its default schedule."""
 
     function: str
 
     @property
     def arguments(self) -> list[relax.Expr]:
-        """What is handed over, outputs apart."""
+        """The arguments of the call, without outputs."""
         return list(self.value.args[1].fields)
 
 
@@ -54,7 +54,7 @@ class Generated(Call):
     Attributes
     ----------
     contraction
-        What a choice can be made for; None: nothing in the function, or its operands do not fit.
+        Contraction for which a choice can be made; None if the function has none, or its operands do not fit.
     """
 
     read: Read
@@ -63,16 +63,16 @@ class Generated(Call):
 
     @property
     def subject(self) -> Contraction | None:
-        """The contraction that the choice is for; None: the function is computed by the general rule."""
+        """The contraction that the choice is for; None if the general algorithm computes the function."""
         return None if self.choice == GENERAL else self.contraction
 
     @property
     def algorithm(self) -> Algorithm[Any, Any]:
-        """What makes the function."""
+        """The algorithm that generates the function."""
         return algorithm_of(self.choice)
 
     def argument(self, buffer: tirx.Buffer) -> relax.Expr:
-        """Return what is handed over for a parameter."""
+        """Return the argument for a parameter."""
         return self.arguments[self.read.parameter(buffer)]
 
 
@@ -85,16 +85,16 @@ class Recurrent(Call):
 
 @dataclass
 class Plan:
-    """The steps in their order, and how their values lie in memory.
+    """The steps in order, and the layouts of their values.
 
     Attributes
     ----------
     blocked
-        Values that are read in blocks though they have fewer channels than one.
+        Values that are read in blocks although they have fewer channels than a block.
     concatenations
-        Concatenated value -> its operands, and the block at which each begins.
+        Operands of a concatenated value, each with its first block.
     places
-        Operand that is computed inside its concatenation -> which, and the block at which it begins.
+        For an operand that is computed in place: its concatenation, and its first block there.
     """
 
     machine: Machine
@@ -107,7 +107,7 @@ class Plan:
 
     @property
     def lanes(self) -> int:
-        """Channels of a block."""
+        """Number of channels in a block."""
         return self.machine.lanes
 
     def part(self, whole: relax.Var, offset: int) -> Layout:
@@ -116,7 +116,7 @@ class Plan:
         return replace(layout, offset=offset, whole=layout.blocks(extents(whole)[1]))
 
     def layout(self, value: relax.Var) -> Layout:
-        """Return the layout of a value where it is packed."""
+        """Return the packed layout of a value."""
         if value in self.places:
             return self.part(*self.places[value])
         shape = extents(value)
@@ -130,14 +130,14 @@ def extents(value: relax.Expr) -> tuple[int, ...]:
 
 
 def images(value: relax.Expr, machine: Machine) -> bool:
-    """Whether a value is a batch of images (or rows, or volumes) of numbers that a machine multiplies."""
+    """Return whether a value is a batch of images (rows, volumes) of a type that the machine multiplies."""
     if not isinstance(value, relax.Var) or not isinstance(value.ty, relax.TensorType):
         return False
     return len(value.ty.shape) in (3, 4, 5) and str(value.ty.dtype) in machine.packed
 
 
 def packable(value: relax.Expr, machine: Machine) -> bool:
-    """Whether a value is a batch of images of more than one pixel: then it may stay packed."""
+    """Return whether a value is a batch of images of more than one pixel, which may stay packed."""
     return images(value, machine) and prod(extents(value)[2:]) > 1
 
 
@@ -163,12 +163,12 @@ def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
 def _outputs(
     functions: Functions, bindings: list[relax.Binding], result: relax.Expr
 ) -> dict[relax.Var, list[Generated]]:
-    """Cut functions with several outputs into one for each that is used.
+    """Split functions with several outputs into one for each used output.
 
     Returns
     -------
     dict
-        Binding of an output -> the step that computes it; of the function's call -> no step.
+        Step that computes an output, by the output's binding; no step for the binding of the function's call.
     """
     items = [each for each in bindings if isinstance(each.value, relax.TupleGetItem)]
     others = [each.value for each in bindings if not isinstance(each.value, relax.TupleGetItem)]
@@ -202,7 +202,7 @@ def _outputs(
 
 
 def _concatenate(result: Plan, output: relax.Expr) -> None:
-    """Find the operands of concatenations that can be computed in place: nothing else reads them."""
+    """Find operands of concatenations that can be computed in place: only the concatenation reads them."""
     uses: Counter[relax.Var] = Counter()
     for value in (*(step.value for step in result.steps), output):
         uses.update(variables(value))
@@ -224,7 +224,7 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
 
 
 def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> list[Step]:
-    """Return what becomes of a binding: one step, or one for each part of its function."""
+    """Return the steps of a binding: one, or one for each part of its function."""
     var, value = binding.var, binding.value
     name = called(value)
     if name is None:
@@ -259,7 +259,7 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
 def _computed(
     step: Generated, contraction: Contraction | None, name: str | None, choices: Choices
 ) -> Generated:
-    """Return a step with how its contraction is computed."""
+    """Return a step with the choice for its contraction."""
     weight = None if contraction is None else contraction.weight
     if contraction is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
         contraction = contraction.with_variable_weight()
@@ -269,14 +269,14 @@ def _computed(
 
 
 def _packs(step: Generated, contraction: Contraction, machine: Machine) -> bool:
-    """Whether input and output may be packed, and the machine multiplies such factors."""
+    """Return whether input and output can be packed, and the machine multiplies such factors."""
     weight, products = contraction.weight, machine.products_of(contraction.dtype)
     known = weight is None or str(weight.dtype) == products.weights
     return known and packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
 def _place(step: Generated, result: Plan) -> None:
-    """Decide whether the step's value is packed, and what halo its input needs."""
+    """Decide whether the step's value is packed, and which halo its input needs."""
     algorithm = step.algorithm
     operand = algorithm.source(step.subject)
     if operand is not None:
@@ -287,7 +287,7 @@ def _place(step: Generated, result: Plan) -> None:
         result.halos[source] = tuple(map(max, have, need))
         if algorithm.full_blocks or result.machine.products_of(str(operand.dtype)).depth > 1:
             result.blocked.add(source)
-        for operand in step.arguments:  # what is added to the output is read as it is
+        for operand in step.arguments:  # values added to the output are read in its layout
             if packable(operand, result.machine) and extents(operand)[1] == extents(step.var)[1]:
                 result.blocked.add(operand)
     elif algorithm.values == "either" and packable(step.var, result.machine):

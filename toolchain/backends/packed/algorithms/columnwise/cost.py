@@ -1,4 +1,4 @@
-"""What a convolution of few output channels costs."""
+"""The cost model of the algorithm `columnwise`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LINE = 64  # bytes of a cache line
 
 
 def loads(choice: ColumnwiseChoice, machine: Machine, dtype: str) -> float:
-    """Return the loads for each vector of products; those that lie across two cache lines count twice."""
+    """Return the loads per vector of products; a load across two cache lines counts twice."""
     across = 1 + max(0.0, machine.vector / _LINE - machine.size(dtype) / _LINE)
     weights = choice.channels if machine.operand == "memory" else choice.channels / machine.lanes
     return (choice.vectors * across + weights) / (choice.vectors * choice.channels)
 
 
 def cost(choice: ColumnwiseChoice, contraction: Convolution | Transposed, machine: Machine) -> Cost:
-    """Return the time of products and of copying inputs, and the bytes of the weight."""
+    """Return the estimated time of products and input copies, and the bytes of the weight."""
     conv, taps = grid_of(contraction), prod(contraction.kernel)
     rate, inner = machine.rates, conv.ci // conv.groups
     rows = conv.batch * prod(conv.out[:-1])
@@ -37,6 +37,6 @@ def cost(choice: ColumnwiseChoice, contraction: Convolution | Transposed, machin
         columns = columns_of_piece(conv, choice, machine)
         pieces = rows // (choice.rows if len(conv.out) > 1 else 1) * -(-conv.out[-1] // columns)
         seconds += pieces * prod(window_shape(conv, choice, machine, columns)) / rate.values
-    if conv.ci >= machine.lanes:  # it lies in blocks, most likely
+    if conv.ci >= machine.lanes:  # the input is packed, most likely
         seconds += conv.batch * conv.ci * prod(conv.size) / rate.values
     return Cost(seconds / machine.threads, taps * inner * conv.co * machine.size(conv.dtype))

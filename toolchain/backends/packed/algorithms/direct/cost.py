@@ -1,4 +1,4 @@
-"""What a direct convolution costs."""
+"""The cost model of the algorithm `direct`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 
 
 def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
-    """Return what a direct convolution without groups is estimated to cost."""
+    """Return the estimated cost of a direct convolution without groups."""
     rate = machine.rates
     ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes * choice.blocks)
     products = conv.batch * prod(conv.out) * prod(conv.kernel) * ci * co

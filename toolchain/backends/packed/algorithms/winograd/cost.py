@@ -1,4 +1,4 @@
-"""What a convolution by winograd costs."""
+"""The cost model of the algorithm `winograd`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 
 
 def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
-    """Return what a convolution by winograd is estimated to cost."""
+    """Return the estimated cost of a winograd convolution."""
     rate, taps = machine.rates, summed(conv.kernel, choice.tile)
     ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes * choice.blocks)
     groups = co // (machine.lanes * choice.blocks)
@@ -24,12 +24,12 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
         rows, reads, pieces = high / bands, conv.batch * bands, conv.batch * bands
     else:
         rows, reads, pieces = conv.batch * high, 1, groups
-    # Values of one channel that are transformed at once; taps that are summed up reach into further rows.
+    # Values of one channel that are transformed together; taps without transform reach into further rows.
     inputs, outputs = (rows + taps - 1) * wide * count, rows * wide * count
     held = (inputs * ci + outputs * choice.blocks * machine.lanes) * machine.size(conv.dtype)
     if machine.pieces.fine:  # one point after the other
         held /= count
-    # What the cache does not hold is read again: weights by each piece, inputs by each group.
+    # Data that the cache does not hold is read again: weights by each piece, inputs by each group.
     again = inputs * ci * machine.size(conv.dtype) * (groups - 1) * reads * missed(held, machine)
     traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again) + again / rate.again
     spilled = rate.spilled if count > rate.held else 1
