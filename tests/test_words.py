@@ -27,7 +27,7 @@ SAME_CONCEPT = {
 
 # fmt: off
 TWO_MEANINGS = frozenset({
-    "Convolution", "Cost", "Reference", "Stage", "Step",
+    "Convolution", "Cost", "Stage", "Step",
 })
 """Class names with two meanings that nobody has renamed yet."""
 

@@ -16,7 +16,7 @@ _NUMBER = Parameter((1,), "int32")  # 0 before it is written, too
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function for x86-64, by its body and what stands before it; see `tasks.candidate.Code`."""
+    """A function for x86-64, by its body and what stands before it; see `tasks.candidate.CandidateCode`."""
 
     body: str
     before: str = ""

@@ -15,7 +15,7 @@ from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case, Reference, write_case
+from toolchain.tasks.reference import Case, TaskReference, write_case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import Cases, compute, drawn
@@ -68,7 +68,7 @@ class Forgetful(NumpyCode):
 class Here(Cases):
     """Computes cases in this process."""
 
-    def _compute(self, task: Task, reference: Reference) -> tuple[Case, ...]:
+    def _compute(self, task: Task, reference: TaskReference) -> tuple[Case, ...]:
         cases = tuple(
             write_case(self._folder, f"{task.id}-{number}", drawn(reference.parameters, number))
             for number in range(2)

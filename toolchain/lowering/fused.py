@@ -23,7 +23,7 @@ from toolchain.lowering.probe import probe_for
 from toolchain.models.load import Model
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Progress
-from toolchain.tasks.reference import Probe, Reference
+from toolchain.tasks.reference import Probe, TaskReference
 from toolchain.tasks.task import Task
 
 LARGE = 50
@@ -95,7 +95,7 @@ class FusedNetwork:
         """Return one of the network's tasks with its function."""
         return next(each for each in self.tasks if each.workload == task.workload)
 
-    def reference(self, task: Task) -> Reference:
+    def reference(self, task: Task) -> TaskReference:
         """Return the reference that computes a task's definition."""
         return plain_function(self.fused_task(task))
 

@@ -29,7 +29,7 @@ _TASK = Known("known-good-kernel", "chain of products and sums", 1, 2 * _STEPS *
 
 @dataclass(frozen=True)
 class ChainReference:
-    """Computes the chain with numpy; see `tasks.reference.Reference`."""
+    """Computes the chain with numpy; see `tasks.reference.TaskReference`."""
 
     parameters: tuple[Parameter, ...] = (_VECTOR, _VECTOR)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from toolchain.bundles.manifest import RuntimeNeeds
 from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.reference import Probe, Reference
+from toolchain.tasks.reference import Probe, TaskReference
 from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
@@ -104,7 +104,7 @@ class Network(Protocol[P]):
     def space(self, task: Task) -> Space[P]:
         """Return the space of one of the tasks."""
 
-    def reference(self, task: Task) -> Reference:
+    def reference(self, task: Task) -> TaskReference:
         """Return a reference that computes a task on this host from its definition, without a schedule."""
 
     def probe(self) -> Probe | None:

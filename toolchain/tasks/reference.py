@@ -16,7 +16,7 @@ from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.task import Task
 
 
-class Reference(Protocol):
+class TaskReference(Protocol):
     """Computes a task from its definition, without the schedules and generators of candidates.
 
     It is sent to another process, so it must be picklable.
@@ -97,4 +97,4 @@ class Probe:
 
     task: Known
     candidate: Candidate
-    reference: Reference
+    reference: TaskReference

@@ -106,7 +106,7 @@ class ToySpace(FiniteSpace[Tiles]):
 
 @dataclass(frozen=True)
 class NumpyProduct:
-    """What a product of matrices is, in one operation; see `tasks.reference.Reference`."""
+    """What a product of matrices is, in one operation; see `tasks.reference.TaskReference`."""
 
     parameters: tuple[Parameter, ...]
 

@@ -55,7 +55,7 @@ def _task(shape: ConvShape, count: int) -> VtaTask:
 
 @dataclass(frozen=True)
 class Blocked:
-    """Activations in blocks of channels, as an accelerator has them; see `tasks.parameter.Layout`."""
+    """Activations in blocks of channels, as an accelerator has them; see `tasks.parameter.MemoryLayout`."""
 
     block: int
 
@@ -79,7 +79,7 @@ def parameters_of(shape: ConvShape, block: int) -> tuple[Parameter, Parameter]:
 
 @dataclass(frozen=True)
 class VtaReference:
-    """Computes a task with integers in numpy, with seeded weights; see `tasks.reference.Reference`."""
+    """Computes a task with integers in numpy, with seeded weights; see `tasks.reference.TaskReference`."""
 
     shape: ConvShape
 

@@ -25,7 +25,7 @@ from toolchain.tasks.parameter import Parameter
 
 @dataclass(frozen=True)
 class PlainFunction:
-    """An unscheduled function that computes a task; see `tasks.reference.Reference`.
+    """An unscheduled function that computes a task; see `tasks.reference.TaskReference`.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from toolchain.measuring.numerics import TOLERANCE
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
 from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case, Reference, write_case
+from toolchain.tasks.reference import Case, TaskReference, write_case
 from toolchain.tasks.task import Task
 
 _DRAWS = 2
@@ -43,7 +43,7 @@ class Cases:
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._cases: dict[str, Future[tuple[Case, ...]]] = {}
 
-    def begin(self, task: Task, reference: Reference) -> None:
+    def begin(self, task: Task, reference: TaskReference) -> None:
         """Start to compute the cases of a task in the background, after those begun before."""
         self._cases[task.workload] = self._thread.submit(self._compute, task, reference)
 
@@ -58,7 +58,7 @@ class Cases:
         self._worker.end()
         self._thread.shutdown(wait=True)
 
-    def _compute(self, task: Task, reference: Reference) -> tuple[Case, ...]:
+    def _compute(self, task: Task, reference: TaskReference) -> tuple[Case, ...]:
         cases = tuple(
             write_case(self._folder, f"{task.workload}-{number}", drawn(reference.parameters, number))
             for number in range(_DRAWS)
@@ -84,7 +84,7 @@ def run_cases(notice: Callable[[str], None]) -> Iterator[Cases]:
             cases.close()
 
 
-def compute(reference: Reference, cases: Sequence[Case]) -> None:
+def compute(reference: TaskReference, cases: Sequence[Case]) -> None:
     """Write the expected outputs of each case; runs in a worker process."""
     draws = []
     for case in cases:
