@@ -23,6 +23,7 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.records.distill import distill
 from toolchain.records.exchange import read_records, write_records
 from toolchain.records.lookup import lookup
+from toolchain.records.postgres import connecting
 from toolchain.records.postgres import server as module
 from toolchain.records.postgres.server import connect
 from toolchain.records.repair import repair
@@ -269,7 +270,7 @@ def test_a_server_that_goes_away(own: Postgres, monkeypatch: pytest.MonkeyPatch)
         # A server that is there and silent is given up.
         monkeypatch.setattr(module, "_ANSWER_S", 1.0)
         monkeypatch.setattr(module, "_AWAY_S", 1.0)
-        monkeypatch.setattr(module, "_CONNECT_S", 2)
+        monkeypatch.setattr(connecting, "_CONNECT_S", 2)
         silent = own.suspended()
         for process in silent:
             process.suspend()

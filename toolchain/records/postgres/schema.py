@@ -16,7 +16,7 @@ _MARK = "edge_toolchain"
 """The table that marks a database as ours and holds the schema version."""
 
 
-def prepare(db: Connection[Any], name: str, tell: Tell) -> None:
+def prepare_tables(db: Connection[Any], name: str, tell: Tell) -> None:
     """Check the tables; create missing tables, and missing indexes if the user owns the tables.
 
     Parameters

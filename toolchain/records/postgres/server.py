@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,27 +13,17 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.records.columns import Value
 from toolchain.records.database import ConnectionRenewedError, DatabaseGoneError, Tell, tell_nobody
 from toolchain.records.postgres.address import Address, parse_address
+from toolchain.records.postgres.connecting import connect_within
 from toolchain.records.postgres.refusals import explain, is_broken, one_line
-from toolchain.records.postgres.schema import prepare
+from toolchain.records.postgres.schema import prepare_tables
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-_CONNECT_S = 10
 _ANSWER_S = 300.0  # for all rows of a large store over a slow network
-_LOCK_S = 30  # another process may hold the tables for a whole import
 _AWAY_S = 60.0  # long enough for a restart of the server during a run
-_AGAIN_S = 0.5
 _SLOW_S = 10.0  # without an answer, until the user is told
-_WHERE = ("host", "hostaddr", "port", "service")  # the parameters that a ping needs
 Given = TypeVar("Given")
-# TCP keepalive: a dead peer is detected within half a minute.
-_SILENCE = {
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "4",
-    "tcp_user_timeout": "30000",
-}
 
 
 def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) -> PostgresServer:
@@ -65,22 +54,27 @@ def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) 
             "pip install 'edge-toolchain[postgres]'",
         ) from error
     del psycopg
-    return PostgresServer(address, tell, _AWAY_S if away_s is None else away_s)
+    db = connect_within(address, tell, _AWAY_S if away_s is None else away_s)
+    server = PostgresServer(address, tell, db)
+    try:
+        server.prepare()
+    except BaseException:
+        server.close()
+        raise
+    return server
 
 
 class PostgresServer:
     """A `Database` on a PostgreSQL server. It connects again when the connection breaks."""
 
-    def __init__(self, address: Address, tell: Tell, away_s: float) -> None:
+    def __init__(self, address: Address, tell: Tell, db: Connection[Any]) -> None:
         self.name = address.name
-        self._address, self._tell = address, tell
-        self._db = self._connect_within(away_s)
-        try:
-            with self._explained():
-                prepare(self._db, self.name, tell)
-        except BaseException:
-            self.close()
-            raise
+        self._address, self._tell, self._db = address, tell, db
+
+    def prepare(self) -> None:
+        """Create missing tables; refuse foreign tables and those of another schema version."""
+        with self._explained():
+            prepare_tables(self._db, self.name, self._tell)
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
@@ -126,78 +120,6 @@ class PostgresServer:
         with self._explained():
             return list(self._db.execute(_adapted(query), values).fetchall())
 
-    def _connect_within(self, seconds: float) -> Connection[Any]:
-        """Connect; wait for a server that does not answer yet.
-
-        Raises
-        ------
-        ToolchainError
-            It does not answer in time, or it refuses.
-        """
-        deadline = time.monotonic() + seconds
-        waiting = answered = False
-        while True:
-            try:
-                db = self._connect()
-            except ToolchainError as error:
-                # A server that answers has refused for good, unless it has started just now: try once more.
-                if isinstance(error, UsageError) or answered or time.monotonic() >= deadline:
-                    raise
-                answered = self._answers()
-                if answered:
-                    continue
-                if not waiting:
-                    self._tell(f"{error.message}; waiting for it, {seconds:.0f} s at most")
-                waiting = True
-                time.sleep(_AGAIN_S)
-            else:
-                if waiting:
-                    self._tell(f"the records database {self.name} answers again")
-                return db
-
-    def _answers(self) -> bool:
-        """Whether a server accepts connections, even if it refuses this user."""
-        from psycopg.conninfo import make_conninfo
-        from psycopg.pq import PGconn, Ping
-
-        where = {name: text for name, text in self._address.parameters.items() if name in _WHERE}
-        answer = PGconn.ping(make_conninfo("", connect_timeout=_CONNECT_S, **where).encode())
-        return bool(answer == Ping.OK)
-
-    def _connect(self) -> Connection[Any]:
-        import psycopg
-
-        try:
-            db = psycopg.connect(
-                **{**_SILENCE, **self._address.parameters},  # libpq's parameters are strings
-                password=self._address.password,
-                autocommit=True,
-                connect_timeout=_CONNECT_S,
-                application_name="edge-toolchain",
-                client_encoding="utf8",
-                prepare_threshold=None,  # a connection pooler would mix up prepared statements
-            )
-        except psycopg.Error as error:
-            raise self._unreachable(error) from error
-        try:
-            db.execute(f"SET lock_timeout = '{_LOCK_S}s'".encode())
-        except psycopg.Error as error:
-            db.close()
-            raise self._unreachable(error) from error
-        return db
-
-    def _unreachable(self, error: Exception) -> ToolchainError:
-        said = one_line(error, self._address.password)
-        hint = (
-            "start the server, or correct records_url (TOOLCHAIN_RECORDS_URL); "
-            "without it the file in data_dir is used"
-        )
-        if "password" in said:
-            hint = "put HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass, a file that only you may read"
-        elif "invalid" in said and "option" in said:
-            return UsageError(f"records_url: {said}", "leave that parameter out of records_url")
-        return ToolchainError(f"the records database {self.name} cannot be reached: {said}", hint)
-
     @contextmanager
     def _explained(self) -> Iterator[None]:
         import psycopg
@@ -221,7 +143,7 @@ class PostgresServer:
         self._db.close()
         said = one_line(error, self._address.password)
         try:
-            self._db = self._connect_within(_AWAY_S)
+            self._db = connect_within(self._address, self._tell, _AWAY_S)
         except ToolchainError as gone:
             raise DatabaseGoneError(
                 f"the records database {self.name} stopped answering and did not come back within "
