@@ -16,7 +16,7 @@ from toolchain.vta.isa import (
     Gemm,
     Instruction,
     Load,
-    Stage,
+    PipelineStage,
     Store,
     encode_program,
     nop,
@@ -105,7 +105,10 @@ class Layers:
 
     def between(self) -> None:
         """Let load wait until the last layer is stored."""
-        self.instructions += [nop(Stage.COMPUTE, push_prev=True), nop(Stage.LOAD, pop_next=True)]
+        self.instructions += [
+            nop(PipelineStage.COMPUTE, push_prev=True),
+            nop(PipelineStage.LOAD, pop_next=True),
+        ]
 
     def program(self) -> EncodedProgram:
         """Return it, ended."""
@@ -196,7 +199,7 @@ class _Layer:
         self.chunks, self.chunk = len(tiles) * loads, 0
         for number, (block, row) in enumerate(tiles):
             self._tile(out, number % 2, block, row, first=number < 2)
-        out += [nop(Stage.COMPUTE, pop_next=True) for _ in tiles[:2]]
+        out += [nop(PipelineStage.COMPUTE, pop_next=True) for _ in tiles[:2]]
 
     def _tile(self, out: list[Instruction], context: int, block: int, row: int, first: bool) -> None:
         conv = self.conv

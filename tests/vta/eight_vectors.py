@@ -15,7 +15,7 @@ from toolchain.vta.isa import (
     Gemm,
     Instruction,
     Load,
-    Stage,
+    PipelineStage,
     Store,
     encode_program,
     nop,
@@ -53,7 +53,7 @@ class EightVectors:
             Alu(AluOp.MAX, *VECTOR, 1, 8, 0, 1, 0, 1, use_imm=True, imm=0),
             Alu(AluOp.MIN, *VECTOR, 1, 8, 0, 1, 0, 1, use_imm=True, imm=127, push_next=True),
             Store(0, at(Sram.OUT, OUTPUTS), 1, 8, 8, pop_prev=True, push_prev=True),
-            nop(Stage.COMPUTE, pop_next=True),
+            nop(PipelineStage.COMPUTE, pop_next=True),
             Finish(),
         ]
         memory = np.zeros(END, np.uint8)

@@ -10,7 +10,18 @@ import numpy as np
 
 from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump, Place
-from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, nop, pack_micro_ops
+from toolchain.vta.isa import (
+    Alu,
+    AluOp,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    PipelineStage,
+    Store,
+    nop,
+    pack_micro_ops,
+)
 from toolchain.vta.isa.encode import encode_program
 from toolchain.vta.lint import RuleViolation, problems
 
@@ -50,7 +61,7 @@ def program() -> list[Instruction]:
         Alu(AluOp.MAX, 0, 1, 1, 8, 0, 1, 0, 1, use_imm=True, imm=0),
         Alu(AluOp.MIN, 0, 1, 1, 8, 0, 1, 0, 1, use_imm=True, imm=127, push_next=True),
         Store(0, at(Sram.OUT, OUTPUTS), 1, 8, 8, pop_prev=True, push_prev=True),
-        nop(Stage.COMPUTE, pop_next=True),
+        nop(PipelineStage.COMPUTE, pop_next=True),
         Finish(),
     ]
 

@@ -8,7 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
-from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, encode_program, nop
+from toolchain.vta.isa import (
+    Alu,
+    AluOp,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    PipelineStage,
+    Store,
+    encode_program,
+    nop,
+)
 from toolchain.vta.machine.requests import EncodedProgram
 
 _BASE, _BYTES = 0x2000, 0x20000
@@ -42,7 +53,7 @@ class _Drawn:
         """Return it."""
         loads = [self._load(memory) for memory in (Sram.INP, Sram.INP, Sram.WGT, Sram.WGT)]
         out: list[Instruction] = [Load(Sram.UOP, 0, _BASE // 4, 1, _UOPS, _UOPS), *loads]
-        out += [nop(Stage.LOAD, push_next=True), nop(Stage.COMPUTE, pop_prev=True)]
+        out += [nop(PipelineStage.LOAD, push_next=True), nop(PipelineStage.COMPUTE, pop_prev=True)]
         makers: list[Callable[[], Instruction]] = [
             self._gemm,
             self._alu,
@@ -52,9 +63,9 @@ class _Drawn:
         if self.config.isa_rev == 2:
             makers.append(lambda: self._load(Sram.ACC_8BIT))
         out += [makers[self._below(len(makers))]() for _ in range(12)]
-        out += [nop(Stage.COMPUTE, push_next=True), nop(Stage.STORE, pop_prev=True)]
+        out += [nop(PipelineStage.COMPUTE, push_next=True), nop(PipelineStage.STORE, pop_prev=True)]
         out += [self._store() for _ in range(4)]
-        out += [nop(Stage.STORE, push_prev=True), nop(Stage.COMPUTE, pop_next=True), Finish()]
+        out += [nop(PipelineStage.STORE, push_prev=True), nop(PipelineStage.COMPUTE, pop_next=True), Finish()]
         code = encode_program(out, self.config)
         return EncodedProgram(self.config, code, self.memory.tobytes(), _BASE)
 

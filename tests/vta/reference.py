@@ -18,7 +18,7 @@ from toolchain.vta.isa import (
     Gemm,
     Instruction,
     Load,
-    Stage,
+    PipelineStage,
     Store,
     decode_program,
     unpack_micro_ops,
@@ -26,16 +26,16 @@ from toolchain.vta.isa import (
 from toolchain.vta.machine.requests import EncodedProgram
 
 _TAKES = {
-    (Stage.LOAD, "pop_next"): "G2L",
-    (Stage.COMPUTE, "pop_prev"): "L2G",
-    (Stage.COMPUTE, "pop_next"): "S2G",
-    (Stage.STORE, "pop_prev"): "G2S",
+    (PipelineStage.LOAD, "pop_next"): "G2L",
+    (PipelineStage.COMPUTE, "pop_prev"): "L2G",
+    (PipelineStage.COMPUTE, "pop_next"): "S2G",
+    (PipelineStage.STORE, "pop_prev"): "G2S",
 }
 _GIVES = {
-    (Stage.LOAD, "push_next"): "L2G",
-    (Stage.COMPUTE, "push_prev"): "G2L",
-    (Stage.COMPUTE, "push_next"): "G2S",
-    (Stage.STORE, "push_prev"): "S2G",
+    (PipelineStage.LOAD, "push_next"): "L2G",
+    (PipelineStage.COMPUTE, "push_prev"): "G2L",
+    (PipelineStage.COMPUTE, "push_next"): "G2S",
+    (PipelineStage.STORE, "push_prev"): "S2G",
 }
 
 
@@ -54,12 +54,12 @@ class Reference:
         self.acc = np.zeros((depth[Sram.ACC], rows, lanes), np.int32)
         self.out = np.zeros((depth[Sram.ACC], rows, lanes), np.int8)
         self._draw = random.Random(seed)
-        queues: dict[Stage, list[Instruction]] = {stage: [] for stage in Stage}
+        queues: dict[PipelineStage, list[Instruction]] = {stage: [] for stage in PipelineStage}
         for instruction in decode_program(program.code, program.config):
             queues[instruction.stage].append(instruction)
         self._run(queues)
 
-    def _run(self, queues: dict[Stage, list[Instruction]]) -> None:
+    def _run(self, queues: dict[PipelineStage, list[Instruction]]) -> None:
         tokens = dict.fromkeys(("L2G", "G2L", "G2S", "S2G"), 0)
         while any(queues.values()):
             ready = [
@@ -136,7 +136,7 @@ class Reference:
         self.out[d] = self.acc[d].astype(np.int8)
 
 
-def _links(instruction: Instruction, table: dict[tuple[Stage, str], str]) -> list[str]:
+def _links(instruction: Instruction, table: dict[tuple[PipelineStage, str], str]) -> list[str]:
     return [
         link
         for (stage, flag), link in table.items()

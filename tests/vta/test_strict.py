@@ -11,7 +11,7 @@ import pytest
 from tests.vta import eight_vectors as of
 from tests.vta.eight_vectors import EightVectors, at
 from toolchain.vta.design.config import SAMPLES, Sram
-from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, Stage, nop, pack_micro_ops
+from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, PipelineStage, nop, pack_micro_ops
 from toolchain.vta.machine.requests import Refused, SimOptions
 from toolchain.vta.machine.simulator import Outcome, Simulated, Simulator
 
@@ -289,7 +289,7 @@ RACES: dict[str, tuple[Change, int, str]] = {
         inserted(
             of.WAIT,
             Load(Sram.INP, 40, at(Sram.INP, of.OUTPUTS), 1, 1, 1, push_next=True),
-            nop(Stage.COMPUTE, pop_prev=True),
+            nop(PipelineStage.COMPUTE, pop_prev=True),
         ),
         -1,
         "byte 16384 of the arena",
@@ -329,7 +329,7 @@ def test_a_program_that_waits_for_what_fetch_has_not_brought(simulator: Simulato
         def change(vectors: EightVectors) -> None:
             load = vectors.instructions.pop(of.LOAD_WGT)
             place = vectors.instructions.index(vectors.instructions[of.GEMM - 1]) + 1
-            more = [nop(Stage.COMPUTE) for _ in range(count)]
+            more = [nop(PipelineStage.COMPUTE) for _ in range(count)]
             vectors.instructions[place:place] = [*more, load]
 
         return change
@@ -343,9 +343,9 @@ def test_a_program_that_waits_for_what_fetch_has_not_brought(simulator: Simulato
 
 def test_more_tokens_than_are_counted(simulator: Simulator) -> None:
     def tokens(count: int) -> Change:
-        gives = [nop(Stage.COMPUTE, push_prev=True) for _ in range(count)]
-        takes = [nop(Stage.LOAD, pop_next=True) for _ in range(count)]
-        end = [nop(Stage.LOAD, push_next=True), nop(Stage.COMPUTE, pop_prev=True)]
+        gives = [nop(PipelineStage.COMPUTE, push_prev=True) for _ in range(count)]
+        takes = [nop(PipelineStage.LOAD, pop_next=True) for _ in range(count)]
+        end = [nop(PipelineStage.LOAD, push_next=True), nop(PipelineStage.COMPUTE, pop_prev=True)]
         return inserted(of.WAIT, *gives, *takes, *end)
 
     assert isinstance(run(simulator, tokens(255)), Simulated)

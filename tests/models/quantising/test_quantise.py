@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from tests.models.quantising.networks import Block, blocks, integers, network
 from toolchain.errors import UsageError
 from toolchain.models.quantising.calibration import Tapped
-from toolchain.models.quantising.cost import Cost, LayerCost
+from toolchain.models.quantising.cost import LayerCost, QuantisingCost
 from toolchain.models.quantising.graph import PLAIN, SUMMED
 from toolchain.models.quantising.quantise import Quantised, quantise
 
@@ -108,7 +108,7 @@ def test_values_beyond_8_bits_are_told() -> None:
     ],
 )
 def test_a_warning_says_what_has_not_been_done(quantizer: str, random: bool, way_out: str) -> None:
-    cost = Cost(
+    cost = QuantisingCost(
         5, random, quantizer, (LayerCost("loud", 3.0, 0.2), LayerCost("low", 9.0, 0.001)), 8.0, None, None
     )
     *before, clipped = cost.warnings()

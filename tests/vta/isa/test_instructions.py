@@ -20,7 +20,7 @@ from toolchain.vta.isa import (
     Gemm,
     Instruction,
     Load,
-    Stage,
+    PipelineStage,
     Store,
     decode,
     decode_program,
@@ -74,8 +74,8 @@ VECTORS: list[tuple[Instruction, str, int, int]] = [
         0xFF81900200000800,
     ),
     (Finish(), "FINISH", 0x3, 0),
-    (nop(Stage.COMPUTE, pop_next=True), "NOP compute pop_next", 0x10, 0),
-    (nop(Stage.LOAD, pop_next=True), "NOP load pop_next", 0x110, 0),
+    (nop(PipelineStage.COMPUTE, pop_next=True), "NOP compute pop_next", 0x10, 0),
+    (nop(PipelineStage.LOAD, pop_next=True), "NOP load pop_next", 0x110, 0),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.vta.programs import BIAS, CONFIG, OUTPUTS, PARAMETERS, UOPS, Change, Program, at, good
 from toolchain.vta.design.config import SAMPLES, Sram
-from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, Stage, nop, pack_micro_ops
+from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, PipelineStage, nop, pack_micro_ops
 from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.lint import RULES
 
@@ -130,9 +130,9 @@ BROKEN: list[tuple[int, str, int | None, Change, str]] = [
     (8, "bounds", 10, change(10, y_size=2, x_size=4, x_stride=0xFFFF), "it moves bytes 0x5000 to"),
     (9, "finish", None, remove(12), "there is no FINISH"),
     (9, "finish", 12, change(12, pop_next=True), "it has flags"),
-    (9, "finish", 12, insert(13, nop(Stage.COMPUTE)), "1 instructions come after it"),
+    (9, "finish", 12, insert(13, nop(PipelineStage.COMPUTE)), "1 instructions come after it"),
     (9, "finish", 0, insert(0, Finish()), "13 instructions come after it"),
-    (9, "finish", 13, insert(10, nop(Stage.LOAD)), "instruction 10 (NOP load) may not have ended"),
+    (9, "finish", 13, insert(10, nop(PipelineStage.LOAD)), "instruction 10 (NOP load) may not have ended"),
     (0, "undefined", 6, change(0, x_size=1), "micro-op 1 was not loaded"),
     (0, "undefined", 4, change(1, x_size=7), "it reads element 7 of INP: nothing wrote it"),
     (0, "undefined", 4, change(2, sram_base=1), "it reads element 0 of WGT: nothing wrote it"),

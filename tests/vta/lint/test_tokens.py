@@ -11,30 +11,30 @@ from hypothesis import strategies as st
 from tests.vta.instructions import instructions
 from tests.vta.programs import CONFIG, good
 from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
-from toolchain.vta.isa import Finish, Instruction, Stage, nop
+from toolchain.vta.isa import Finish, Instruction, PipelineStage, nop
 from toolchain.vta.lint import problems
 from toolchain.vta.lint.tokens import Order
 
 QUEUES = {
-    "L2G": (Stage.LOAD, "push_next", Stage.COMPUTE, "pop_prev"),
-    "G2L": (Stage.COMPUTE, "push_prev", Stage.LOAD, "pop_next"),
-    "G2S": (Stage.COMPUTE, "push_next", Stage.STORE, "pop_prev"),
-    "S2G": (Stage.STORE, "push_prev", Stage.COMPUTE, "pop_next"),
+    "L2G": (PipelineStage.LOAD, "push_next", PipelineStage.COMPUTE, "pop_prev"),
+    "G2L": (PipelineStage.COMPUTE, "push_prev", PipelineStage.LOAD, "pop_next"),
+    "G2S": (PipelineStage.COMPUTE, "push_next", PipelineStage.STORE, "pop_prev"),
+    "S2G": (PipelineStage.STORE, "push_prev", PipelineStage.COMPUTE, "pop_next"),
 }
 
 
-def _flags(stage: Stage) -> st.SearchStrategy[Instruction]:
+def _flags(stage: PipelineStage) -> st.SearchStrategy[Instruction]:
     used = [push for giver, push, _, _ in QUEUES.values() if giver is stage]
     used += [pop for _, _, taker, pop in QUEUES.values() if taker is stage]
     return st.fixed_dictionaries({name: st.booleans() for name in used}).map(lambda f: nop(stage, **f))
 
 
-PROGRAMS = st.lists(st.one_of(*(_flags(stage) for stage in Stage)), max_size=9)
+PROGRAMS = st.lists(st.one_of(*(_flags(stage) for stage in PipelineStage)), max_size=9)
 
 
 def every_state(program: Sequence[Instruction]) -> tuple[set[tuple[int, ...]], dict[str, int]]:
     """Try all orders; return the states where nothing can run on, and the most tokens of each queue."""
-    stages = {stage: [i for i in program if i.stage is stage] for stage in Stage}
+    stages = {stage: [i for i in program if i.stage is stage] for stage in PipelineStage}
     most = dict.fromkeys(QUEUES, 0)
     ends, seen = set[tuple[int, ...]](), set[tuple[int, ...]]()
     left: list[tuple[int, ...]] = [(0, 0, 0)]
@@ -52,7 +52,7 @@ def every_state(program: Sequence[Instruction]) -> tuple[set[tuple[int, ...]], d
         counts = {queue: waiting(state, queue) for queue in QUEUES}
         most = {queue: max(most[queue], count) for queue, count in counts.items()}
         stuck = True
-        for stage in Stage:
+        for stage in PipelineStage:
             if state[stage] == len(stages[stage]):
                 continue
             head = stages[stage][state[stage]]
@@ -69,7 +69,7 @@ def every_state(program: Sequence[Instruction]) -> tuple[set[tuple[int, ...]], d
 def test_a_run_ends_where_every_order_ends(program: list[Instruction]) -> None:
     ends, most = every_state(program)
     order = Order(program)
-    assert ends == {tuple(order.begun[stage] for stage in Stage)}
+    assert ends == {tuple(order.begun[stage] for stage in PipelineStage)}
     assert len(order.ran) == len(set(order.ran)) == sum(order.begun.values())
     if len(order.ran) == len(program):
         assert {tokens.link.name: tokens.most_waiting for tokens in order.tokens} == most
@@ -86,9 +86,9 @@ def test_no_instruction_waits_for_one_too_far_away(between: int, found: set[str]
     """Compute waits for load, and what gives the token comes after more of compute than its queue holds."""
     assert QUEUE_INSTRUCTIONS == 512
     program = [
-        nop(Stage.COMPUTE, pop_prev=True),
-        *[nop(Stage.COMPUTE)] * between,
-        nop(Stage.LOAD, push_next=True),
+        nop(PipelineStage.COMPUTE, pop_prev=True),
+        *[nop(PipelineStage.COMPUTE)] * between,
+        nop(PipelineStage.LOAD, push_next=True),
         Finish(),
     ]
     said = problems(program, b"", 0x1000, CONFIG)
@@ -102,7 +102,7 @@ def test_no_instruction_waits_for_one_too_far_away(between: int, found: set[str]
 @pytest.mark.parametrize(("given_first", "found"), [(255, set()), (256, {"tokens"})])
 def test_no_more_tokens_wait_than_are_counted(given_first: int, found: set[str]) -> None:
     assert MOST_TOKENS == 255
-    loads, takes = nop(Stage.LOAD, push_next=True), nop(Stage.COMPUTE, pop_prev=True)
+    loads, takes = nop(PipelineStage.LOAD, push_next=True), nop(PipelineStage.COMPUTE, pop_prev=True)
     said = problems([*[loads] * given_first, *[takes] * given_first, Finish()], b"", 0x1000, CONFIG)
     assert {problem.rule for problem in said} == found
     assert all("up to 256 tokens of L2G may wait" in problem.reason for problem in said)
@@ -110,8 +110,8 @@ def test_no_more_tokens_wait_than_are_counted(given_first: int, found: set[str])
 
 def test_two_that_wait_for_each_other_are_both_named() -> None:
     program = [
-        nop(Stage.LOAD, pop_next=True, push_next=True),
-        nop(Stage.COMPUTE, pop_prev=True, push_prev=True),
+        nop(PipelineStage.LOAD, pop_next=True, push_next=True),
+        nop(PipelineStage.COMPUTE, pop_prev=True, push_prev=True),
         Finish(),
     ]
     first, second = problems(program, b"", 0x1000, CONFIG)

@@ -38,7 +38,7 @@ class LayerCost:
 
 
 @dataclass(frozen=True)
-class Cost:
+class QuantisingCost:
     """The accuracy loss of quantising a network.
 
     Attributes
@@ -95,13 +95,13 @@ def cost_of(
     *,
     random: bool,
     quantizer: str,
-) -> Cost:
+) -> QuantisingCost:
     """Compute both graphs for `images`, batches of them, and compare.
 
     Parameters
     ----------
     random, quantizer
-        As in `Cost`.
+        As in `QuantisingCost`.
     integers
         Tensor of a layer -> name of its integers in `after`, and their exponent.
     """
@@ -126,7 +126,7 @@ def cost_of(
                 noise[""].add(wanted[name], got[name])
             if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
                 rows.append((wanted[name], got[name]))
-    return Cost(
+    return QuantisingCost(
         images=sum(_rows(inputs) for inputs in images),
         random=random,
         quantizer=quantizer,

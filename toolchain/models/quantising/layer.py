@@ -10,7 +10,7 @@ import numpy as np
 from toolchain.arrays import Array
 from toolchain.models.quantising.exponents import HIGH, Choose, Weights, rounded
 from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
-from toolchain.models.quantising.sites import Convolution, Site
+from toolchain.models.quantising.sites import Site, StoredConvolution
 
 EXACT = 2**24
 """Whole numbers below are exact in float32."""
@@ -105,7 +105,7 @@ class RoundedConvolution:
     step: Array
 
 
-def rounded_convolution(convolution: Convolution, exponent: int, choose: Choose) -> RoundedConvolution:
+def rounded_convolution(convolution: StoredConvolution, exponent: int, choose: Choose) -> RoundedConvolution:
     """Return a convolution whose sums are exact in float32 in any order of addition.
 
     Parameters

@@ -17,7 +17,7 @@ from toolchain.models.preparing.batch_norms import fold_batch_norms
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.quantising.calibration import CALIBRATING, JUDGING, Inputs, Tapped, given, seeded
-from toolchain.models.quantising.cost import Cost, cost_of
+from toolchain.models.quantising.cost import QuantisingCost, cost_of
 from toolchain.models.quantising.exponents import best_exponent, finest, one_for_all
 from toolchain.models.quantising.graph import with_integers
 from toolchain.models.quantising.layer import Layer, layer_of, rounded_convolution
@@ -46,10 +46,10 @@ class Quantised:
     graph: onnx.ModelProto
     layers: tuple[Layer, ...]
     left: Mapping[str, str]
-    judge: Callable[[], Cost] = field(repr=False, compare=False)
+    judge: Callable[[], QuantisingCost] = field(repr=False, compare=False)
 
     @cached_property
-    def cost(self) -> Cost:
+    def cost(self) -> QuantisingCost:
         """The accuracy loss, computed on first use by running both graphs; only building needs it."""
         return self.judge()
 

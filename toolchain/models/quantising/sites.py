@@ -30,7 +30,7 @@ PASSED_ON = frozenset(
 
 
 @dataclass(frozen=True)
-class Convolution:
+class StoredConvolution:
     """A convolution of the graph, whose weights are stored.
 
     Attributes
@@ -52,7 +52,7 @@ class Convolution:
 
 
 @dataclass(frozen=True)
-class Site(Convolution):
+class Site(StoredConvolution):
     """A convolution to quantise, with the operations on its sums before they are rounded.
 
     Attributes
@@ -93,7 +93,7 @@ class Sites:
     """
 
     integers: tuple[Site, ...]
-    rounded: dict[int, Convolution]
+    rounded: dict[int, StoredConvolution]
     left: dict[str, str]
 
 
@@ -115,7 +115,7 @@ def find_sites(model: onnx.ModelProto) -> Sites:
     behind: set[str] = set()  # tensors computed from a convolution
     cause: dict[str, str] = {}  # inexact tensor -> the operator that made values inexact
     integers: list[int] = []
-    rounded: dict[int, Convolution] = {}
+    rounded: dict[int, StoredConvolution] = {}
     left: dict[str, str] = {}
     for position, node in enumerate(model.graph.node):
         computed = [name for name in node.input if name and name not in graph.stored]
@@ -136,7 +136,7 @@ def find_sites(model: onnx.ModelProto) -> Sites:
                 integers.append(position)
                 narrow.update(node.output)
             else:
-                rounded[position] = Convolution(node_name(node), node.input[0], *graph.weights(node))
+                rounded[position] = StoredConvolution(node_name(node), node.input[0], *graph.weights(node))
         elif node.op_type in ("Gemm", "MatMul"):
             left[node_name(node)] = "a product of matrices"
         elif not inexact and node.op_type in PASSED_ON:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from toolchain.vta.design.config import Sram, VtaConfig
-from toolchain.vta.isa import Alu, Finish, Gemm, Instruction, Load, Stage, Store, nop
+from toolchain.vta.isa import Alu, Finish, Gemm, Instruction, Load, PipelineStage, Store, nop
 
 _LOADED = (Sram.INP, Sram.WGT)
 
@@ -36,8 +36,8 @@ class Stream:
         self._instructions: list[Instruction] = []
         self._flags: list[dict[str, bool]] = []
         self._ended: list[tuple[int, ...]] = []  # instructions of each stage known to have ended with each
-        self._places: dict[Stage, list[int]] = {stage: [] for stage in Stage}
-        self._clock = {stage: [0, 0, 0] for stage in Stage}
+        self._places: dict[PipelineStage, list[int]] = {stage: [] for stage in PipelineStage}
+        self._clock = {stage: [0, 0, 0] for stage in PipelineStage}
         depth = {memory: config.buffers[memory].depth for memory in (*_LOADED, Sram.ACC)}
         # For each element: the number (from 1) of the last instruction of a stage that used it.
         self._loaded = {memory: np.zeros(depth[memory], np.int64) for memory in _LOADED}
@@ -48,7 +48,7 @@ class Stream:
     @property
     def stores(self) -> int:
         """Number of STOREs so far; pass it to `load` to wait for the last of them."""
-        return self._clock[Stage.STORE][Stage.STORE]
+        return self._clock[PipelineStage.STORE][PipelineStage.STORE]
 
     def load(self, instruction: Load, elements: int, stores: int = 0) -> None:
         """Append a LOAD of INP or WGT.
@@ -62,10 +62,10 @@ class Stream:
         """
         low, memory = instruction.sram_base, instruction.memory
         users = int(self._used[memory][low : low + elements].max())
-        if stores > self._clock[Stage.LOAD][Stage.STORE]:
-            users = max(users, self._collect(Stage.STORE, stores))
-        self._emit(instruction, Stage.LOAD, Stage.COMPUTE, users)
-        self._loaded[memory][low : low + elements] = self._number(Stage.LOAD)
+        if stores > self._clock[PipelineStage.LOAD][PipelineStage.STORE]:
+            users = max(users, self._collect(PipelineStage.STORE, stores))
+        self._emit(instruction, PipelineStage.LOAD, PipelineStage.COMPUTE, users)
+        self._loaded[memory][low : low + elements] = self._number(PipelineStage.LOAD)
 
     def compute(
         self, instruction: Load | Gemm | Alu, written: Range | None = None, read: tuple[Range, ...] = ()
@@ -84,8 +84,8 @@ class Stream:
         if written is not None:
             stores = int(self._stored[written.low : written.high].max())
         # Loads first: an instruction takes a token of each side, if it must.
-        self._emit(instruction, Stage.COMPUTE, Stage.LOAD, loads, Stage.STORE, stores)
-        number = self._number(Stage.COMPUTE)
+        self._emit(instruction, PipelineStage.COMPUTE, PipelineStage.LOAD, loads, PipelineStage.STORE, stores)
+        number = self._number(PipelineStage.COMPUTE)
         for part in read:
             self._used[part.memory][part.low : part.high] = number
         if written is not None:
@@ -95,8 +95,10 @@ class Stream:
     def store(self, instruction: Store) -> None:
         """Append a STORE."""
         low, high = instruction.sram_base, instruction.sram_base + instruction.y_size * instruction.x_size
-        self._emit(instruction, Stage.STORE, Stage.COMPUTE, int(self._computed[low:high].max()))
-        self._stored[low:high] = self._number(Stage.STORE)
+        self._emit(
+            instruction, PipelineStage.STORE, PipelineStage.COMPUTE, int(self._computed[low:high].max())
+        )
+        self._stored[low:high] = self._number(PipelineStage.STORE)
 
     def patch(self, place: int, instruction: Load) -> None:
         """Replace an instruction by one that uses the same elements."""
@@ -104,29 +106,29 @@ class Stream:
 
     def finished(self) -> list[Instruction]:
         """Append a FINISH that waits for all stages, and return the program with its tokens."""
-        for stage in (Stage.LOAD, Stage.STORE):
+        for stage in (PipelineStage.LOAD, PipelineStage.STORE):
             self._collect(stage, self._number(stage))
-        self._emit(Finish(), Stage.COMPUTE)
+        self._emit(Finish(), PipelineStage.COMPUTE)
         flagged = zip(self._instructions, self._flags, strict=True)
         return [_with_flags(instruction, flags) if flags else instruction for instruction, flags in flagged]
 
-    def _collect(self, stage: Stage, number: int) -> int:
+    def _collect(self, stage: PipelineStage, number: int) -> int:
         """Make compute wait for an instruction; return the number of the compute instruction that waits."""
-        if self._clock[Stage.COMPUTE][stage] < number:
-            self._emit(nop(Stage.COMPUTE), Stage.COMPUTE, stage, number)
-        return self._number(Stage.COMPUTE)
+        if self._clock[PipelineStage.COMPUTE][stage] < number:
+            self._emit(nop(PipelineStage.COMPUTE), PipelineStage.COMPUTE, stage, number)
+        return self._number(PipelineStage.COMPUTE)
 
-    def _number(self, stage: Stage) -> int:
+    def _number(self, stage: PipelineStage) -> int:
         return self._clock[stage][stage]
 
-    def _emit(self, instruction: Instruction, stage: Stage, *needs: int) -> None:
+    def _emit(self, instruction: Instruction, stage: PipelineStage, *needs: int) -> None:
         """Append an instruction; `needs` are pairs of a stage and the number of its instruction awaited."""
         clock = self._clock[stage]
         flags: dict[str, bool] = {}
         for other, number in zip(needs[::2], needs[1::2], strict=True):
             if number <= clock[other]:
                 continue
-            place = self._places[Stage(other)][number - 1]
+            place = self._places[PipelineStage(other)][number - 1]
             after = other < stage
             self._flags[place]["push_next" if after else "push_prev"] = True
             flags["pop_prev" if after else "pop_next"] = True

@@ -31,7 +31,7 @@ class AluOp(IntEnum):
     """One of several simulators supports it, no hardware does."""
 
 
-class Stage(IntEnum):
+class PipelineStage(IntEnum):
     """The stages in their order, which defines an instruction's previous and next stage."""
 
     LOAD = 0
@@ -65,9 +65,9 @@ class Load(Flags):
     x_pad_1: int = 0
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> PipelineStage:
         """The queue that executes it."""
-        return Stage.LOAD if self.memory in (Sram.INP, Sram.WGT) else Stage.COMPUTE
+        return PipelineStage.LOAD if self.memory in (Sram.INP, Sram.WGT) else PipelineStage.COMPUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class Store(Flags):
         return Sram.OUT
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> PipelineStage:
         """The queue that executes it."""
-        return Stage.STORE
+        return PipelineStage.STORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,9 @@ class Gemm(Flags):
     reset: bool = False
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> PipelineStage:
         """The queue that executes it."""
-        return Stage.COMPUTE
+        return PipelineStage.COMPUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,9 @@ class Alu(Flags):
     imm: int = 0
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> PipelineStage:
         """The queue that executes it."""
-        return Stage.COMPUTE
+        return PipelineStage.COMPUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +144,22 @@ class Finish(Flags):
     """Ends the program."""
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> PipelineStage:
         """The queue that executes it."""
-        return Stage.COMPUTE
+        return PipelineStage.COMPUTE
 
 
 Instruction: TypeAlias = Load | Store | Gemm | Alu | Finish
 
-_NOPS: dict[Stage, Callable[..., Load | Store]] = {
-    Stage.LOAD: lambda **flags: Load(Sram.INP, 0, 0, 0, 0, 0, **flags),
-    Stage.COMPUTE: lambda **flags: Load(Sram.UOP, 0, 0, 0, 0, 0, **flags),
-    Stage.STORE: lambda **flags: Store(0, 0, 0, 0, 0, **flags),
+_NOPS: dict[PipelineStage, Callable[..., Load | Store]] = {
+    PipelineStage.LOAD: lambda **flags: Load(Sram.INP, 0, 0, 0, 0, 0, **flags),
+    PipelineStage.COMPUTE: lambda **flags: Load(Sram.UOP, 0, 0, 0, 0, 0, **flags),
+    PipelineStage.STORE: lambda **flags: Store(0, 0, 0, 0, 0, **flags),
 }
 
 
 def nop(
-    stage: Stage,
+    stage: PipelineStage,
     *,
     pop_prev: bool = False,
     pop_next: bool = False,

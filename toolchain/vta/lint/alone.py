@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from toolchain.vta.design.config import Sram, VtaConfig
-from toolchain.vta.isa.instructions import Alu, AluOp, Finish, Gemm, Instruction, Load, Stage, Store, is_nop
+from toolchain.vta.isa.instructions import (
+    Alu,
+    AluOp,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    PipelineStage,
+    Store,
+    is_nop,
+)
 from toolchain.vta.lint.problem import Finder
 
 _SHIFTS = range(-16, 16)
-_BEYOND = {Stage.LOAD: ("pop_prev", "push_prev"), Stage.STORE: ("pop_next", "push_next")}
+_BEYOND = {PipelineStage.LOAD: ("pop_prev", "push_prev"), PipelineStage.STORE: ("pop_next", "push_next")}
 _FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 

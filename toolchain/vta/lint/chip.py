@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
 from toolchain.vta.isa.disasm import text_of
-from toolchain.vta.isa.instructions import Alu, AluOp, Gemm, Instruction, Load, Stage, Store
+from toolchain.vta.isa.instructions import Alu, AluOp, Gemm, Instruction, Load, PipelineStage, Store
 from toolchain.vta.isa.micro_ops import unpack_micro_ops
 from toolchain.vta.lint.arena import Arena
 from toolchain.vta.lint.problem import Finder
@@ -60,13 +60,14 @@ class Chip:
         acc = depth[Sram.ACC]
         self._uop_loaded = np.zeros(depth[Sram.UOP], dtype=bool)
         self._uop = np.zeros((3, depth[Sram.UOP]), dtype=np.int64)
-        self._inp = Shared(depth[Sram.INP], Stage.LOAD, Stage.COMPUTE)
-        self._wgt = Shared(depth[Sram.WGT], Stage.LOAD, Stage.COMPUTE)
-        self._out = Shared(acc, Stage.COMPUTE, Stage.STORE)
+        self._inp = Shared(depth[Sram.INP], PipelineStage.LOAD, PipelineStage.COMPUTE)
+        self._wgt = Shared(depth[Sram.WGT], PipelineStage.LOAD, PipelineStage.COMPUTE)
+        self._out = Shared(acc, PipelineStage.COMPUTE, PipelineStage.STORE)
         self._state = np.zeros(acc, dtype=np.uint8)
         self._from = np.full(acc, _COMPUTED, dtype=np.int64)
         self._dram = {
-            stage: Shared(arena.pieces, Stage.STORE, stage) for stage in (Stage.LOAD, Stage.COMPUTE)
+            stage: Shared(arena.pieces, PipelineStage.STORE, stage)
+            for stage in (PipelineStage.LOAD, PipelineStage.COMPUTE)
         }
         self._steps = 0
 
@@ -91,7 +92,9 @@ class Chip:
             self._finder.add("bounds", turn.at, reason)
         return last < depth
 
-    def _race(self, turn: Executed, race: Race | None, memory: str, stage: Stage, *, reads: bool) -> None:
+    def _race(
+        self, turn: Executed, race: Race | None, memory: str, stage: PipelineStage, *, reads: bool
+    ) -> None:
         if race is None:
             return
         other = self._order.stages[stage][race.other - 1]
@@ -120,7 +123,7 @@ class Chip:
             return
         pieces = self._arena.pieces_of(load)
         dram = self._dram[load.stage]
-        self._race(turn, dram.read(pieces, turn), _DRAM, Stage.STORE, reads=True)
+        self._race(turn, dram.read(pieces, turn), _DRAM, PipelineStage.STORE, reads=True)
         where = slice(load.sram_base, load.sram_base + cells)
         if load.memory is Sram.UOP:
             self._load_micro_ops(turn, load, stored=bool(dram.written[pieces].any()))
@@ -164,7 +167,7 @@ class Chip:
         if not self._fits(turn, Sram.OUT, store.sram_base + cells - 1):
             return
         where = slice(store.sram_base, store.sram_base + cells)
-        self._race(turn, self._out.read(where, turn), "OUT", Stage.COMPUTE, reads=True)
+        self._race(turn, self._out.read(where, turn), "OUT", PipelineStage.COMPUTE, reads=True)
         stale = np.flatnonzero(self._state[where] != _Out.VALID)
         if stale.size:
             element = store.sram_base + int(stale[0])

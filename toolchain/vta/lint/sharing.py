@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from toolchain.vta.isa.instructions import Stage
+from toolchain.vta.isa.instructions import PipelineStage
 
 Known = tuple[int, int, int]
 """Numbers of instructions of each stage that have certainly ended."""
@@ -41,7 +41,7 @@ class Race(NamedTuple):
 class Shared:
     """Elements that one stage writes and another reads, with the last instructions that did so."""
 
-    def __init__(self, size: int, writer: Stage, reader: Stage) -> None:
+    def __init__(self, size: int, writer: PipelineStage, reader: PipelineStage) -> None:
         self.writer, self.reader = writer, reader
         self.written = np.zeros(size, dtype=np.int32)
         self._read = np.zeros(size, dtype=np.int32)

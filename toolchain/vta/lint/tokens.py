@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
 from toolchain.vta.isa.disasm import text_of
-from toolchain.vta.isa.instructions import Finish, Instruction, Stage
+from toolchain.vta.isa.instructions import Finish, Instruction, PipelineStage
 from toolchain.vta.lint.problem import Finder
 from toolchain.vta.lint.sharing import Executed, Known
 
@@ -20,17 +20,17 @@ class _Link(NamedTuple):
     """A queue of tokens from one stage to another, with the flags that push and pop."""
 
     name: str
-    giver: Stage
+    giver: PipelineStage
     push: str
-    taker: Stage
+    taker: PipelineStage
     pop: str
 
 
 _LINKS = (
-    _Link("L2G", Stage.LOAD, "push_next", Stage.COMPUTE, "pop_prev"),
-    _Link("G2L", Stage.COMPUTE, "push_prev", Stage.LOAD, "pop_next"),
-    _Link("G2S", Stage.COMPUTE, "push_next", Stage.STORE, "pop_prev"),
-    _Link("S2G", Stage.STORE, "push_prev", Stage.COMPUTE, "pop_next"),
+    _Link("L2G", PipelineStage.LOAD, "push_next", PipelineStage.COMPUTE, "pop_prev"),
+    _Link("G2L", PipelineStage.COMPUTE, "push_prev", PipelineStage.LOAD, "pop_next"),
+    _Link("G2S", PipelineStage.COMPUTE, "push_next", PipelineStage.STORE, "pop_prev"),
+    _Link("S2G", PipelineStage.STORE, "push_prev", PipelineStage.COMPUTE, "pop_next"),
 )
 
 
@@ -62,16 +62,16 @@ class Order:
         self.at_finish: Known | None = None
         self.fetched = 0
         self._capacity = capacity
-        self.stages: dict[Stage, list[int]] = {stage: [] for stage in Stage}
+        self.stages: dict[PipelineStage, list[int]] = {stage: [] for stage in PipelineStage}
         for index, instruction in enumerate(program):
             self.stages[instruction.stage].append(index)
-        self.begun = dict.fromkeys(Stage, 0)
-        self._fetched = dict.fromkeys(Stage, 0)
-        self._clocks: dict[Stage, Known] = dict.fromkeys(Stage, (0, 0, 0))
+        self.begun = dict.fromkeys(PipelineStage, 0)
+        self._fetched = dict.fromkeys(PipelineStage, 0)
+        self._clocks: dict[PipelineStage, Known] = dict.fromkeys(PipelineStage, (0, 0, 0))
         self.tokens = [_Tokens(link, program, self.stages[link.taker]) for link in _LINKS]
-        self._gives = {stage: [t for t in self.tokens if t.link.giver is stage] for stage in Stage}
-        self._takes = {stage: [t for t in self.tokens if t.link.taker is stage] for stage in Stage}
-        while self._fetch() | any([self._run(stage) for stage in Stage]):
+        self._gives = {stage: [t for t in self.tokens if t.link.giver is stage] for stage in PipelineStage}
+        self._takes = {stage: [t for t in self.tokens if t.link.taker is stage] for stage in PipelineStage}
+        while self._fetch() | any([self._run(stage) for stage in PipelineStage]):
             pass
 
     def _fetch(self) -> bool:
@@ -84,7 +84,7 @@ class Order:
             self.fetched += 1
         return self.fetched > before
 
-    def _run(self, stage: Stage) -> bool:
+    def _run(self, stage: PipelineStage) -> bool:
         """Run instructions of a stage until one waits; return whether any ran."""
         begin = self.begun[stage]
         mine = self.stages[stage]
@@ -102,7 +102,7 @@ class Order:
             self._end(index, instruction, stage, [a, b, c])
         return self.begun[stage] > begin
 
-    def _end(self, index: int, instruction: Instruction, stage: Stage, known: list[int]) -> None:
+    def _end(self, index: int, instruction: Instruction, stage: PipelineStage, known: list[int]) -> None:
         before = (known[0], known[1], known[2])
         if isinstance(instruction, Finish):
             self.at_finish = before
@@ -125,7 +125,7 @@ def check_tokens(finder: Finder, order: Order) -> None:
     if len(order.ran) < len(program):
         wide = Order(program, capacity=len(program))
         rule = "deadlock" if len(wide.ran) < len(program) else "look-ahead"
-        for stage in Stage:
+        for stage in PipelineStage:
             _stuck(finder, wide if rule == "deadlock" else order, stage, rule)
         return
     for tokens in order.tokens:
@@ -139,7 +139,7 @@ def check_tokens(finder: Finder, order: Order) -> None:
             finder.add("tokens", None, reason)
 
 
-def _stuck(finder: Finder, order: Order, stage: Stage, rule: str) -> None:
+def _stuck(finder: Finder, order: Order, stage: PipelineStage, rule: str) -> None:
     """Add the instruction of a stage that waits forever, and what it waits for."""
     mine, begun = order.stages[stage], order.begun[stage]
     if begun == len(mine):
@@ -173,7 +173,7 @@ def _finish(finder: Finder, order: Order) -> None:
     if not ends:
         finder.add("finish", None, "there is no FINISH: nothing would tell that the program has ended")
         return
-    for stage in (Stage.LOAD, Stage.STORE):
+    for stage in (PipelineStage.LOAD, PipelineStage.STORE):
         if order.at_finish is not None and order.at_finish[stage] < len(order.stages[stage]):
             late = order.stages[stage][-1]
             reason = f"instruction {late} ({text_of(program[late])}) may not have ended: compute waited for "

@@ -11,23 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from toolchain.files.atomic import write_text
-from toolchain.vta.isa import Instruction, Stage
+from toolchain.vta.isa import Instruction, PipelineStage
 from toolchain.vta.isa.disasm import text_of
 
 _Event = dict[str, Any]
 _PROCESS = 1
 # The queues of tokens that each flag of a stage pushes to, and pops from.
 _PUSHES = {
-    ("push_next", Stage.LOAD): "L2G",
-    ("push_prev", Stage.COMPUTE): "G2L",
-    ("push_next", Stage.COMPUTE): "G2S",
-    ("push_prev", Stage.STORE): "S2G",
+    ("push_next", PipelineStage.LOAD): "L2G",
+    ("push_prev", PipelineStage.COMPUTE): "G2L",
+    ("push_next", PipelineStage.COMPUTE): "G2S",
+    ("push_prev", PipelineStage.STORE): "S2G",
 }
 _POPS = {
-    ("pop_prev", Stage.COMPUTE): "L2G",
-    ("pop_next", Stage.LOAD): "G2L",
-    ("pop_prev", Stage.STORE): "G2S",
-    ("pop_next", Stage.COMPUTE): "S2G",
+    ("pop_prev", PipelineStage.COMPUTE): "L2G",
+    ("pop_next", PipelineStage.LOAD): "G2L",
+    ("pop_prev", PipelineStage.STORE): "G2S",
+    ("pop_next", PipelineStage.COMPUTE): "S2G",
 }
 
 
@@ -44,7 +44,7 @@ def trace_of(
         Clock rate of the design, to convert cycles to the format's microseconds.
     """
     events: list[_Event] = [_named("process_name", 0, "VTA (cycle model, not a board)")]
-    events += [_named("thread_name", stage, stage.name.lower()) for stage in Stage]
+    events += [_named("thread_name", stage, stage.name.lower()) for stage in PipelineStage]
     pushed: dict[str, list[_Event]] = {link: [] for link in _PUSHES.values()}
     popped: dict[str, list[_Event]] = {link: [] for link in _PUSHES.values()}
     for index, (instruction, (begin, end)) in enumerate(zip(instructions, timeline.tolist(), strict=True)):
@@ -79,7 +79,7 @@ def write_trace(
     write_text(file, json.dumps(trace_of(instructions, timeline, mhz)) + "\n")
 
 
-def _links(instruction: Instruction, table: dict[tuple[str, Stage], str]) -> list[str]:
+def _links(instruction: Instruction, table: dict[tuple[str, PipelineStage], str]) -> list[str]:
     stage = instruction.stage
     return [link for (flag, where), link in table.items() if where is stage and getattr(instruction, flag)]
 

@@ -28,7 +28,7 @@ from toolchain.models.recurrent.spec import Recurrence
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """A binding of the network whose Relax expression is not a call of a fused function."""
 
     var: relax.Var
@@ -36,7 +36,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Call(Step):
+class Call(PlanStep):
     """The call of a fused function, which keeps its default schedule."""
 
     function: str
@@ -98,7 +98,7 @@ class Plan:
     """
 
     machine: Machine
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlanStep] = field(default_factory=list)
     packed: set[relax.Var] = field(default_factory=set)
     halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
     blocked: set[relax.Var] = field(default_factory=set)
@@ -149,7 +149,7 @@ def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
     outputs = _outputs(functions, bindings, fused["main"].body.body)
     for binding in bindings:
         if binding.var in outputs:
-            steps: list[Step] = list(outputs[binding.var])
+            steps: list[PlanStep] = list(outputs[binding.var])
         else:
             steps = _steps(functions, binding, choices)
         for step in steps:
@@ -223,12 +223,12 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
             result.places.update(placed)
 
 
-def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> list[Step]:
+def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> list[PlanStep]:
     """Return the steps of a binding: one, or one for each part of its function."""
     var, value = binding.var, binding.value
     name = called(value)
     if name is None:
-        return [Step(var, value)]
+        return [PlanStep(var, value)]
     recurrence = recurrence_of(functions.fused[name])
     if recurrence is not None:
         return [Recurrent(var, value, name, recurrence)]
@@ -238,7 +238,7 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
     if len(function.parts) == 1:
         step = Generated(var, value, name, function.whole)
         return [_computed(step, function.parts[0][1], name, choices)]
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     values = list(zip(function.whole.params, value.args[1].fields, strict=False))
     first = next(
         number for number, (_part, contraction) in enumerate(function.parts) if contraction is not None

@@ -18,8 +18,8 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import (
     Call,
     Generated,
+    PlanStep,
     Recurrent,
-    Step,
     extents,
     packable,
     plan,
@@ -120,7 +120,7 @@ class _Rewriter:
             self.builder.emit_func_output(result)
         return Rewritten(self.builder.finalize(), self.rules, self.made, self.named, self.transformed)
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: PlanStep) -> None:
         if isinstance(step, Generated):
             self._generated(step)
         elif isinstance(step, Recurrent):
