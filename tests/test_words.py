@@ -1,6 +1,6 @@
 """How the package speaks: a class name has one meaning, and the first line of a docstring is plain.
 
-docs/words.md has the nouns. The lists below are debts: an entry that is no longer needed fails the test.
+docs/words.md has the nouns. A name in `SAME_CONCEPT` that is unique now fails the test.
 """
 
 from __future__ import annotations
@@ -24,16 +24,6 @@ SAME_CONCEPT = {
     "Simulated": "an answer of edge-rt and the simulator: a run of VTA's model",
 }
 """Class names that occur more than once for one concept, with the reason."""
-
-# fmt: off
-TWO_MEANINGS = frozenset({
-    "Convolution", "Cost", "Stage", "Step",
-})
-"""Class names with two meanings that nobody has renamed yet."""
-
-NOT_YET_PLAIN: frozenset[str] = frozenset()
-"""Rooms whose docstrings are still to be rewritten."""
-# fmt: on
 
 RIDDLE = re.compile(
     r"^(Of|By|Whatever|Under)\b"  # a phrase that lacks its noun
@@ -64,10 +54,6 @@ def problem_of(line: str) -> str | None:
     return None
 
 
-def room_of(file: Path) -> str:
-    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
 @pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
     return {file: ast.parse(file.read_text()) for file in sorted(PACKAGE.rglob("*.py"))}
@@ -80,20 +66,19 @@ def test_a_class_name_has_one_meaning(trees: dict[Path, ast.Module]) -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(file.relative_to(PACKAGE)))
     twice = {name for name, files in places.items() if len(files) > 1}
-    known = TWO_MEANINGS | SAME_CONCEPT.keys()
+    known = SAME_CONCEPT.keys()
     assert not {name: places[name] for name in twice - known}, "rename one of each, or give the reason"
-    assert not known - twice, "these names are unique now: remove them from the lists"
+    assert not known - twice, "these names are unique now: remove them from the list"
 
 
 def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -> None:
-    riddles: defaultdict[str, list[str]] = defaultdict(list)
+    riddles = []
     for file, tree in trees.items():
         for node in public_nodes(tree):
             line = (ast.get_docstring(node) or "").split("\n")[0]
             if line and (problem := problem_of(line)):
-                riddles[room_of(file)].append(f"{file.relative_to(PACKAGE)}: {line} ({problem})")
-    assert not [line for room, lines in riddles.items() if room not in NOT_YET_PLAIN for line in lines]
-    assert not NOT_YET_PLAIN - riddles.keys(), "these rooms are plain now: remove them from the list"
+                riddles.append(f"{file.relative_to(PACKAGE)}: {line} ({problem})")
+    assert not riddles
 
 
 @pytest.mark.parametrize(
