@@ -27,7 +27,7 @@ from tests.fuzz.loop import Attempt, run
 from toolchain.bundles.manifest import Tensor
 from toolchain.errors import UsageError
 from toolchain.measuring.npz import read_npz
-from toolchain.models.arrays import read_array
+from toolchain.models.npy import read_array
 
 pytestmark = pytest.mark.slow
 

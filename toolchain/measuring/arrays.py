@@ -10,7 +10,7 @@ import numpy as np
 
 from toolchain.errors import UsageError
 from toolchain.files import atomic
-from toolchain.models.arrays import read_array
+from toolchain.models.npy import read_array
 from toolchain.models.options import split_named
 from toolchain.models.spec import TensorSpec, check_inputs
 

@@ -11,7 +11,7 @@ import onnx
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
-from toolchain.models.arrays import read_array
+from toolchain.models.npy import read_array
 from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape, split_named
 from toolchain.models.preparing.declared import Shape, dtype_of, sized
 from toolchain.models.preparing.specialise import wanted_shape
