@@ -51,7 +51,7 @@ def test_code_of_a_cpu_has_none() -> None:
         for i in T.serial(16):
             y[i] = x[i]
 
-    with pytest.raises(UsageError, match="a CPU's: it has no kernels") as told:
+    with pytest.raises(UsageError, match="for a CPU: it has no kernels") as told:
         launches_of(loop, target("x86_64").host)
     assert "--device opencl" in told.value.hint
 

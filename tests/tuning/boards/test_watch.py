@@ -1,4 +1,4 @@
-"""A board that is slow, hot, or dies again and again is done without: another finishes, and it is free."""
+"""A board that is slow, hot, or dies again and again is dropped: another finishes, and it is free."""
 
 from __future__ import annotations
 
