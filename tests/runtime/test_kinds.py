@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,25 @@ class Without:
         assert b"Sanitizer" not in done.stderr and b"runtime error" not in done.stderr, done.stderr
         return done.returncode, json.loads(done.stdout)
 
+    def run(self, library: bytes, *inputs: np.ndarray) -> list[np.ndarray]:
+        """Run a library on the CPU; return its outputs."""
+        file = self.folder / "outputs.npz"
+        code, answer = self("run", *self._words(library, inputs), "--output", str(file))
+        assert code == 0, answer
+        with np.load(file) as outputs:
+            return list(outputs.values())
+
     def bench(self, library: bytes, *inputs: np.ndarray, device: str = "") -> tuple[int, Any]:
+        words = [*self._words(library, inputs), *(["--device", device] if device else [])]
+        return self("bench", *words, "--repeat", "1", "--warmup", "0")
+
+    def _words(self, library: bytes, inputs: Sequence[np.ndarray]) -> list[str]:
         (self.folder / "net.so").write_bytes(library)
-        words = [str(self.folder / "net.so"), *(["--device", device] if device else [])]
+        words = [str(self.folder / "net.so")]
         for number, value in enumerate(inputs):
             np.save(self.folder / f"{number}.npy", value)
             words += ["--input", str(self.folder / f"{number}.npy")]
-        return self("bench", *words, "--repeat", "1", "--warmup", "0")
+        return words
 
 
 @pytest.mark.full
@@ -89,6 +102,10 @@ def test_edge_rt_is_whole_without_it(tmp_path: Path, away: tuple[str, ...]) -> N
         "opencl": (opencl_network.network(), dense, "opencl"),
         "vta": (vta_network.library((program.blob,)), (x,), "vta:sim"),
     }
+    random = np.random.default_rng(0)
+    values = [random.standard_normal(value.shape, np.float32) for value in dense]
+    for output, expected in zip(edge.run(libraries["cpu"][0], *values), networks.dense(*values), strict=True):
+        np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
     for kind, (library, inputs, device) in libraries.items():
         code, answer = edge.bench(library, *inputs, device=device)
         if kind in left:
