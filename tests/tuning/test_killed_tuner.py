@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_is_in_flight_and_says_how_to_go_on(network: Path) -> 
     assert (
         "These tasks: " in rest
         and "ms per inference" in rest
-        and "the same command goes on from here" in rest
+        and "the same command continues from here" in rest
     )
     assert rest.splitlines().count("error: interrupted") == 1
     told = [line for line in [*said, *rest.splitlines()] if " on local" in line and "default" not in line]
