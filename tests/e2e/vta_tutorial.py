@@ -24,10 +24,10 @@ def check_what_was_said(said: Mapping[str, Sequence[str]]) -> None:
     """Check what the page's commands said, by verb and in order."""
     config, convolutions, made, simulated = said["vta"]
     assert "bitstream 1x16_i8w8a32_15_15_18_17" in config and "CONVOLUTION" in convolutions
-    assert "cut by tile_b=" in made and "that of expected.bin" in simulated
+    assert "cut by tile_b=" in made and "the memory equals expected.bin" in simulated
     assert "pynq+emulated" in said["lab"][1], "the boards' servers are there"
     assert "by vta-model, for pynq: about " in said["tune"][0]
-    assert all("a model's: nothing was measured" in tuned for tuned in said["tune"][1:])
+    assert all("from a model: nothing was measured" in tuned for tuned in said["tune"][1:])
     untuned, tuned, _, here, cpu = said["build"]
     assert "records: none" in untuned and "code: 3 vta" in untuned
     assert "records: 3 exact, modelled; 0 tasks without one" in tuned, "the history is taken"

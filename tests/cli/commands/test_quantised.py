@@ -46,7 +46,7 @@ def test_it_is_built_and_verified_to_the_last_bit(invoke: Toolchain, quantizer: 
 def test_what_it_cost_is_printed(invoke: Toolchain) -> None:
     ran = invoke("build", *COMMON, "-o", "out", "-v")
     said = ran.out
-    assert "integers: 5 convolutions; outputs" in said and "over 4 random inputs" in said
+    assert "integers: 5 convolutions; output SQNR" in said and "over 4 random inputs" in said
     assert ran.says("warning: judged by 4 random inputs", "--calibrate NAME=FILE.npy")
     assert "in floats: fc: a product of matrices" in said
     assert "SQNR DB" in said and "b1.conv2" in said
