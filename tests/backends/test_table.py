@@ -35,7 +35,7 @@ def test_the_layout_chooses(typed: dict[str, str], name: str, layout: str) -> No
         ({"device": "npu"}, ["--device npu", "rk3399"]),
         (
             {"device": "opencl", "layout": "NCHW"},
-            ["--layout NCHW: there is no such code for --device opencl"],
+            ["--layout NCHW: there is no code in this layout for --device opencl"],
         ),
         ({"layout": "NCHW", "dtype": "float16"}, ["--dtype float16", "--layout NCHW"]),
     ],

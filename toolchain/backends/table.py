@@ -166,11 +166,11 @@ def backend_for(profile: Profile, options: CodeOptions) -> Backend[Any]:
     if not found:
         kinds = sorted({kind for offer in BACKENDS for kind in offer.devices})
         raise UsageError(
-            f"--device {options.device}: nothing here makes code for it",
+            f"--device {options.device}: no backend generates code for it",
             f"there is code for: {', '.join(kinds)}",
         )
     known = ", ".join(["auto", *(layout for offer in found for layout in offer.layouts)])
     raise UsageError(
-        f"--layout {options.layout}: there is no such code for --device {options.device}",
+        f"--layout {options.layout}: there is no code in this layout for --device {options.device}",
         f"use --layout {known}",
     )

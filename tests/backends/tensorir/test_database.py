@@ -109,7 +109,7 @@ def test_there_and_back_a_record_is_the_same_but_for_where_it_came_from(
 
 
 def test_a_folder_that_is_there_is_left_alone(store: RecordStore, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         exported(store, tmp_path)
     with pytest.raises(UsageError, match="none of these records is a trace"):
         write_database(tmp_path / "new", {each.id: each for each in store.functions()}, store.all()[2:])

@@ -104,7 +104,7 @@ class PackedSpace(FiniteSpace[Choice]):
         choice = choice_from(entry.payload)
         if not self.legal(choice):
             raise ToolchainError(
-                f"a record's choice is none for this task: {entry.payload}",
+                f"a record's choice does not compute this task: {entry.payload}",
                 "tune the task again with --fresh",
             )
         return choice

@@ -55,7 +55,7 @@ def write_database(
         The folder cannot be written.
     """
     if folder.exists():
-        raise UsageError(f"{folder} is there already and was left as it is", "name a new folder")
+        raise UsageError(f"{folder} exists already and was not changed", "name a new folder")
     written: list[str] = []
     with atomic.replacing_folder(folder) as made:
         database = ms.database.JSONDatabase(str(made / WORKLOADS), str(made / RECORDS))
@@ -154,7 +154,7 @@ def _workload(file: Path, number: int, line: bytes) -> Any:
 def _damaged(file: Path, number: int, error: Exception) -> UsageError:
     return UsageError(
         f"{file}, line {number} is damaged: {first_line(error)}; nothing was taken from the file",
-        "take the files that TVM's JSONDatabase wrote, both of them",
+        "use both files, as TVM's JSONDatabase wrote them",
     )
 
 

@@ -81,7 +81,7 @@ def parse_trace(payload: str, workload: str) -> list[Any]:
     if not isinstance(instructions, list) or not isinstance(decisions, list):
         raise _stale(workload, "it is no trace")
     if any(_BRINGS_CODE in json.dumps(instruction) for instruction in instructions):
-        raise _stale(workload, "it brings code of its own, which no search of ours writes")
+        raise _stale(workload, "it contains code, which our searches never write")
     return [instructions, decisions]
 
 

@@ -129,7 +129,7 @@ class VtaNetwork:
         """
         del form
         raise UsageError(
-            "--code: a VTA's instructions are no code of a compiler",
+            "--code is not available for a VTA: no compiler makes its programs",
             f"`toolchain vta compile --conv {self._own(task).shape} --knobs {point} --dump DIR` and "
             "`toolchain vta disasm DIR` show them",
         )

@@ -67,7 +67,7 @@ def test_every_algorithm_has_such_a_payload() -> None:
     ],
 )
 def test_what_is_no_choice_is_refused_with_what_to_type(payload: str) -> None:
-    with pytest.raises(ToolchainError, match="none of this version") as raised:
+    with pytest.raises(ToolchainError, match="unknown to this one") as raised:
         choice_from(payload)
     assert "--fresh" in str(raised.value.hint)
 

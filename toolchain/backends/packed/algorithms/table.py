@@ -52,7 +52,8 @@ def choice_from(payload: str) -> Choice:
         choice: Choice = _BY_NAME[name].choice.from_knobs(knobs)
     except (ValueError, TypeError, RecursionError) as error:
         raise ToolchainError(
-            f"a record's choice is none of this version: {first_line(error)}",
+            "a record was made by another version and names a code variant unknown to this one: "
+            f"{first_line(error)}",
             "tune the task again with --fresh",
         ) from error
     return choice
