@@ -11,9 +11,9 @@ from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError
 from toolchain.records.distill import Distilled, distill
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.taken import Build
+from toolchain.records.taken import BuildVariant
 
-BUILDS = [Build(KINDS, anything)]
+BUILDS = [BuildVariant(KINDS, anything)]
 OTHER = replace(KEY, threads=1)
 
 

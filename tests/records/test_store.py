@@ -18,7 +18,7 @@ from toolchain.records.distill import distill
 from toolchain.records.repair import repair, skipped
 from toolchain.records.selection import Selection
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.taken import Build, taken
+from toolchain.records.taken import BuildVariant, taken
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,7 +126,7 @@ def test_a_row_with_times_of_another_form_is_skipped_and_named(store: RecordStor
         db.execute("UPDATE records SET run_ms=? WHERE digest='bad'", (text,))
     assert store.best(KEY, KINDS) == good
     assert store.bests(KEY, KINDS) == store.all() == list(store.newest()) == [good]
-    chosen = [(each.number, each.record) for each in taken(store, [Build(KINDS, anything)])]
+    chosen = [(each.number, each.record) for each in taken(store, [BuildVariant(KINDS, anything)])]
     assert chosen == [(2, good)], "the first of its group is behind one that is unreadable"
     assert list(store.unreadable) == [1]
     says = skipped(store)
@@ -167,7 +167,7 @@ def test_a_repair_removes_what_cannot_be_read_and_nothing_else(store: RecordStor
     with sqlite3.connect(Path(store.name)) as db:
         db.execute("UPDATE records SET run_ms='{-1.0}' WHERE id=2")
         db.execute("UPDATE records SET run_ms='[-1.0]', best_ms=-1.0 WHERE id=3")  # of an earlier version
-    builds = [Build(KINDS, anything)]
+    builds = [BuildVariant(KINDS, anything)]
     assert distill(store, builds, 9, failures=True, dry_run=True).removed == 1, "what is unknown is kept"
     assert list(repair(store, dry_run=True)) == [2, 3]
     assert sorted(store.numbers(failures=True)) == [1, 2, 3, 4, 5]

@@ -10,7 +10,7 @@ import pytest
 from tests.records.samples import KEY, put
 from toolchain.backends.table import BACKENDS
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.taken import Build, taken
+from toolchain.records.taken import BuildVariant, taken
 
 BUILDS = [build for offer in BACKENDS for build in offer.builds]
 WINOGRAD, DIRECT = '{"algorithm":"winograd"}', '{"algorithm":"direct"}'
@@ -46,4 +46,4 @@ def test_keep_counts_candidates_and_not_measurements(store: RecordStore) -> None
 def test_kinds_that_no_backend_here_knows_are_kept_too(store: RecordStore) -> None:
     toy = put(store, 2.0, kind="toy")
     put(store, 3.0, kind="toy")
-    assert [each.record for each in taken(store, [Build(("cpu",), anything)])] == [toy]
+    assert [each.record for each in taken(store, [BuildVariant(("cpu",), anything)])] == [toy]

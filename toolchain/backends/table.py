@@ -15,7 +15,7 @@ from toolchain.devices.table import kind_names
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
 from toolchain.records.store import anything
-from toolchain.records.taken import Build
+from toolchain.records.taken import BuildVariant
 from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
 
@@ -48,7 +48,7 @@ class BackendRow:
     devices: tuple[str, ...]
     layouts: tuple[str, ...]
     make: Callable[[Profile, CodeOptions], Backend[Any]]
-    builds: tuple[Build, ...]
+    builds: tuple[BuildVariant, ...]
     on_boards: bool = True
 
 
@@ -73,18 +73,23 @@ def scheduled_code(profile: Profile, options: CodeOptions) -> Backend[Any]:
 
 
 PACKED_BUILDS = (
-    Build(packed.KINDS, packed.usable(winograd=True)),
-    Build(packed.KINDS, packed.usable(winograd=False), "--winograd off"),
+    BuildVariant(packed.KINDS, packed.usable(winograd=True)),
+    BuildVariant(packed.KINDS, packed.usable(winograd=False), "--winograd off"),
 )
 
 BACKENDS = [
     BackendRow(("cpu", "opencl"), ("packed",), packed_code, PACKED_BUILDS),
     BackendRow(
-        ("cpu",), ("NCHW", "NHWC"), scheduled_code, (Build(tensorir.KINDS, anything, "--layout NCHW|NHWC"),)
+        ("cpu",),
+        ("NCHW", "NHWC"),
+        scheduled_code,
+        (BuildVariant(tensorir.KINDS, anything, "--layout NCHW|NHWC"),),
     ),
     # Its records are listed by the row before. In NCHW no vector would run along the channels.
     BackendRow(("opencl",), ("NHWC",), scheduled_code, ()),
-    BackendRow(("vta",), ("packed",), _vta, (Build(vta.KINDS, anything, "--device vta"),), on_boards=False),
+    BackendRow(
+        ("vta",), ("packed",), _vta, (BuildVariant(vta.KINDS, anything, "--device vta"),), on_boards=False
+    ),
 ]
 """The backends of this package; `--layout auto` selects the first for a device."""
 

@@ -179,7 +179,8 @@ def build(
     CheckError
         `check` is set and the outputs on this host differ from the reference; nothing is written.
     ToolchainError
-        `require_tuned` is set and a task has no record; or TVM, the linker, the gate or the disk failed.
+        `require_tuned` is set and a task has no record; or TVM, the linker, the check of the library or the
+        disk failed.
     """
     options = options or BuildOptions()
     if options.check:
@@ -244,7 +245,12 @@ def reference_for(model: Model, options: BuildOptions) -> Reference:
 def decide_network(
     network: Network[Any], model: Model, target: BuildFor, store: RecordStore | None, options: BuildOptions
 ) -> tuple[list[Decision[Any]], list[Decision[Any]]]:
-    """Choose a record or the default for each task of a network, and for those of the CPU beside its device.
+    """Choose a record or the default for each task of a network.
+
+    Returns
+    -------
+    tuple
+        The decisions for the tasks of the target; and for those that stay on the CPU if it is a device.
 
     Raises
     ------

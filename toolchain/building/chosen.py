@@ -1,4 +1,4 @@
-"""Shows users how a build computes one task: the code, and the demands of its kernels on a device."""
+"""Tells how a build would compute one task: its decision, and its kernels' demands on a device."""
 
 from __future__ import annotations
 

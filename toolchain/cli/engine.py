@@ -28,7 +28,7 @@ _PASSED = ("TOOLCHAIN_BOARD", "TOOLCHAIN_JOBS", "TERM", "COLORTERM", "NO_COLOR")
 
 @dataclass(frozen=True)
 class ContainerRun:
-    """A container in which the running command can be started again."""
+    """An image and mounts with which this `toolchain` command can run again, inside a container."""
 
     image: Ready
     mounts: list[Mount]

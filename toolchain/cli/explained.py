@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
 
 def show_explained(chosen: str, explained: Sequence[Explained], model: KernelModel | None) -> None:
-    """Print the resources that a task's kernels need, with the model's columns if `model` is given."""
+    """Print the resources that a task's kernels need on a device.
+
+    Parameters
+    ----------
+    chosen
+        Line that names the task's code; printed first.
+    model
+        A model of the device, whose times and counters become further columns; None: there is no model.
+    """
     from toolchain.building.explain import modelled_ms
 
     columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]

@@ -30,7 +30,7 @@ class PlacedBundle:
     library
         Path of the library on the board.
     threads, cluster
-        Number of threads and CPU of the cluster that run it.
+        Number of threads, and the CPU type of the cluster that runs them (`cortex-a72`).
     device
         Value for edge-rt's option `--device`.
     spin_us
@@ -80,9 +80,11 @@ def place(
     bundle, board
         The bundle to run, and the board that runs it.
     threads
-        Number of threads; default: the cores of the cluster, on `local` the physical cores.
+        Number of threads; default: one for each core of the cluster. On this host (`local`), whose logical
+        cores may share a physical one: one for each physical core.
     cluster
-        CPU of one of the board's clusters; default: the one that the bundle was built for.
+        CPU type that names one of the board's clusters of cores (`cortex-a72`); default: the one that the
+        bundle was built for.
     spin_us
         Microseconds that an idle thread keeps spinning; default: edge-rt's.
     device

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore
-from toolchain.records.taken import Build, taken
+from toolchain.records.taken import BuildVariant, taken
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,18 @@ class Distilled:
 
 
 def distill(
-    store: RecordStore, builds: Sequence[Build], keep: int, *, failures: bool, dry_run: bool = False
+    store: RecordStore, builds: Sequence[BuildVariant], keep: int, *, failures: bool, dry_run: bool = False
 ) -> Distilled:
-    """Remove all but the best records for each key and sort of build, and functions without records.
+    """Remove all but the best records for each key and build variant, and functions without records.
 
     Builds still choose the same records. The next tuning run may measure removed candidates again.
 
     Parameters
     ----------
     builds
-        The sorts of builds, with the kinds of records that each uses.
+        The variants of builds (such as with another `--winograd`), with the kinds of records that each uses.
     keep
-        How many different candidates to keep for each key and sort of build.
+        How many different candidates to keep for each key and build variant.
     failures
         Keep the records of failed candidates, so that they are not tried again.
     dry_run

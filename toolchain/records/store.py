@@ -93,14 +93,14 @@ def user_store(tell: Tell = tell_nobody, *, wait: bool = True) -> RecordStore:
 
 
 class RecordStore:
-    """The records in one database.
+    """The measured candidates in one database, with the functions that they compute.
 
     Parameters
     ----------
     where
-        An SQLite file, created if it is missing; or a database.
+        Path of an SQLite file, created if it is missing; or an open database of another kind.
     read_only
-        Open a file that nobody writes; it must exist.
+        Open the file for reading only; it must exist, and no process may write it meanwhile.
 
     Raises
     ------
@@ -296,7 +296,7 @@ class RecordStore:
                 pass
 
     def functions(self) -> list[Function]:
-        """Return every function."""
+        """Return every function that records refer to, with its definition."""
         return [Function(*row) for row in self._all("SELECT id, workload, name, definition FROM functions")]
 
     def function_names(self) -> dict[str, str]:

@@ -14,13 +14,13 @@ from toolchain.records.store import RecordStore, Usable, anything
 
 
 @dataclass(frozen=True)
-class Build:
-    """A sort of build: the kinds of records it considers, and which of them it can use.
+class BuildVariant:
+    """A variant of builds, by its options: the kinds of records it considers, and which of them it can use.
 
     Attributes
     ----------
     options
-        Command-line options of this sort of build; empty for the default build.
+        Command-line options of this build variant; empty for the default build.
     """
 
     kinds: tuple[str, ...]
@@ -37,7 +37,7 @@ class Taken:
     number
         Row id of the record in its store.
     options
-        Command-line options of each sort of build that uses it; empty if no backend here knows its kind.
+        Command-line options of each build variant that uses it; empty if no backend here knows its kind.
     """
 
     number: int
@@ -45,15 +45,15 @@ class Taken:
     options: tuple[str, ...]
 
 
-def taken(store: RecordStore, builds: Sequence[Build], keep: int = 1) -> list[Taken]:
-    """Return the best records for each key and sort of build.
+def taken(store: RecordStore, builds: Sequence[BuildVariant], keep: int = 1) -> list[Taken]:
+    """Return the best records for each key and build variant.
 
     Parameters
     ----------
     builds
-        The sorts of builds. A kind that none of them uses counts as a sort of build of its own.
+        The build variants. A kind that none of them uses counts as a build variant of its own.
     keep
-        How many different candidates to return for each key and sort of build.
+        How many different candidates to return for each key and build variant.
     """
     by_key: defaultdict[tuple[Any, ...], list[_Group]] = defaultdict(list)
     for group in store.groups():
@@ -63,16 +63,16 @@ def taken(store: RecordStore, builds: Sequence[Build], keep: int = 1) -> list[Ta
     chosen = []
     for groups in by_key.values():
         unknown = dict.fromkeys(group.kind for group in groups if group.kind not in known)
-        sorts = [*builds, *(Build((kind,), anything) for kind in unknown)]
-        chosen += _of_key(groups, sorts, len(builds), keep)
+        variants = [*builds, *(BuildVariant((kind,), anything) for kind in unknown)]
+        chosen += _of_key(groups, variants, len(builds), keep)
     return chosen
 
 
-def _of_key(groups: Sequence[_Group], sorts: Sequence[Build], known: int, keep: int) -> list[Taken]:
-    """Return the records of one key that builds use; the first `known` sorts of builds are of backends."""
+def _of_key(groups: Sequence[_Group], variants: Sequence[BuildVariant], known: int, keep: int) -> list[Taken]:
+    """Return the records of one key that builds use; the first `known` build variants are of backends."""
     records: dict[int, Record] = {}
     options: defaultdict[int, list[str]] = defaultdict(list)
-    for place, build in enumerate(sorts):
+    for place, build in enumerate(variants):
         own = [group for group in groups if group.kind in build.kinds]
         digests: set[str] = set()
         for number, record in heapq.merge(*own, key=lambda numbered: rank(*numbered)):

@@ -1,4 +1,4 @@
-"""Starts, joins, inspects and stops the lab."""
+"""Starts, joins, inspects and stops the lab: a tracker, and an RPC server on each board in use."""
 
 from __future__ import annotations
 

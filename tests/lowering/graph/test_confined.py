@@ -91,7 +91,8 @@ def test_a_coordinate_that_no_integer_holds_samples_what_lies_outside(coordinate
         image,
         np.moveaxis(grid, 3, 1).copy(),
     )
-    assert found[0, 0, 0, 0] == 0 or np.isnan(coordinate)
+    # Of NaN nothing is promised but that no memory is read beyond the image.
+    assert found[0, 0, 0, 0] == 0 or (np.isnan(coordinate) and np.isnan(found[0, 0, 0, 0]))
     assert found[0, 0, 1, 1] == 1
 
 

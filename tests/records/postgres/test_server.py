@@ -29,7 +29,7 @@ from toolchain.records.postgres.server import connect
 from toolchain.records.repair import repair
 from toolchain.records.store import RecordStore, anything
 from toolchain.records.tables import INDEXES
-from toolchain.records.taken import Build, taken
+from toolchain.records.taken import BuildVariant, taken
 
 ROOT = Path(__file__).parents[3]
 BUILDS = [build for offer in BACKENDS for build in offer.builds]
@@ -92,7 +92,7 @@ def test_it_is_distilled(store: RecordStore, postgres_url: str) -> None:
         put(store, float(ms))
     put(store, 0.0, run_ms=(), failure="build", digest="f")
     best = store.best(KEY, KINDS)
-    done = distill(store, [Build(KINDS, anything)], 1, failures=False)
+    done = distill(store, [BuildVariant(KINDS, anything)], 1, failures=False)
     assert (done.kept, done.removed, done.removed_failures) == (1, 18, 1)
     with RecordStore(connect(postgres_url)) as other:
         assert other.all() == [best] and len(other.functions()) == 1

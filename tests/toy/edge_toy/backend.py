@@ -25,7 +25,7 @@ from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.schedules.rows import default_schedule
 from toolchain.profiles import Profile
 from toolchain.records.store import Usable, anything
-from toolchain.records.taken import Build
+from toolchain.records.taken import BuildVariant
 from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import Objects, OffBoards, Progress
 from toolchain.tasks.candidate import Candidate, Entry
@@ -253,7 +253,7 @@ class Toy:
         return ToyNetwork(model, target, self.most_rows, compiles=compiles)
 
 
-OFFERS = (BackendRow(("toy",), ("plain",), Toy, (Build(("toy",), anything, "--device toy"),)),)
+OFFERS = (BackendRow(("toy",), ("plain",), Toy, (BuildVariant(("toy",), anything, "--device toy"),)),)
 
 
 def _hash(shapes: object) -> str:

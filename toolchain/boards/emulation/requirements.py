@@ -44,7 +44,7 @@ def check_test_bed(profile: Profile, kind: str, device: str) -> None:
 
 
 def check_host(profile: Profile) -> None:
-    """Refuse a process board if this host cannot run its programs.
+    """Raise an error if this host cannot run the programs of a board that is emulated by a process.
 
     Raises
     ------

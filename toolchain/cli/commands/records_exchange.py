@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolchain.records.function import Function as RecordedFunction
     from toolchain.records.record import Record
     from toolchain.records.selection import Selection
-    from toolchain.records.taken import Build
+    from toolchain.records.taken import BuildVariant
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,7 +39,7 @@ def selection_options(function: Function) -> Function:
     return cast(Function, called)
 
 
-def builds() -> list[Build]:
+def builds() -> list[BuildVariant]:
     """Return the kinds of builds, each with the records that it can use."""
     from toolchain.backends.table import offers
 

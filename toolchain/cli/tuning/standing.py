@@ -96,12 +96,12 @@ class Standing:
 
     @property
     def untuned_ms(self) -> float | None:
-        """Sum over tasks of weight times default, in ms; None until all defaults are measured."""
+        """Sum over tasks of weight times default time, in ms; None until all defaults are measured."""
         return _weighted([(row, row.default_ms) for row in self.rows])
 
     @property
     def estimated_ms(self) -> float | None:
-        """Sum over tasks of weight times best, in ms; None until all defaults are measured."""
+        """Sum over tasks of weight times the best time, in ms; None until all defaults are measured."""
         return _weighted([(row, row.best_ms) for row in self.rows])
 
     @property

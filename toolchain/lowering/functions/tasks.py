@@ -28,7 +28,7 @@ class FusedTask(Task):
     outputs
         Number of the function's parameters that it writes.
     functions
-        Names of all functions in the network with that hash.
+        Names of all functions of the network that are structurally equal to it.
     call
         One of the network's calls of the function `name`, with its constants.
     """

@@ -22,7 +22,7 @@ _DEBUG = re.compile(r"^ *#dbg_.*\n|^!llvm\.dbg\.cu = .*\n|,? !dbg !\d+", re.MULT
 
 
 def lean(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
-    """Return an LLVM module with the same code, without these additions.
+    """Return an LLVM module with the same code, without debug information and unused float16 conversions.
 
     Parameters
     ----------

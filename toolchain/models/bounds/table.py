@@ -69,7 +69,7 @@ BOUNDS: dict[str, BoundsRow] = {
     "GatherND": _COORDINATES,
     "GridSample": BoundsRow(
         otherwise="samples beyond the image are what padding_mode says; coordinates are cut at 2^20 halves "
-        "of the image, and NaN is a pixel of it"
+        "of the image, and a NaN coordinate gives NaN, 0 or a pixel of the image"
     ),
     "GRU": _STEPS,
     "LSTM": _STEPS,

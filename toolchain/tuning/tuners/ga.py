@@ -38,7 +38,7 @@ class Genetic(Seen[P]):
 
     def propose(self, count: int) -> list[P]:
         """Return children of the best points; random points as long as too few results are known."""
-        points = self.sown(count)
+        points = self.take_seeds(count)
         if len(self.times) >= _FIRST:
             population = nsmallest(_POPULATION, self.times, key=lambda point: self.times[point])
             in_vain = 0

@@ -19,7 +19,7 @@ class Seen(Generic[P]):
     seen
         Points that were proposed or learned.
     seeds
-        Points to propose first, such as those similar to the best of other tasks.
+        Points to propose first: those similar to the best of other tasks.
     times
         Times of the learned points in ms; infinite if the candidate failed. Failures that the machines caused
         are ignored.
@@ -39,8 +39,8 @@ class Seen(Generic[P]):
             if result.failure not in PASSING_FAILURES:
                 self.times[point] = inf if result.failure else result.mean_ms
 
-    def sown(self, count: int) -> list[P]:
-        """Remove and return at most `count` seeds that were not seen, and mark them as seen."""
+    def take_seeds(self, count: int) -> list[P]:
+        """Remove and return at most `count` of `seeds` that were not seen, and mark them as seen."""
         points = [point for point in self.seeds if point not in self.seen][:count]
         self.seeds = [point for point in self.seeds if point not in points]
         self.seen.update(points)

@@ -100,7 +100,7 @@ class BoostedSearch(Seen[P]):
 
     def propose(self, count: int) -> list[P]:
         """Return the points with the best predictions, and some random ones."""
-        points = self.sown(count)
+        points = self.take_seeds(count)
         if self._train():
             left = count - len(points)
             by_model = sum(self._random.random() >= _BY_CHANCE for _ in range(left))

@@ -1,4 +1,4 @@
-"""Compiles a single convolution, or a region, to a dump."""
+"""Compiles a convolution, or a region of layers that VTA computes together, to a dump of its memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Follows the tokens of a program: whether it ends, and an order in which it may run.
 
-Only tokens order the stages, since instructions may take any time. So the instructions of each stage that
-have certainly ended when an instruction begins are counted along the tokens that it and earlier ones popped.
+Only tokens order the stages, since instructions may take any time. So each stage has a vector clock: how many
+instructions of every stage have certainly ended. An instruction that pops a token merges the clock of the
+instruction that pushed it.
 """
 
 from __future__ import annotations
