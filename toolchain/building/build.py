@@ -62,7 +62,7 @@ class BuildOptions:
     shipped
         The file of records that the project ships; None: use none.
     check
-        Whether to run the sample on this host before anything is written.
+        Whether to run the network with the sample inputs on this host before anything is written.
     """
 
     code: CodeOptions = field(default_factory=CodeOptions)
@@ -94,7 +94,7 @@ class BuildResult:
     tolerances
         Tolerances of outputs that are compared in steps, or need a wider one than usual.
     checked
-        Comparison of the sample on this host; None if it was not asked for.
+        Comparison of the outputs for the sample inputs, computed on this host; None if not asked for.
     """
 
     bundle: Path

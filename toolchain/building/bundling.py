@@ -1,4 +1,6 @@
-"""Makes the content of a bundle from points, for `build` and for the judge of a tuning run."""
+"""Makes the content of a bundle from the chosen points, one per task.
+
+`build` writes it to a file; a tuning run makes bundles to time whole networks."""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from toolchain.tasks.backend import Backend, Network, Objects
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a bundle without the sample.
+    """The content of a bundle, without the sample inputs and their expected outputs.
 
     Attributes
     ----------
@@ -44,7 +46,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Bundling:
-    """The inputs that all bundles of a model for a board share, whatever the points.
+    """The inputs that all bundles of a model for a board share, whichever points are chosen.
 
     Attributes
     ----------
@@ -78,9 +80,10 @@ class Bundling:
         Parameters
         ----------
         points
-            See `Network.compile`.
+            The chosen points, one per task, by workload (the hash of what a task computes). Other tasks get
+            their default.
         decisions
-            The decisions for the tasks, for the manifest.
+            The decision for each task (the record or the default that was chosen), for the manifest.
         folder
             Folder for the files.
         progress
@@ -89,7 +92,7 @@ class Bundling:
         Raises
         ------
         ToolchainError
-            The compiler, the linker or the disk failed, or the gate refused the library.
+            The compiler, the linker, the disk, or the check of the library's ELF headers failed.
         """
         objects = network.compile(points, folder, progress)
         progress("linking")

@@ -1,4 +1,4 @@
-"""`build --check`: runs the sample on this host before the bundle is written."""
+"""`build --check`: runs the network with the sample inputs on this host, before the bundle is written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def require_this_host(target: BuildFor) -> None:
 
 
 def checked_here(bundle: Path) -> VerifyResult:
-    """Run a bundle's sample on this host and its device, and return the comparison.
+    """Run a bundle's sample inputs on this host and its device; compare the outputs with the expected ones.
 
     Raises
     ------

@@ -41,7 +41,22 @@ class Chosen(Generic[P]):
         return self.network.code(self.decision.task, self.point, form)
 
     def kernels(self, *, model: bool) -> ChosenKernels:
-        """Compile the code and return the demands of its kernels on the device; see `explain`."""
+        """Compile the code and return its kernels with their demands, such as private memory, on the device.
+
+        Parameters
+        ----------
+        model
+            Whether to predict the time of each kernel, too, with a model of the device.
+
+        Raises
+        ------
+        UsageError
+            The code is for a CPU, or `model` is set and the device has no model.
+        MissingError
+            The model's image, or Docker, is missing.
+        ToolchainError
+            The compiler fails.
+        """
         device = self.network.target.device
         candidate = self.network.space(self.decision.task).candidate(self.point)
         kernels = explain(candidate, device, model=model)
@@ -50,7 +65,7 @@ class Chosen(Generic[P]):
 
 @dataclass(frozen=True)
 class ChosenKernels:
-    """The kernels of a point, and the model that estimated their times; None if no model was asked."""
+    """The kernels of a point, and the model that predicted their times; None if none was asked for."""
 
     chosen: Chosen[Any]
     kernels: Sequence[Explained]

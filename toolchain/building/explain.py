@@ -16,7 +16,13 @@ from toolchain.tasks.candidate import Candidate, DeviceCode
 
 @dataclass(frozen=True)
 class Explained:
-    """A kernel, and the model's judgement of it; None if no model was asked."""
+    """A kernel's demands on its device, and its predicted time.
+
+    Attributes
+    ----------
+    modelled
+        Prediction by a model of the device; None if no prediction was asked for.
+    """
 
     kernel: Kernel
     modelled: Prediction | None = None
@@ -44,7 +50,7 @@ def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained
     device
         The device that the code is for, such as `opencl:mali-t860`.
     model
-        Whether to ask the model of that device, too.
+        Whether to predict the time of each kernel, too, with a model of that device.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Asks the running lab for the state of boards."""
+"""Asks the lab (tracker and boards for measuring), if it runs, for the state of boards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def ask_lab() -> Callable[[str], dict[str, str | None]]:
-    """Ask the running lab, if there is one, for its boards.
+    """Ask the lab (tracker and boards for measuring), if it runs, for the state of its boards.
 
     Returns
     -------

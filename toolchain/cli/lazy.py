@@ -45,7 +45,7 @@ class LazyGroup(click.Group):
         return cast(click.Command, module.command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands of the table."""
+        """Write the section `Commands` of `--help`: name and one-line help of each command in `table`."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.table.items()))
 

@@ -114,7 +114,7 @@ class FusedNetwork:
         self.close()
 
     def close(self) -> None:
-        """End the processes."""
+        """End the worker processes that compile functions."""
         self._compilers.close()
 
 

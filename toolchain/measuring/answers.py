@@ -119,7 +119,8 @@ class FailureReason(Answer):
     Attributes
     ----------
     kind
-        Code of the failure for programs; `value`: the network refuses a value of its input.
+        Code of the failure, for programs to read. For example, the code `value` means that an input has a
+        value for which the network is not defined.
     missing
         CPU features, functions or devices that the bundle needs and the board lacks.
     holder

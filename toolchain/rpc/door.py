@@ -31,11 +31,12 @@ class Door:
     secret
         The server's secret; None until the server has printed it.
     connect
-        Connects to the server, whatever address it claims.
+        Opens a connection to the server through this host's own port or tunnel to it; the address that the
+        server itself claims is ignored.
     lied
         Called with what the server did if it violates the protocol.
     server
-        Handler of the server admitted last.
+        Task of the tracker that handles the server which passed `admit` last.
     """
 
     def __init__(self, key: str) -> None:

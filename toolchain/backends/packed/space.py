@@ -1,4 +1,4 @@
-"""The space of one task: all choices that can compute it."""
+"""The space of one task: all choices (algorithms with their parameters) that can compute it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PackedSpace(FiniteSpace[Choice]):
         return point if point.algorithm == decisions["algorithm"] else None
 
     def rule(self, point: Choice) -> str:
-        """Return the name of the choice's algorithm."""
+        """Return the name of the algorithm of a choice."""
         return point.algorithm
 
     def entry(self, point: Choice) -> Entry:
@@ -93,7 +93,7 @@ class PackedSpace(FiniteSpace[Choice]):
         return Entry(CPU, payload, hashlib.sha256(f"{CPU} {payload}".encode()).hexdigest())
 
     def read(self, entry: Entry, definition: str) -> Choice:
-        """Return the choice in a record.
+        """Return the choice (an algorithm with its parameters) that a record stores.
 
         Raises
         ------

@@ -229,7 +229,7 @@ def shell(board: str) -> None:
 )
 @output_options
 def logs(board: str, lines: int) -> None:
-    """Show the log of a board's server and tunnel from the last run of the lab."""
+    """Show the last lines that a board's RPC server and tunnel, started by the lab, wrote to their log."""
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
     from toolchain.rpc import state

@@ -29,12 +29,14 @@ _INSIDE = {
 
 
 def lock_file() -> Path:
-    """Return the lock: in a wheel among the images' files, else the checkout's.
+    """Return the path of `requirements.lock`.
+
+    An installed wheel has it beside the images' files, a checkout in its root folder.
 
     Raises
     ------
     MissingError
-        It is neither here nor there.
+        Neither folder has the file.
     """
     folder = docker_folder()
     for file in (folder / "requirements.lock", folder.parent / "requirements.lock"):
@@ -44,7 +46,7 @@ def lock_file() -> Path:
 
 
 def lock_digest() -> str:
-    """Return the SHA-256 of the lock, in hexadecimal digits."""
+    """Return the SHA-256 of `requirements.lock`, in hexadecimal digits."""
     return hashlib.sha256(lock_file().read_bytes()).hexdigest()
 
 
@@ -66,12 +68,12 @@ def needs() -> list[str]:
 
 
 def runtime_lock() -> str:
-    """Return the lock's entries that the package needs to run in an image, hashes included.
+    """Return the entries of `requirements.lock` that the package needs to run in an image, with hashes.
 
     Raises
     ------
     UsageError
-        The lock has none for a requirement.
+        A requirement has no entry in the file.
     """
     entries = _entries(lock_file().read_text())
     wanted = {_name(line) for line in needs()}

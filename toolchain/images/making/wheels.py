@@ -23,7 +23,11 @@ _SECONDS = 1800.0  # half a gigabyte, over a slow line too
 
 
 def lock_of(image: Image) -> str | None:
-    """Return the lock of the wheels that an image adds: a part of this package's, its folder's, or none."""
+    """Return the text of the lock file of the wheels that an image adds; None if it adds none.
+
+    For an image on plain Debian these are the entries of this package's `requirements.lock` that the package
+    needs to run; for an image on another one, the `requirements.lock` in its folder.
+    """
     if not image.stands_on:
         return runtime_lock()
     own = image.path / "requirements.lock"

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 
 def environment(image: Ready | None = None) -> dict[str, str]:
-    """Return the variables; only the cache folder is this host's.
+    """Return the environment variables that each command of this package gets in a container.
+
+    The cache folder is that of this host, mounted under the same path; `HOME` is the container's own.
 
     Parameters
     ----------
     image
-        The image, if its id and lock file shall be known to the command.
+        The image, to tell the command its id and the digest of its lock file; None: do not tell.
     """
     needed = {
         "HOME": "/tmp",  # noqa: S108

@@ -21,12 +21,14 @@ from toolchain.lowering.kernels.recipe import Recipe
 
 @dataclass(frozen=True)
 class FunctionCode:
-    """The recipe of a function, which is compiled like the functions of a whole network.
+    """The code of one function as a recipe: other processes can make the function from it and compile it.
+
+    It is compiled in the same way as the functions of a whole network.
 
     Attributes
     ----------
     recipe
-        Recipe as bytes, from `pickled`.
+        Data from which the function is made (a `Recipe`), as bytes from `pickled`.
     target
         TVM target as text.
     """

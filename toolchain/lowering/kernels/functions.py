@@ -19,6 +19,6 @@ def _same(call: tvm.ir.Call) -> tvm.ir.Call:
 
 
 def register_functions() -> None:
-    """Register the names of these functions in OpenCL C with TVM, for the whole process."""
+    """Make TVM emit calls of OpenCL C's `acos`, `tan` and so on, in this whole process."""
     for name in _NAMES:
         tirx.register_intrin_lowering(f"tirx.{name}", "opencl", f=_same, level=99)

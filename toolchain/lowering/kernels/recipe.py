@@ -31,5 +31,5 @@ class Scheduled:
         return len(self.func.params)
 
     def function(self) -> tirx.PrimFunc:
-        """Return the function."""
+        """Return `func` as it is: it is scheduled already."""
         return self.func

@@ -67,7 +67,7 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
     Parameters
     ----------
     option
-        The option for the user's own sample, for the hint.
+        Command-line option with which users give their own sample; the hints of errors name it.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: st
     Parameters
     ----------
     option
-        The option for the user's own sample, for messages.
+        Command-line option with which users give their own sample; error messages name it.
 
     Raises
     ------

@@ -46,12 +46,14 @@ class Layer:
 
 
 def layer_of(site: Site, exponents: Mapping[str, int], choose: Choose) -> Layer:
-    """Return a convolution in integers.
+    """Return the integer form of a convolution: integer weights, biases and shifts.
 
     Parameters
     ----------
     exponents
-        Exponents of the tensors that it reads and writes.
+        Exponent of each tensor that it reads or writes; the integer n stands for n * 2**exponent.
+    choose
+        Chooses the exponents of the weights, one for each output channel.
 
     Raises
     ------
@@ -111,7 +113,9 @@ def rounded_convolution(convolution: StoredConvolution, exponent: int, choose: C
     Parameters
     ----------
     exponent
-        Exponent of the tensor that it reads.
+        Exponent of the tensor that it reads, whose values are multiples of 2**exponent.
+    choose
+        Chooses the exponents of the weights, one for each output channel.
     """
     weights = Weights(convolution.weight)
     chosen, _ = choose(weights, -126, 126)

@@ -28,7 +28,7 @@ class Unit(Protocol):
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a step in which units do not depend on each other.
+    """A part of a time step in which units do not depend on each other.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Phase:
 
 
 def phases(of: Recurrence) -> list[Phase]:
-    """Return the phases of a step, in their order."""
+    """Return the phases of a time step in order; within a phase, units do not depend on each other."""
     if of.cell == "LSTM":
         return [Phase((0, 1, 2, 3), "h", _lstm)]
     if of.cell == "RNN":

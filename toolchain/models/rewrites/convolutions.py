@@ -9,7 +9,7 @@ from toolchain.models.walk import attributes_of
 
 
 def transposed_to_shape(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`ConvTranspose` with `output_shape`: the padding that makes it, by the standard's formula."""
+    """Rewrite `ConvTranspose` with `output_shape`: compute the padding that gives that shape."""
     own = attributes_of(node)
     shape, weight = graph.shape(node.input[0]), graph.shape(node.input[1])
     wanted = own.pop("output_shape", None)

@@ -16,7 +16,7 @@ MOST_PARTS = 64
 
 
 def one_hot(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`OneHot` of a constant depth: indices compared with 0, 1, …; negative ones count from the end."""
+    """Rewrite `OneHot` of constant depth: compare indices with 0, 1, …; negative ones count from the end."""
     indices, depth, values = node.input
     shape, stored = graph.shape(indices), graph.value(depth)
     if shape is None or stored is None:
@@ -84,7 +84,7 @@ def largest(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def space_to_depth(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`SpaceToDepth` that keeps a channel's values together (mode CRD); the importer knows the other."""
+    """Rewrite `SpaceToDepth` in the mode CRD as a transposition; the importer knows the other mode."""
     own, shape = attributes_of(node), graph.shape(node.input[0])
     if shape is None or own.get("mode", b"DCR") != b"CRD":
         return False
@@ -97,7 +97,7 @@ def space_to_depth(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def compress(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Compress` by a constant condition: the values at these places."""
+    """Rewrite `Compress` by a constant condition: gather the values where the condition is true."""
     kept = graph.value(node.input[1])
     if kept is None:
         return False
@@ -110,7 +110,7 @@ def compress(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def eye_like(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`EyeLike`: a constant, for its input's shape is known."""
+    """Rewrite `EyeLike` as a constant, if the shape of its input is known."""
     shape, own = graph.shape(node.input[0]), attributes_of(node)
     if shape is None:
         return False
@@ -123,7 +123,7 @@ def eye_like(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def determinant(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Det` of matrices up to three rows, written out."""
+    """Rewrite `Det` of matrices of up to three rows as products and sums of their elements."""
     shape = graph.shape(node.input[0])
     if shape is None or not 1 <= shape[-1] <= 3:
         return False

@@ -1,4 +1,4 @@
-"""Rewrites predicates on values."""
+"""Rewrites the operator that finds infinite values, `IsInf`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolchain.models.walk import attributes_of
 
 
 def infinite_of_a_sign(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`IsInf` for one sign, or for none."""
+    """Rewrite `IsInf` that detects only one sign of infinity, or neither, as a comparison with infinity."""
     own = attributes_of(node)
     positive, negative = own.get("detect_positive", 1), own.get("detect_negative", 1)
     if positive and negative:

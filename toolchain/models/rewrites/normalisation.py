@@ -23,7 +23,7 @@ def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def lp_pool(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`LpPool`: the p-th root of a window's sum of p-th powers."""
+    """Rewrite `LpPool`: compute the p-th root of a window's sum of p-th powers."""
     own = attributes_of(node)
     x, p = node.input[0], own.pop("p", 2)
     kind = graph.dtype(x)
@@ -39,22 +39,23 @@ def lp_pool(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def layer_norm_with_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`LayerNormalization` that is asked for mean and deviation: as the standard defines it."""
+    """Rewrite `LayerNormalization` by its definition if the network reads mean or deviation, too."""
     asked = any(name in graph.readers for name in node.output[1:] if name)
     return asked and with_its_body(node, graph)
 
 
 def rms_norm_of_all(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`RMSNormalization` over all axes: as the standard defines it; TVM's fails where no axis is left."""
+    """Rewrite `RMSNormalization` over all axes by its definition: TVM's own fails if no axis is left."""
     shape = graph.shape(node.input[0])
     axis = attributes_of(node).get("axis", -1)
     return shape is not None and axis in (0, -len(shape)) and with_its_body(node, graph)
 
 
 def batch_norm(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`BatchNormalization`: with `training_mode` by its input's statistics; else, behind none, in two steps.
+    """Rewrite `BatchNormalization` as operations on elements.
 
-    Behind a convolution it stays, to be folded into that.
+    With `training_mode` it uses the statistics of its input. Otherwise it becomes a product and a sum with
+    constants; but after a convolution it stays, to be folded into that.
     """
     own = attributes_of(node)
     if own.get("training_mode"):

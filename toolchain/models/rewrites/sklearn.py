@@ -15,7 +15,7 @@ _DOMAIN = "ai.onnx.ml."
 
 
 def scaler(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Scaler`: (x - offset) * scale."""
+    """Rewrite `Scaler` as (x - offset) * scale."""
     own = attributes_of(node)
     x = graph.emit("Cast", [node.input[0]], to=FLOAT)
     if own.get("offset"):
@@ -25,7 +25,7 @@ def scaler(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def normalizer(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Normalizer`: each row divided by its norm; a row of norm 0 stays as it is."""
+    """Rewrite `Normalizer`: divide each row by its norm; a row of norm 0 is not changed."""
     kind = attributes_of(node).get("norm", b"MAX").decode()
     operator = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}.get(kind)
     if operator is None:
@@ -43,7 +43,7 @@ def normalizer(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def imputer(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Imputer` of floats: values that are missing, by default NaN, replaced by their column's."""
+    """Rewrite `Imputer` of floats: replace missing values (by default NaN) by the value of their column."""
     own = attributes_of(node)
     values, missing = own.get("imputed_value_floats"), own.get("replaced_value_float", float("nan"))
     if not values:
@@ -58,7 +58,7 @@ def imputer(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def binarizer(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Binarizer`: 1 above a threshold, else 0."""
+    """Rewrite `Binarizer` as a comparison: 1 above the threshold, else 0."""
     x = graph.emit("Cast", [node.input[0]], to=FLOAT)
     threshold = graph.constant(np.float32(attributes_of(node).get("threshold", 0.0)))
     graph.emit("Cast", [graph.emit("Greater", [x, threshold])], node.output, to=FLOAT)
@@ -66,7 +66,7 @@ def binarizer(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def linear_regressor(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`LinearRegressor`: a dense layer."""
+    """Rewrite `LinearRegressor` as a dense layer."""
     own = attributes_of(node)
     if own.get("post_transform", b"NONE") != b"NONE":
         return False
@@ -75,9 +75,9 @@ def linear_regressor(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def linear_classifier(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`LinearClassifier` with a score for each label: a dense layer, and the label of the largest score.
+    """Rewrite `LinearClassifier` as a dense layer for the scores; the label is that of the largest score.
 
-    Labels that are words are no tensors that can be computed; they may be left unread (`--outputs`).
+    Labels that are words cannot be computed as tensors: the node is kept if the network reads them.
     """
     own = attributes_of(node)
     labels = own.get("classlabels_ints")
@@ -100,7 +100,7 @@ def linear_classifier(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def array_feature_extractor(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`ArrayFeatureExtractor`: places along the last axis; of one axis two are made."""
+    """Rewrite `ArrayFeatureExtractor`: gather along the last axis; a vector becomes a matrix of one row."""
     x, places = node.input
     shape = graph.shape(x)
     if shape is None:

@@ -15,7 +15,7 @@ MOST_BYTES = 1 << 26
 
 
 def fourier_transform(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`DFT` along one axis: values are [… n … 1 or 2], the last dimension real and imaginary part."""
+    """Rewrite `DFT` along one axis as a product of matrices; the last axis has real and imaginary part."""
     x = node.input[0]
     shape, own = graph.shape(x), attributes_of(node)
     length = graph.value(node.input[1]) if len(node.input) > 1 and node.input[1] else None
@@ -51,7 +51,7 @@ def fourier_transform(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def short_time_transform(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`STFT` of [batch, n, 1 or 2] as a convolution, its steps the strides."""
+    """Rewrite `STFT` of [batch, n, 1 or 2] as a convolution whose stride is the step between frames."""
     signal, step, window, length = [*node.input, "", ""][:4]
     shape, stride = graph.shape(signal), graph.value(step)
     if shape is None or stride is None or (length and graph.value(length) is None):

@@ -13,7 +13,7 @@ from toolchain.models.walk import attributes_of, node_name
 
 
 def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Col2Im`: a transposed convolution that puts every value where its window had it."""
+    """Rewrite `Col2Im` as a transposed convolution that adds every value at its place in the image."""
     columns, image, block = node.input
     shape = graph.shape(columns)
     sizes, kernel = graph.value(image), graph.value(block)
@@ -44,7 +44,7 @@ def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def padded(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`Pad` by less than nothing, or with a value that the network computes."""
+    """Rewrite `Pad` with negative padding, or with a value that the network computes."""
     if graph.opset < 11:
         return False
     x, pads, value, axes = [*node.input, "", ""][:4]

@@ -35,7 +35,10 @@ _HALVES = 1e-2
 
 
 class Cases:
-    """The cases of a run's tasks. A worker process computes each once and may hang or crash."""
+    """Test inputs with their expected outputs (cases) for each task of a tuning run.
+
+    A worker process computes the outputs once; it may hang or crash.
+    """
 
     def __init__(self, folder: Path, notice: Callable[[str], None]) -> None:
         self._folder, self._notice = folder, notice
@@ -44,16 +47,16 @@ class Cases:
         self._cases: dict[str, Future[tuple[Case, ...]]] = {}
 
     def begin(self, task: Task, reference: TaskReference) -> None:
-        """Start to compute the cases of a task in the background, after those begun before."""
+        """Start to compute the test inputs and expected outputs of a task, after those begun before."""
         self._cases[task.workload] = self._thread.submit(self._compute, task, reference)
 
     def of(self, task: Task) -> tuple[Case, ...]:
-        """Wait for the cases of a task and return them; the first has normally distributed inputs."""
+        """Wait for a task's test inputs and expected outputs; the first inputs are normally distributed."""
         let_signals_end_waits()
         return self._cases[task.workload].result()
 
     def close(self) -> None:
-        """End the worker process."""
+        """End the worker process that computes expected outputs."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._worker.end()
         self._thread.shutdown(wait=True)
@@ -75,7 +78,10 @@ class Cases:
 
 @contextmanager
 def run_cases(notice: Callable[[str], None]) -> Iterator[Cases]:
-    """Yield the cases of a run; afterwards remove their files and end their process."""
+    """Yield the test inputs of a tuning run, with their expected outputs.
+
+    Afterwards delete their files, and end the worker process that computes the outputs.
+    """
     with scratch_folder() as folder:
         cases = Cases(folder, notice)
         try:
@@ -85,7 +91,7 @@ def run_cases(notice: Callable[[str], None]) -> Iterator[Cases]:
 
 
 def compute(reference: TaskReference, cases: Sequence[Case]) -> None:
-    """Write the expected outputs of each case; runs in a worker process."""
+    """Compute and write the expected outputs of each case's inputs; runs in a worker process."""
     draws = []
     for case in cases:
         arguments = case.arguments()

@@ -20,8 +20,9 @@ from toolchain.tuning.builders.compiled import CompiledCandidate, Compilers
 class LibraryBuilder:
     """Builds libraries for boards of a class; see `tasks.evaluator.Builder`.
 
-    Candidates are linked and checked on this host, wherever they are compiled: so the gate has checked every
-    library that a board gets. Code that is not linked is written to a file, which the board checks.
+    Candidates are linked on this host, wherever they are compiled, and the ELF headers of the library are
+    checked here, before a board gets it. Code that is not linked is written to a file, which the board
+    checks.
     """
 
     def __init__(self, compilers: Compilers, profile: Profile, folder: Path) -> None:

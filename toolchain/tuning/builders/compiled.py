@@ -47,7 +47,7 @@ class Compilers(Protocol):
         """
 
     def close(self) -> None:
-        """End the processes; threads that wait in `compile` return or raise."""
+        """End the processes that compile candidates; threads that wait in `compile` return or raise."""
 
 
 def compile_code(code: CandidateCode, symbol: str) -> CompiledCandidate:

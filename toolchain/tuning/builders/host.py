@@ -34,7 +34,7 @@ class HostCompilers:
         return list(self._threads.map(self._compile, codes))
 
     def close(self) -> None:
-        """End the processes."""
+        """End the worker processes that compile candidates."""
         self._threads.shutdown(wait=False, cancel_futures=True)  # cancels what has not begun
         for worker in self._workers:
             worker.end()

@@ -1,4 +1,4 @@
-"""Compiles a region to a program."""
+"""Compiles a region, layers that VTA computes together, to one program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolchain.vta.layers.region import Region, RegionLayer
 
 
 def assemble(region: Region, config: VtaConfig) -> Program:
-    """Compile a region to a program.
+    """Compile a region, layers that VTA computes together, to one program.
 
     Raises
     ------

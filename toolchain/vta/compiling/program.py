@@ -1,4 +1,4 @@
-"""A program: the instructions of a region, and the memory that they use."""
+"""A program: VTA's instructions for a region (layers computed together), and the memory that they use."""
 
 from __future__ import annotations
 

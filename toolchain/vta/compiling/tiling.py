@@ -41,7 +41,11 @@ class Tiling:
 
     @cached_property
     def row_step(self) -> int:
-        """Stride between loaded rows of the source; kernels with one row skip the rows between."""
+        """Distance between two loaded rows, in rows of the source.
+
+        A kernel of height 1 reads only every `sh`-th row, where `sh` is the vertical stride, so only those
+        are loaded. For higher kernels every row is loaded.
+        """
         return self.shape.sh if self.shape.kh == 1 else 1
 
     @cached_property

@@ -76,7 +76,7 @@ class _Layout(BaseModel):
 
 @dataclass(frozen=True)
 class Dump:
-    """A program with its memory.
+    """A VTA program, with the memory before it runs and the expected memory after it.
 
     Attributes
     ----------
@@ -96,7 +96,9 @@ class Dump:
 
 
 def write_dump(folder: Path, dump: Dump) -> None:
-    """Write a dump's files. An existing dump is replaced, and is invalid until all files are written.
+    """Write the files of a dump, a VTA program with its memory.
+
+    An existing dump is replaced, and is invalid until all files are written.
 
     Raises
     ------
@@ -116,7 +118,7 @@ def write_dump(folder: Path, dump: Dump) -> None:
 
 
 def layout_of(dump: Dump) -> dict[str, Any]:
-    """Return the content of `layout.json`."""
+    """Return the content of a dump's `layout.json`."""
     return {
         "insn_count": len(dump.program) // INSTRUCTION_BYTES,
         "phys_base": dump.phys_base,
@@ -128,7 +130,7 @@ def layout_of(dump: Dump) -> dict[str, Any]:
 
 
 def read_dump(folder: Path) -> Dump:
-    """Read a dump, and check that its files belong together.
+    """Read the dump of a VTA program and its memory from a folder; check that the files fit together.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""VTA's instructions as classes, whose fields have the names of upstream's documentation."""
+"""VTA's instructions as classes, whose fields are named as in Apache TVM's documentation of VTA."""
 
 from __future__ import annotations
 

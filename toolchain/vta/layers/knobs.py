@@ -1,4 +1,4 @@
-"""The knobs that cut a convolution into pieces, as in upstream's tutorials."""
+"""The knobs that cut a convolution into pieces, as in Apache TVM's tutorials on VTA."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Knobs:
         return self.oc_nthread * self.h_nthread
 
     def decisions(self) -> dict[str, int]:
-        """Return the knobs by name, in upstream's order."""
+        """Return the value of each knob by name, in the order of Apache TVM's tutorials on VTA."""
         values = asdict(self)
         return {"tile_b": values.pop("tile_b"), **values}
 

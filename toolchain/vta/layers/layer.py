@@ -12,7 +12,7 @@ from toolchain.foreign import shortened
 from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
 
 FIELDS = ("batch", "h", "w", "ic", "oc", "kh", "kw", "ph", "pw", "sh", "sw")
-"""Names of the numbers in a shape as text, in the order of upstream's tutorial."""
+"""Names of the numbers in a shape as text, in the order of Apache TVM's tutorial on VTA."""
 
 MOST_PADDING = 15
 """Largest padding before or after a row: a LOAD has four bits for it."""

@@ -31,7 +31,7 @@ class RegionLayer:
 
 @dataclass(frozen=True)
 class Region:
-    """Layers in program order.
+    """Layers that VTA computes together, by one program; in the program's order.
 
     Attributes
     ----------

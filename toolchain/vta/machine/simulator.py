@@ -156,7 +156,7 @@ class Simulator:
         )
 
     def close(self) -> None:
-        """End the process."""
+        """End the simulator's process."""
         child, self._child = self._child, None
         if child is None:
             return

@@ -32,17 +32,23 @@ _BY_NAME = {algorithm.name: algorithm for algorithm in ALGORITHMS}
 
 
 def algorithm_of(choice: Choice) -> Algorithm[Any, Any]:
-    """Return the algorithm of a choice."""
+    """Return the algorithm of a code variant."""
     return _BY_NAME[choice.algorithm]
 
 
 def choice_from(payload: str) -> Choice:
-    """Return the choice in a record's payload.
+    """Return the code variant (an algorithm with its parameters) that a record stores.
+
+    Parameters
+    ----------
+    payload
+        The record's JSON object of the algorithm's name and of the parameters (knobs).
 
     Raises
     ------
     ToolchainError
-        The payload was written by another version and names a choice unknown to this one.
+        The payload is no such object, or another version wrote it and this one does not know its algorithm
+        or a parameter.
     """
     try:
         knobs = dict(json.loads(payload))

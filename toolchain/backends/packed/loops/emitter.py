@@ -69,7 +69,7 @@ class Emitter:
 
     @cached_property
     def long(self) -> bool:
-        """Whether the epilogue is long code."""
+        """Whether the epilogue (operators after the sum) has a function that becomes long code."""
         index = [tirx.Var("i", "int32") for _ in self.read.output.shape]
         total = tirx.const(0, str(self.conv.y.dtype))
         value = epilogue(self.read, self.conv.y, total, index, self._load, self.analyzer)

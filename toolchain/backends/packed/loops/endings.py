@@ -35,7 +35,7 @@ class Storing(Protocol):
 
     @property
     def long(self) -> bool:
-        """Whether the epilogue is long code."""
+        """Whether the epilogue (operators after the sum) has a function that becomes long code."""
 
     def store(self, total: Expr, index: Sequence[Expr]) -> None:
         """Emit the output at a logical index, given the contraction's sum there."""

@@ -49,12 +49,16 @@ class Call(PlanStep):
 
 @dataclass(frozen=True)
 class Generated(Call):
-    """A call whose function is generated.
+    """A call of a function whose code an algorithm of this backend generates.
 
     Attributes
     ----------
+    choice
+        The code variant: an algorithm with its parameters.
     contraction
-        Contraction for which a choice can be made; None if the function has none, or its operands do not fit.
+        The function's contraction, if a code variant for contractions can compute it. None if there is no
+        contraction, if its input or output cannot be packed in blocks of channels, or if the machine does not
+        multiply values of these types.
     """
 
     read: Read
@@ -63,7 +67,7 @@ class Generated(Call):
 
     @property
     def subject(self) -> Contraction | None:
-        """The contraction that the choice is for; None if the general algorithm computes the function."""
+        """The contraction that the code variant computes; None for the general algorithm."""
         return None if self.choice == GENERAL else self.contraction
 
     @property

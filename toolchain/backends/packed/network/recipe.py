@@ -20,7 +20,17 @@ from toolchain.models.recurrent.spec import Recurrence
 
 @dataclass(frozen=True)
 class Computed:
-    """A function of the network with the layouts of its values; without `subject` it is general."""
+    """The recipe of a function that one of this backend's algorithms generates.
+
+    Attributes
+    ----------
+    layouts
+        Layouts of the parameters; None is the plain layout.
+    choice
+        The code variant: an algorithm with its parameters.
+    subject
+        The contraction that the algorithm computes; None for the general algorithm.
+    """
 
     read: Read
     layouts: tuple[Layout | None, ...]
@@ -34,7 +44,7 @@ class Computed:
         return len(self.layouts)
 
     def function(self) -> tirx.PrimFunc:
-        """Return the function that the choice's algorithm generates."""
+        """Generate the function with the algorithm and the parameters of the code variant (`choice`)."""
         algorithm = algorithm_of(self.choice)
         return algorithm.function(self.read, self.subject, self.choice, self.layouts, self.machine)
 

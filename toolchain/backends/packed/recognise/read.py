@@ -105,11 +105,11 @@ class Read:
         return next((stage for stage in self.stages if stage.part(buffer) is not None), None)
 
     def place(self, buffer: tirx.Buffer) -> int | None:
-        """Return the number of a buffer among the parameters; None for another buffer."""
+        """Return the index of a buffer among the parameters; None for another buffer."""
         return next((place for place, own in enumerate(self.params) if own.same_as(buffer)), None)
 
     def parameter(self, buffer: tirx.Buffer) -> int:
-        """Return the number of a buffer, which must be a parameter."""
+        """Return the index of a buffer among the parameters; the buffer must be one of them."""
         return next(place for place, own in enumerate(self.params) if own.same_as(buffer))
 
     @property

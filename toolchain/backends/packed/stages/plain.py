@@ -21,7 +21,19 @@ _SPLIT = 1 << 16  # elements from which a reduction to one number is worth sever
 
 
 def plain(value: StageValue, outs: list[tirx.Buffer]) -> None:
-    """Emit the loops; vectors run along the reduced axis if the operands are contiguous along it."""
+    """Emit the loops of a stage whose results have the plain layout.
+
+    Vectors run along the last axis of the output that is longer than 1. They run along the last reduced axis
+    if operands are contiguous there, and the output's axis is shorter than a vector or operands are not
+    contiguous along it.
+
+    Parameters
+    ----------
+    value
+        The stage, with the expressions that it computes.
+    outs
+        The buffers to write, one for each result of the stage.
+    """
     shape = shape_of(outs[0])
     lanes, machine = value.memory.lanes, value.memory.nest.machine
     step = value.step()

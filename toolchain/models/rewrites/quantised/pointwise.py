@@ -17,7 +17,7 @@ DIGITS = 24
 
 
 def addition(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QLinearAdd`: (a, scale, zero, b, scale, zero, y's scale, zero).
+    """Rewrite `com.microsoft.QLinearAdd` with inputs (a, scale, zero, b, scale, zero, y's scale, zero).
 
     onnxruntime computes `fma(a, ra, fma(b, rb, c))` with `ra = a's scale / y's`, likewise `rb`, and
     `c = y's zero - fma(ra, a's zero, rb * b's zero)`, and rounds that to the nearest integer: this does
@@ -81,7 +81,7 @@ def _fused(graph: Graph, steps: str, factor: np.float32, grid: np.float32, coars
 
 
 def _in_floats(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`QLinearAdd` whose scales are no constants."""
+    """Rewrite `QLinearAdd` whose scales are not constant."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, *y_zero = node.input
     value = graph.emit("Add", [real(graph, a, a_scale, a_zero), real(graph, b, b_scale, b_zero)])
     graph.emit("QuantizeLinear", [value, y_scale, *y_zero], node.output)
@@ -89,7 +89,7 @@ def _in_floats(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def multiplication(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QLinearMul`: (a, scale, zero, b, scale, zero, y's scale, zero).
+    """Rewrite `com.microsoft.QLinearMul` with inputs (a, scale, zero, b, scale, zero, y's scale, zero).
 
     As onnxruntime does: the product of the integers times a factor, plus the zero point, then rounded.
     """
@@ -117,7 +117,7 @@ def single(operator: str) -> Rule:
 
 
 def softmax(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QLinearSoftmax`: (x, scale, zero, y's scale, zero).
+    """Rewrite `com.microsoft.QLinearSoftmax` with inputs (x, scale, zero, y's scale, zero).
 
     Its attribute `opset` says whose Softmax it is: before 13 all axes from `axis` on are one.
     """
@@ -137,7 +137,7 @@ def softmax(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QLinearConcat`: (y's scale, zero, then x, scale, zero of each)."""
+    """Rewrite `com.microsoft.QLinearConcat` with inputs (y's scale, zero, then x, scale, zero of each)."""
     y_scale, y_zero, *rest = node.input
     parts = [real(graph, *rest[place : place + 3]) for place in range(0, len(rest), 3)]
     graph.emit(
@@ -147,7 +147,10 @@ def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def choice(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QLinearWhere`: (condition, x, scale, zero, y, scale, zero, z's scale, zero)."""
+    """Rewrite `com.microsoft.QLinearWhere`.
+
+    Its inputs are (condition, x, scale, zero, y, scale, zero, z's scale, zero).
+    """
     condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero = node.input
     value = graph.emit("Where", [condition, real(graph, x, x_scale, x_zero), real(graph, y, y_scale, y_zero)])
     graph.emit("QuantizeLinear", [value, z_scale, z_zero], node.output)

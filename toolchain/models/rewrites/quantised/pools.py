@@ -13,7 +13,7 @@ from toolchain.models.walk import attributes_of
 
 
 def global_average_pool(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QLinearGlobalAveragePool`: (x, scale, zero, y's scale, zero)."""
+    """Rewrite `com.microsoft.QLinearGlobalAveragePool` with inputs (x, scale, zero, y's scale, zero)."""
     x, x_scale, x_zero, y_scale, *rest = node.input
     shape = graph.shape(x)
     if shape is None or attributes_of(node).get("channels_last", 0):
@@ -26,7 +26,7 @@ def global_average_pool(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def average_pool(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QLinearAveragePool`: (x, scale, zero, y's scale, zero).
+    """Rewrite `com.microsoft.QLinearAveragePool` with inputs (x, scale, zero, y's scale, zero).
 
     onnxruntime rounds after it has added the zero point, so that halves go another way than in the standard.
     """

@@ -13,7 +13,7 @@ INT32 = onnx.TensorProto.INT32
 
 
 def convolution(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`QLinearConv`: (x, scale, zero, w, scale, zero, y's scale, zero, bias)."""
+    """Rewrite `QLinearConv` with inputs (x, scale, zero, w, scale, zero, y's scale, zero, bias)."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = node.input
     shape = graph.shape(w)
     own = attributes_of(node)
@@ -32,7 +32,7 @@ def convolution(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def integer_convolution(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`ConvInteger`: (x, w, x's zero, w's zero), to int32."""
+    """Rewrite `ConvInteger` with inputs (x, w, x's zero, w's zero); the result is int32."""
     x, w, *zeros = node.input
     shape = graph.shape(w)
     if shape is None:
@@ -45,7 +45,7 @@ def integer_convolution(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def product(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`QLinearMatMul`: (a, scale, zero, b, scale, zero, y's scale, zero)."""
+    """Rewrite `QLinearMatMul` with inputs (a, scale, zero, b, scale, zero, y's scale, zero)."""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.input
     sums = graph.emit("MatMul", [_rows(graph, a, a_zero), centred(graph, b, b_zero)])
     if len(graph.shape(a_scale) or ()) == 1 and graph.shape(a_scale) != (1,):
@@ -55,7 +55,7 @@ def product(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def integer_product(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`MatMulInteger`: (a, b, a's zero, b's zero), to int32."""
+    """Rewrite `MatMulInteger` with inputs (a, b, a's zero, b's zero); the result is int32."""
     a, b, *zeros = node.input
     a_zero, b_zero = [*zeros, "", ""][:2]
     inputs = [_rows(graph, a, a_zero), centred(graph, b, b_zero)]
@@ -64,7 +64,10 @@ def integer_product(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def integer_product_to_float(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.MatMulIntegerToFloat`: (a, b, a's scale, b's scale, a's zero, b's zero, bias)."""
+    """Rewrite `com.microsoft.MatMulIntegerToFloat`.
+
+    Its inputs are (a, b, a's scale, b's scale, a's zero, b's zero, bias).
+    """
     a, b, a_scale, b_scale, *rest = node.input
     a_zero, b_zero, bias = [*rest, "", "", ""][:3]
     sums = graph.emit("MatMul", [_rows(graph, a, a_zero), centred(graph, b, b_zero)])
@@ -77,7 +80,7 @@ def integer_product_to_float(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def dynamic_product(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.DynamicQuantizeMatMul`: (a in float, b, b's scale, zero, bias)."""
+    """Rewrite `com.microsoft.DynamicQuantizeMatMul` with inputs (a in float, b, b's scale, zero, bias)."""
     a, b, b_scale, *rest = node.input
     b_zero, bias = [*rest, "", ""][:2]
     names = [graph.free(f"{a}.{part}") for part in ("quantised", "scale", "zero")]
@@ -90,7 +93,7 @@ def dynamic_product(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def gemm(node: onnx.NodeProto, graph: Graph) -> bool:
-    """`com.microsoft.QGemm`: (a, scale, zero, b, scale, zero, c, y's scale, zero)."""
+    """Rewrite `com.microsoft.QGemm` with inputs (a, scale, zero, b, scale, zero, c, y's scale, zero)."""
     a, a_scale, a_zero, b, b_scale, b_zero, *rest = node.input
     c, y_scale, y_zero = [*rest, "", "", ""][:3]
     own = attributes_of(node)

@@ -1,1 +1,4 @@
-"""Convolutions with fewer output channels than a block: a vector's lanes are neighbouring columns."""
+"""Convolutions with few output channels: the lanes of a vector are neighbouring columns, not channels.
+
+With one channel in each lane, as in `direct`, most lanes would be padding.
+"""

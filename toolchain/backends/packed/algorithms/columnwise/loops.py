@@ -251,7 +251,7 @@ class Columns:
 
     @cached_property
     def long(self) -> bool:
-        """Whether what follows the sums is much code."""
+        """Whether the epilogue (operators after the convolution) has a function that becomes long code."""
         index = [tirx.Var("i", "int32") for _ in self.read.output.shape]
         total = tirx.const(0, str(self.conv.y.dtype))
         value = epilogue(self.read, self.conv.y, total, index, self._stored, self.analyzer)
