@@ -54,6 +54,28 @@ def problem_of(line: str) -> str | None:
     return None
 
 
+def members(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> set[str]:
+    """Return the names that a class and its bases of the package define or are given."""
+    found = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef | ast.arg):
+            found.add(inner.name if isinstance(inner, ast.FunctionDef) else inner.arg)
+        elif isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store):
+            found.add(inner.id if isinstance(inner, ast.Name) else inner.attr)
+    bases = (ast.unparse(base).partition("[")[0] for base in node.bases)
+    return found.union(*(members(classes[name], classes) for name in bases if name in classes))
+
+
+def described(docstring: str) -> Iterator[str]:
+    """Yield the names that sections Attributes and Parameters of a docstring describe."""
+    for section in re.split(r"\n(?=\w+\n-+\n)", docstring):
+        title, _, text = section.partition("\n")
+        if title in ("Attributes", "Parameters"):
+            for line in text.splitlines()[1:]:
+                if line and not line.startswith(" "):
+                    yield from line.split(", ")
+
+
 @pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
     return {file: ast.parse(file.read_text()) for file in sorted(PACKAGE.rglob("*.py"))}
@@ -79,6 +101,19 @@ def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -
             if line and (problem := problem_of(line)):
                 riddles.append(f"{file.relative_to(PACKAGE)}: {line} ({problem})")
     assert not riddles
+
+
+def test_sections_of_docstrings_describe_what_there_is(trees: dict[Path, ast.Module]) -> None:
+    nodes = [(file, node) for file, tree in trees.items() for node in ast.walk(tree)]
+    classes = {node.name: node for _, node in nodes if isinstance(node, ast.ClassDef)}
+    for file, node in nodes:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            if isinstance(node, ast.ClassDef):
+                known = members(node, classes)
+            else:
+                known = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+            unknown = set(described(ast.get_docstring(node) or "")) - known
+            assert not unknown, f"{file.relative_to(PACKAGE)}, {node.name}: there is no {unknown}"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ def usable(winograd: bool) -> Usable:
 
     A build with winograd ignores records of runs without it: those runs did not compare with winograd, which
     may be the build's own default.
-    which may be what the build chooses by itself.
     """
     return _searched_everything if winograd else without_winograd
 

@@ -19,12 +19,12 @@ class Rates:
 
     Attributes
     ----------
-    Float32 operations per second for products in registers.
-        Operations of float32 products in registers.
-    Values per second that winograd's transforms read or write.
-        Values that winograd's transforms write or read.
-    Bytes per second of weights that no cache holds, read while products are summed up.
-        Bytes of weights that lie in no cache, read while products are summed up.
+    flops
+        Float32 operations per second, for products of values in registers.
+    values
+        Values per second that winograd's transforms read or write.
+    stream
+        Bytes per second of weights that no cache holds, read while products are summed up.
     again
         Speed-up of re-reading data evicted from L2 when a cache behind it holds the data (1.0: there is
         none).

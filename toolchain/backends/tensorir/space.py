@@ -47,10 +47,10 @@ class Schedules:
 
     Attributes
     ----------
-    Record entry that identifies the point.
-        What tells it from all others.
-    Definition of the function for which the trace was measured; empty for the task's own.
-        The function that the trace was written for; empty: the task's own.
+    entry
+        Record entry that identifies the point.
+    definition
+        Definition of the function for which the trace was measured; empty: the task's own function.
     """
 
     entry: Entry

@@ -103,7 +103,7 @@ class Nest:
         """Emit the load of a vector whose elements are read one by one.
 
         If vectors are types of their own, an array that is stored as a vector and read by element would not
-        stay in registers. would be kept out of registers.
+        stay in registers.
 
         Parameters
         ----------

@@ -101,7 +101,7 @@ def applied(matrix: Sequence[Row], values: Sequence[Expr]) -> list[Expr]:
     """Return the product of a matrix and a vector of expressions.
 
     If columns, or rows, differ only in the signs of some terms, their sum and difference are computed once:
-    the compiler sees the same expression twice. computed once: the compiler sees the same expression twice.
+    the compiler sees the same expression twice.
     """
     matrix, values = _columns_paired(matrix, values)
     found: dict[int, Expr] = {}
