@@ -24,7 +24,7 @@ from pathlib import Path
 
 Arguments = list[str]
 _MODEL_IMAGE = "mali-model"
-_DEVICE = re.compile(r"builds take them with --device '?(opencl:[^'\s]+)")
+_DEVICE = re.compile(r"builds use them with --device '?(opencl:[^'\s]+)")
 _ID = re.compile(r"^([0-9a-f]{8})  ", re.MULTILINE)
 _SPENDS = ("tune", "bench")
 _TOOLCHAIN = (sys.executable, "-m", "toolchain")

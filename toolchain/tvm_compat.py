@@ -167,9 +167,9 @@ def split_host_device(module: tvm.IRModule) -> tuple[tvm.IRModule, tvm.IRModule 
 
 
 def link_executable(
-    module: tvm.IRModule, target: tvm.target.Target, library: tvm.runtime.Module
+    module: tvm.IRModule, target: tvm.target.Target, library: tvm.runtime.Module | None
 ) -> tvm.runtime.Executable:
-    """Make a Relax executable of lowered Relax functions; `library` has the functions that they call."""
+    """Make a Relax executable of lowered Relax functions; `library` has what they call, if anything."""
     builder = relax.ExecBuilder()
     vm_build._vmcodegen(builder, module)
     constants = dict((module.attrs or {}).get("const_name_to_constant", {}))

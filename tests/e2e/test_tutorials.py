@@ -114,7 +114,7 @@ def test_commands_stand_for_what_is_here() -> None:
     def run(arguments: list[str]) -> Said:
         typed.append(arguments)
         return Said(
-            0, "ID  WEIGHT\n11111111  2\n22222222  1\nbuilds take them with --device 'opencl:this-one'\n"
+            0, "ID  WEIGHT\n11111111  2\n22222222  1\nbuilds use them with --device 'opencl:this-one'\n"
         )
 
     way = Walk(run, {"zoo:a": "a.onnx"}, {"--time": "9", "--trials": "2"})

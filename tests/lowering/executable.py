@@ -18,14 +18,14 @@ def executable(scheduled: tvm.IRModule, target: tvm.target.Target) -> tvm.runtim
     """
     lowered = lower_fused(scheduled, target)
     with scratch_folder() as folder:
-        first, *others = (
+        parts = [
             compiled(func, target, str(variable.name_hint), folder).host
             for variable, func in lowered.functions.items()
             if isinstance(func, tirx.PrimFunc)
-        )
-    for other in others:
-        first.import_module(other)
-    return tvm_compat.link_executable(lowered, target, first)
+        ]
+    for part in parts[1:]:
+        parts[0].import_module(part)
+    return tvm_compat.link_executable(lowered, target, parts[0] if parts else None)
 
 
 def virtual_machine(scheduled: tvm.IRModule, target: tvm.target.Target) -> relax.VirtualMachine:

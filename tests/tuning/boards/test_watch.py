@@ -273,6 +273,6 @@ def test_one_that_dies_again_and_again(run: Run) -> None:
     killer.start()
     run.measure_until_aside()
     killer.join()
-    assert run.aside().startswith("it went away 3 times within ")
+    assert run.aside().startswith("it went away 3 times in ")
     assert run.measure() == ["b"] * 4
     run.assert_free()
