@@ -11,10 +11,10 @@ import onnx
 from toolchain.models.costs import count_macs, count_parameters
 from toolchain.models.folding.fold import fold
 from toolchain.models.importing.importer import unsupported_operators
+from toolchain.models.importing.refusing import inputs_to_freeze, ways_to_cut
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.declared import dimensions, dtype_of, open_inputs
 from toolchain.models.preparing.prepare import prepare
-from toolchain.models.preparing.refusing import inputs_to_freeze, ways_to_cut
 from toolchain.models.preparing.specialise import shapes_to_give
 from toolchain.models.preparing.undecided import without_undecided
 from toolchain.models.reading.source import read_source

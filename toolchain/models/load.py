@@ -10,24 +10,20 @@ import onnx
 
 from toolchain.arrays import Array
 from toolchain.models.importing.float16 import as_float32
-from toolchain.models.importing.importer import (
-    check_valid,
-    import_module,
-    input_specs,
-    output_specs,
-)
-from toolchain.models.judging.rounding import Rounding, find_rounding
-from toolchain.models.judging.softmax import softmax_outputs
+from toolchain.models.importing.importer import check_valid, import_module, output_specs
+from toolchain.models.importing.refusing import check_compiles
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
+from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
-from toolchain.models.preparing.refusing import check_compiles
 from toolchain.models.quantising.quantise import Quantised, quantise
 from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
+from toolchain.models.rounding import Rounding, find_rounding
+from toolchain.models.softmax import softmax_outputs
 from toolchain.models.spec import TensorSpec, check_types
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Imports ONNX graphs to Relax."""
+"""Imports ONNX graphs to Relax, and refuses those that cannot be compiled."""

@@ -11,12 +11,11 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.bounds.insert import with_checks
 from toolchain.models.preparing.batch_norms import fold_batch_norms
-from toolchain.models.preparing.declared import dtype_of
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.preparing.resizing import with_new_resizes
 from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import all_graphs, all_nodes, all_tensors, input_values, opset_of
+from toolchain.models.walk import all_graphs, all_nodes, all_tensors, opset_of
 
 if TYPE_CHECKING:
     import tvm
@@ -118,16 +117,6 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
         ) from error
     except Exception as error:  # any other error of TVM for a graph that onnx accepts
         raise UsageError(f"{origin}: cannot be imported: {first_line(error)}", HINT_ONE) from error
-
-
-def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:
-    """Return the true inputs of a static model, in model order."""
-    return tuple(
-        TensorSpec(
-            value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype_of(value)
-        )
-        for value in input_values(model.graph)
-    )
 
 
 def output_specs(model: onnx.ModelProto, module: tvm.ir.IRModule, origin: str) -> tuple[TensorSpec, ...]:

@@ -1,1 +1,1 @@
-"""The expected outputs of a network, and the facts needed to compare with them."""
+"""The expected outputs of a network, and how much different rounding changes them."""

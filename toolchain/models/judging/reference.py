@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolchain.models.judging.samples import Inputs, Sort, first_usable, samples
 from toolchain.models.judging.session import Outputs, ReferenceSession
+from toolchain.models.samples import Inputs, Sort, first_usable, samples
 from toolchain.models.spec import check_inputs
 
 if TYPE_CHECKING:

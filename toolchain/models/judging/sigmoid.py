@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from toolchain.models.judging.softmax import TRANSPARENT
+from toolchain.models.softmax import TRANSPARENT
 
 
 def sigmoid_inputs(model: onnx.ModelProto) -> dict[str, str]:

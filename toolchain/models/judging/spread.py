@@ -11,9 +11,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.models.judging.reference import reference_outputs
-from toolchain.models.judging.rounding import APPROXIMATED
 from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.infer_shapes import infer_shapes
+from toolchain.models.rounding import APPROXIMATED
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model

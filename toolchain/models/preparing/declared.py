@@ -7,6 +7,9 @@ from collections.abc import Iterable
 import onnx
 from onnx import helper
 
+from toolchain.models.spec import TensorSpec
+from toolchain.models.walk import input_values
+
 Dimension = int | str
 """An extent, or the name of an open dimension (`?` if the file gives no name)."""
 
@@ -43,6 +46,16 @@ def dtype_of(value: onnx.ValueInfoProto) -> str:
         return str(helper.tensor_dtype_to_np_dtype(code).name)
     except KeyError:  # not a tensor, or a type unknown to onnx
         return "?"
+
+
+def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:
+    """Return the true inputs of a static model, in model order."""
+    return tuple(
+        TensorSpec(
+            value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype_of(value)
+        )
+        for value in input_values(model.graph)
+    )
 
 
 def open_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Shape | None]:

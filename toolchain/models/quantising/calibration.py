@@ -13,10 +13,10 @@ from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.judging.samples import SORTS, Sort, UnusableSampleError, samples
 from toolchain.models.npy import read_array
 from toolchain.models.options import split_named
 from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.samples import SORTS, Sort, UnusableSampleError, samples
 from toolchain.models.spec import TensorSpec
 
 Inputs = dict[str, Array]

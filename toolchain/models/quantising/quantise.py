@@ -11,9 +11,8 @@ from typing import Any
 import onnx
 
 from toolchain.errors import UsageError
-from toolchain.models.importing.importer import input_specs
-from toolchain.models.judging.samples import first_usable
 from toolchain.models.preparing.batch_norms import fold_batch_norms
+from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.quantising.calibration import CALIBRATING, JUDGING, Inputs, Tapped, given, seeded
@@ -22,6 +21,7 @@ from toolchain.models.quantising.exponents import best_exponent, finest, one_for
 from toolchain.models.quantising.graph import with_integers
 from toolchain.models.quantising.layer import Layer, layer_of, rounded_convolution
 from toolchain.models.quantising.sites import Sites, find_sites
+from toolchain.models.samples import first_usable
 
 GLOBAL_EXPONENT = -4
 """TVM's `global_scale = 8.0`, over 128 steps (tutorials "Deploy Pretrained Vision Model on VTA")."""

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from toolchain.models.judging.softmax import TRANSPARENT
 from toolchain.models.preparing.declared import dtype_of
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
+from toolchain.models.softmax import TRANSPARENT
 
 DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 """Operators that round floats with a scale computed from the data."""
