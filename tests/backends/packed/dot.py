@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.instruction import Instruction, Products, VectorLoops
+from toolchain.backends.packed.instruction import Instruction, Products, VectorLoops
 from toolchain.backends.packed.recognise.read import Expr
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from toolchain.backends.packed.loops.instruction import Instruction, Operand, Products, multiply_add
-from toolchain.backends.packed.loops.pieces import ParallelLoop, Pieces
+from toolchain.backends.packed.instruction import Instruction, Operand, Products, multiply_add
+from toolchain.backends.packed.pieces import ParallelLoop, Pieces
 
 Loads = Literal["inputs", "weights"]
 FLOATS = (multiply_add("float32"), multiply_add("float16"))

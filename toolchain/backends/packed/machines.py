@@ -24,8 +24,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from toolchain.architectures.table import architecture_of
-from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine, Rates, Tiles
+from toolchain.backends.packed.pieces import WorkItems
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
 from toolchain.errors import UsageError

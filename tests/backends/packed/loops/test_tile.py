@@ -12,14 +12,14 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from tests.backends.packed.dot import DOT, Dot
-from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.instruction import (
+from toolchain.backends.packed.instruction import (
     Instruction,
     MultiplyAdd,
     Operand,
     Products,
     multiply_add,
 )
+from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Loads

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from toolchain.backends.packed.loops.groups import AXES
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.work_groups import AXES
 
 _LEAST = 0.7  # smallest width of a tile without rest, relative to the widest tile
 _ROW = (16, 64)  # least and most items along a row that form a group of their own

@@ -1,12 +1,6 @@
-"""Divides axes into tiles, and converts an index in a space to a place on each axis."""
+"""Divides axes into tiles."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-
-from tvm.sym import Analyzer
-
-from toolchain.backends.packed.recognise.read import Expr
 
 
 def tiles(extent: int, size: int) -> list[tuple[int, int, int]]:
@@ -28,12 +22,3 @@ def shares(extent: int, size: int, unit: int = 1) -> list[tuple[int, int, int]]:
     start = large * (small + 1)
     parts = [(0, large, small + 1), (start, count - large, small)]
     return [(first * unit, many, each * unit) for first, many, each in parts if many]
-
-
-def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr]:
-    """Return the place on every axis of element `index` of a space in row-major order."""
-    found: list[Expr] = []
-    for extent in reversed(extents):
-        found.insert(0, analyzer.simplify(index % extent))
-        index = analyzer.simplify(index // extent)
-    return found

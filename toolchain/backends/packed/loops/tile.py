@@ -9,7 +9,7 @@ from functools import partial
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.instruction import Instruction
+from toolchain.backends.packed.instruction import Instruction
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Loads

@@ -11,9 +11,9 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
-from toolchain.backends.packed.recognise.borders import interior, segments
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
+from toolchain.backends.packed.stages.borders import interior, segments
 from toolchain.backends.packed.stages.value import StageValue
 
 _COLUMNS = 4  # columns computed together, so that their sums do not wait for each other

@@ -20,12 +20,12 @@ from tvm.tirx.script.builder import ir
 
 from toolchain import tvm_compat
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.loops.elementary import exp_to_one
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.memory import SMALL, FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.expressions import calls, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
 from toolchain.backends.packed.stages.alike import cost

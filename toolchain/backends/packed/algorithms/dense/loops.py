@@ -15,12 +15,12 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.dense.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import places
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.tile import Inputs, Tile
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.expressions import bind, epilogue, inlined, substitute
 from toolchain.backends.packed.recognise.matmul import Matmul, Operand
 from toolchain.backends.packed.recognise.read import Expr, Read, shape_of

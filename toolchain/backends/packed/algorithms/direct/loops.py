@@ -24,7 +24,7 @@ from toolchain.backends.packed.algorithms.direct.groups import merged
 from toolchain.backends.packed.algorithms.direct.taps import halo, inside
 from toolchain.backends.packed.algorithms.direct.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import places, shares
+from toolchain.backends.packed.loops.cut import shares
 from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
@@ -32,6 +32,7 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import prefetch_share
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
 

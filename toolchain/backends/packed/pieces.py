@@ -12,10 +12,9 @@ from tvm import tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.cut import places
-from toolchain.backends.packed.loops.groups import AXES, group_of
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
+from toolchain.backends.packed.work_groups import AXES, group_of
 
 
 class Pieces(Protocol):
@@ -122,3 +121,12 @@ class WorkItems:
                 stack.enter_context(analyzer.constraint_scope(condition))
             rest = places(at[len(kept)], before, analyzer) if before else []
             yield [*rest, *reversed(at[: len(kept)])]
+
+
+def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr]:
+    """Return the place on every axis of element `index` of a space in row-major order."""
+    found: list[Expr] = []
+    for extent in reversed(extents):
+        found.insert(0, analyzer.simplify(index % extent))
+        index = analyzer.simplify(index // extent)
+    return found

@@ -16,9 +16,9 @@ from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.layout import Layout, dense_layout
-from toolchain.backends.packed.loops.pieces import WorkItems
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64
+from toolchain.backends.packed.pieces import WorkItems
 from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import read
