@@ -113,7 +113,7 @@ class Architecture:
 
     @property
     def half(self) -> str | None:
-        """LLVM's feature for arithmetic in float16, None if there is none."""
+        """LLVM's feature for arithmetic in float16; None: cores of the architecture have no such feature."""
         return self.products.get("half")
 
     @property

@@ -96,13 +96,13 @@ BACKENDS = [
 PLUGINS: KindTable[Sequence[BackendRow]] = KindTable("backends", {})
 
 
-def offers() -> list[BackendRow]:
+def backend_rows() -> list[BackendRow]:
     """Return all rows, those of plugins too; every plugin is loaded."""
-    return [*BACKENDS, *(offer for kind in kind_names() for offer in PLUGINS.find(kind) or ())]
+    return [*BACKENDS, *(row for kind in kind_names() for row in PLUGINS.find(kind) or ())]
 
 
-def _offers_for(kind: str) -> list[BackendRow]:
-    return [offer for offer in (*BACKENDS, *(PLUGINS.find(kind) or ())) if kind in offer.devices]
+def _rows_for(kind: str) -> list[BackendRow]:
+    return [row for row in (*BACKENDS, *(PLUGINS.find(kind) or ())) if kind in row.devices]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def measured_on_boards(runner: str | None, device_kind: str) -> bool:
     """
     if runner is not None:
         return runner == "boards"
-    return all(offer.on_boards for offer in _offers_for(device_kind))
+    return all(row.on_boards for row in _rows_for(device_kind))
 
 
 def backend_for(profile: Profile, options: CodeOptions) -> Backend[Any]:
@@ -164,17 +164,17 @@ def backend_for(profile: Profile, options: CodeOptions) -> Backend[Any]:
         Boards of the class have no such device, or no backend generates such code for it.
     """
     profile.device(options.device_kind)
-    found = _offers_for(options.device_kind)
-    for offer in found:
-        if options.layout in ("auto", *offer.layouts):
-            return offer.make(profile, options)
+    found = _rows_for(options.device_kind)
+    for row in found:
+        if options.layout in ("auto", *row.layouts):
+            return row.make(profile, options)
     if not found:
-        kinds = sorted({kind for offer in BACKENDS for kind in offer.devices})
+        kinds = sorted({kind for row in BACKENDS for kind in row.devices})
         raise UsageError(
             f"--device {options.device}: no backend generates code for it",
             f"there is code for: {', '.join(kinds)}",
         )
-    known = ", ".join(["auto", *(layout for offer in found for layout in offer.layouts)])
+    known = ", ".join(["auto", *(layout for row in found for layout in row.layouts)])
     raise UsageError(
         f"--layout {options.layout}: there is no code in this layout for --device {options.device}",
         f"use --layout {known}",

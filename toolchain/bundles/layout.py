@@ -94,7 +94,7 @@ def sum_line(digest: str) -> bytes:
 
 
 def limit_problem(sizes: Mapping[str, int]) -> str | None:
-    """Return a sentence about the limit that members of these sizes exceed, None if there is none."""
+    """Return a sentence about the limit that members of these sizes exceed, None if they keep all limits."""
     for name, size in sizes.items():
         limit = {MANIFEST: MAX_MANIFEST}.get(name, MAX_TENSOR if name.endswith(".npy") else MAX_LIBRARY)
         if size > limit:

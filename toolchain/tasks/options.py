@@ -63,7 +63,7 @@ class CodeOptions:
 
     @property
     def device_name(self) -> str:
-        """Name of the device: the part of `device` after the colon; empty if there is none."""
+        """Name of the device: the part of `device` after the colon; empty without a colon."""
         return self.device.partition(":")[2].strip()
 
     def typed(self) -> str:

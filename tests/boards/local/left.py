@@ -6,13 +6,14 @@ from pathlib import Path
 
 from tests.waiting import until
 from toolchain.boards.local.transport import LocalTransport
+from toolchain.boards.ssh.transport import SshTransport
 
 # A shell that has a child, both deaf to SIGTERM; the pids are in the file `pids`.
 STUBBORN = "trap '' TERM; (trap '' TERM; sleep 300) & echo $$ $! > pids; wait"
 
 
-def pids(board: LocalTransport) -> list[int]:
-    file = board.root / "pids"
+def pids(board: LocalTransport | SshTransport) -> list[int]:
+    file = Path(board.root, "pids")
     until(lambda: file.exists() and file.read_text().endswith("\n"), what="the start of the command")
     return [int(word) for word in file.read_text().split()]
 

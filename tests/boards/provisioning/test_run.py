@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.ssh.sshd import Sshd, sshd
+from tests.boards.ssh.sshd import Sshd
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
@@ -50,12 +50,6 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     parcels = (Parcel("edge-rt", (cargo,), "edge-rt", cargo.remote),)
     monkeypatch.setattr("toolchain.boards.provisioning.run.parcels_for", lambda *_, **__: parcels)
     return tmp_path / "root"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    with sshd(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.boards.local.left import assert_gone, names
+from tests.boards.local.left import assert_gone, names, pids
 from tests.boards.ssh.proxy import Proxy, proxy
 from tests.boards.ssh.sshd import Sshd, make_key, sshd
-from tests.boards.ssh.test_transport import owner, pids
+from tests.boards.ssh.test_transport import owner
 from tests.waiting import until
 from toolchain.boards.ssh import connection
 from toolchain.boards.ssh.address import SshAddress

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.boards.local.left import STUBBORN, assert_gone, names
+from tests.boards.local.left import STUBBORN, assert_gone, names, pids
 from tests.boards.ssh.sshd import Sshd, sshd
-from tests.waiting import until
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import ToolchainError, UsageError
@@ -27,12 +26,6 @@ pytestmark = pytest.mark.slow
 
 def root(ssh: SshTransport) -> Path:
     return Path(ssh.root)
-
-
-def pids(ssh: SshTransport) -> list[int]:
-    file = root(ssh) / "pids"
-    until(lambda: file.exists() and file.read_text().endswith("\n"), what="the start of the command")
-    return [int(word) for word in file.read_text().split()]
 
 
 def owner(ssh: SshTransport, code: str) -> subprocess.Popen[bytes]:
@@ -127,43 +120,12 @@ def test_a_command_ends_with_its_owner(ssh: SshTransport, number: signal.Signals
     assert_gone(children)
 
 
-def test_a_spawned_process_ends_with_its_input(ssh: SshTransport) -> None:
-    process = ssh.spawn(["sh", "-c", "echo ready; cat; exit 7"])
-    assert process.stdout.readline() == b"ready\n"
-    assert process.poll() is None
-    process.close()
-    assert process.poll() == 7, "it needed force"
-    process.close()
-
-
-def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
-    ssh: SshTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("toolchain.boards.ssh.transport.SshProcess.GRACE_TENTHS", 2)
-    process = ssh.spawn(["sh", "-c", STUBBORN])
-    numbers = pids(ssh)
-    with pytest.raises(DeadlineError):
-        process.wait(0.05)
-    process.close()
-    assert process.poll() == -signal.SIGKILL
-    assert_gone(numbers)
-
-
 def test_children_left_by_a_spawned_process_end_with_it(ssh: SshTransport) -> None:
     process = ssh.spawn(["sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $! > pids; exit 0"])
     numbers = pids(ssh)
     assert process.wait(60) == 0
     process.close()
     assert_gone(numbers)
-
-
-def test_standard_error_of_a_spawned_process_goes_to_the_log(ssh: SshTransport, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    for word in ("one", "two"):
-        process = ssh.spawn(["sh", "-c", f"echo {word} >&2"], log)
-        process.wait(60)
-        process.close()
-    assert log.read_text() == "one\ntwo\n"
 
 
 def test_files_come_and_go(ssh: SshTransport, tmp_path: Path) -> None:

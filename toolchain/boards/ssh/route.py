@@ -176,7 +176,7 @@ class Link:
                 self._proxy.wait(_END_S)
 
     def complaint(self) -> str:
-        """Return the last line that an ended proxy command printed; empty if there is none."""
+        """Return the last line that an ended proxy command printed; empty if it runs or printed nothing."""
         if self._proxy is None or self._proxy.stderr is None:
             return ""
         with contextlib.suppress(subprocess.TimeoutExpired):

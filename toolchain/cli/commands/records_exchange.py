@@ -41,9 +41,9 @@ def selection_options(function: Function) -> Function:
 
 def builds() -> list[BuildVariant]:
     """Return the kinds of builds, each with the records that it can use."""
-    from toolchain.backends.table import offers
+    from toolchain.backends.table import backend_rows
 
-    return [build for offer in offers() for build in offer.builds]
+    return [build for row in backend_rows() for build in row.builds]
 
 
 format_option = click.option(

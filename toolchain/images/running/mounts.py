@@ -120,7 +120,7 @@ def _write(mounts: list[Mount], folder: Path) -> None:
 
 
 def _over(mounts: list[Mount], path: Path) -> Mount | None:
-    """Return the innermost mount that contains a path, None if there is none."""
+    """Return the innermost mount that contains a path, None if no mount contains it."""
     outer = [mount for mount in mounts if path.is_relative_to(mount.path)]
     return max(outer, key=lambda mount: len(mount.path.parts), default=None)
 

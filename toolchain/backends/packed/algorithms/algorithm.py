@@ -74,7 +74,7 @@ class Algorithm(ABC, Generic[C, K]):
         return None
 
     def source(self, contraction: C) -> tirx.Buffer | None:
-        """Return the operand that must be packed; None if there is none."""
+        """Return the operand that must be packed; None if the algorithm reads all operands as they are."""
         del contraction
         return None
 

@@ -27,7 +27,7 @@ def _stand_in(recipe: Recipe) -> tirx.PrimFunc:
 
 
 def contraction(task: FusedTask, choices: Choices) -> Contraction | None:
-    """Return the contraction of a task for which there are choices; None if there is none."""
+    """Return the contraction of a task; None if the task has no contraction with code variants."""
     for step in plan(_network(task), choices).steps:
         if isinstance(step, Generated) and step.function == task.name:
             return step.contraction

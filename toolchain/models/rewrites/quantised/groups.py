@@ -93,7 +93,7 @@ class _Graph:
         )
 
     def group(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
-        """Return the integer operator for the group that ends with a node; None if there is none."""
+        """Return the integer operator for the group that ends with a node; None if no group ends there."""
         if node.op_type != ROUND or self._parameters(node, one=True) is None:
             return None
         inner = self._behind_limits(node)
