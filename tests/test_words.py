@@ -81,6 +81,7 @@ def trees() -> dict[Path, ast.Module]:
     return {file: ast.parse(file.read_text()) for file in sorted(PACKAGE.rglob("*.py"))}
 
 
+@pytest.mark.slow
 def test_a_class_name_has_one_meaning(trees: dict[Path, ast.Module]) -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for file, tree in trees.items():
@@ -93,6 +94,7 @@ def test_a_class_name_has_one_meaning(trees: dict[Path, ast.Module]) -> None:
     assert not known - twice, "these names are unique now: remove them from the list"
 
 
+@pytest.mark.slow
 def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -> None:
     riddles = []
     for file, tree in trees.items():
@@ -103,6 +105,7 @@ def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -
     assert not riddles
 
 
+@pytest.mark.slow
 def test_sections_of_docstrings_describe_what_there_is(trees: dict[Path, ast.Module]) -> None:
     nodes = [(file, node) for file, tree in trees.items() for node in ast.walk(tree)]
     classes = {node.name: node for _, node in nodes if isinstance(node, ast.ClassDef)}

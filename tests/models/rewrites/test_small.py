@@ -13,6 +13,8 @@ from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (2, 3, 4)
 
 
@@ -100,7 +102,6 @@ def test_the_largest_of_what_cannot_be_sorted_is_refused(tmp_path: Path) -> None
         loaded(graph, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [65, 300])
 def test_a_concatenation_of_many_is_done_in_steps(count: int, tmp_path: Path) -> None:
     graph = graph_of(

@@ -23,6 +23,8 @@ from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
 
+pytestmark = pytest.mark.slow
+
 MICROSOFT = "com.microsoft"
 KINDS = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
 ZEROS = {"uint8": 117, "int8": -11}
@@ -138,7 +140,6 @@ def with_dense(model: onnx.ModelProto, net: Network) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "channels"), [("uint8", True), ("int8", False)])
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 def test_every_layer_is_equal_to_the_last_step(form: str, kind: str, channels: bool, tmp_path: Path) -> None:
