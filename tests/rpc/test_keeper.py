@@ -172,6 +172,33 @@ def test_one_that_lied_is_forgotten_and_not_started_until_it_is_asked_for(
 
 
 @pytest.mark.slow
+def test_who_retries_while_the_server_still_ends_waits_for_the_next_one(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site.folder / "a").mkdir()
+    keeper = site.keep()
+    first = running(site, keeper)
+    process = keeper._process
+    assert process is not None
+    close, may_end = process.close, threading.Event()
+    told: list[ToolchainError | None] = []
+
+    def close_late() -> None:
+        may_end.wait(PATIENCE_S)
+        close()
+
+    monkeypatch.setattr(process, "close", close_late)
+    monkeypatch.setattr(keeper, "_disconnect", lambda: told.append(keeper.failure))
+    keeper.door.lied("sent kCallFunc, which only a client may say")
+    until(lambda: keeper.failure is not None)
+    keeper.retry()
+    may_end.set()
+    until(lambda: told != [])
+    assert told == [None]
+    assert running(site, keeper).pid != first.pid
+
+
+@pytest.mark.slow
 def test_a_board_that_is_away_is_tried_again_later_and_later_and_when_asked(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

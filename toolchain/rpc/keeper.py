@@ -87,6 +87,7 @@ class Keeper(threading.Thread):
         self._closed = threading.Event()  # whoever took the process from this thread has ended it
         self._stopping = threading.Event()
         self._hurry = threading.Event()
+        self._retried = False  # while the last server or attempt still ends
         door.lied = self._put_aside
 
     @property
@@ -114,6 +115,7 @@ class Keeper(threading.Thread):
         while not self._stopping.is_set():
             begun = time.monotonic()
             self._cause = None
+            self._retried = False
             try:
                 failure = self._attempt()
             except ToolchainError as error:
@@ -124,9 +126,11 @@ class Keeper(threading.Thread):
             self.serving = False
             if self._stopping.is_set():
                 return
-            self.failure = self._lie or failure
+            failure = self._lie or failure
+            if not self._retried:  # who retried waits for the next attempt, not for the end of this one
+                self.failure = failure
             again = "not started again" if self.aside else f"again in {pause:g} s"
-            log.warning("%s; %s", self.failure, again)
+            log.warning("%s; %s", failure, again)
             self._disconnect()
             self._hurry.wait(None if self.aside else pause)
             self._hurry.clear()
@@ -136,6 +140,7 @@ class Keeper(threading.Thread):
     def retry(self) -> None:
         """Retry now if the board is away or was put aside."""
         if self.failure is not None:
+            self._retried = True
             self.failure = self._lie = None
             self._hurry.set()
 
