@@ -119,7 +119,7 @@ class Registry:
         return sum(request.connection is connection for queue in self._waiting.values() for request in queue)
 
     def match_keys(self, connection: object) -> list[str]:
-        """Return the match keys of a server's open offers."""
+        """Return the match keys of offers that came by this connection and that no client has taken yet."""
         found = (offer for offers in self._offers.values() for offer in offers)
         return [offer.match_key for offer in found if offer.connection is connection]
 

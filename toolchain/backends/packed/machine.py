@@ -29,8 +29,9 @@ class Rates:
         Speed-up of re-reading data evicted from L2 when a cache behind it holds the data (1.0: there is
         none).
     exposed, exposed_of_passes
-        Share of the shorter of computing and reading that is not hidden although weights are prefetched: for
-        a sum in one go, and for a sum in passes.
+        Computing and prefetching weights overlap incompletely: the time is the longer of the two and this
+        share of the shorter. The first is for sums computed in one loop, the second for sums that are
+        stored and read back between several loops.
     held, spilled
         Most values for which winograd's transforms stay in registers, and the slowdown of larger ones.
     """

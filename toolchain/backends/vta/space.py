@@ -1,4 +1,4 @@
-"""The space of one convolution: all legal cuts."""
+"""The search space of one convolution: all legal tilings."""
 
 from __future__ import annotations
 

@@ -110,7 +110,9 @@ def find_boards(name: str) -> list[Board]:
 
 
 def find_measured(name: str, *, on_boards: bool) -> list[Board]:
-    """Return the boards to tune for; if no board measures (`on_boards` is false), a class alone suffices.
+    """Return the boards to tune for.
+
+    If nothing is measured on them (`on_boards` is false), `name` may be a class without boards.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Folds operators that need no values: a shape follows from a type, an identity from its name."""
+"""Folds operators for which no values need to be known: Shape, from its input's type, and Identity."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ FEATURES = 7
 def define(net: GraphBuilder, depths: tuple[int, ...]) -> str:
     """Add the layers, `depths[i]` convolutions in stage i, and return the name of the logits.
 
-    Features of a larger image are averaged to 7 x 7, so that the weights don't grow with the image;
-    of a smaller one, the first dense layer is smaller.
+    Features of more than 7 x 7 values (of an image larger than 224 x 224) are averaged to 7 x 7, so that
+    the weights don't grow with the image; with fewer values, the first dense layer has fewer weights.
     """
     x = net.data
     for stage, (width, depth) in enumerate(zip(WIDTHS, depths, strict=True), start=1):

@@ -64,7 +64,7 @@ class Watch:
         return True
 
     def fit(self, pooled: PooledBoard) -> bool:
-        """Read and judge a board that was taken, if a reading is due; return whether it may be used now.
+        """Return whether a board that we hold may measure now; time a known-good kernel first, if it is due.
 
         Raises
         ------

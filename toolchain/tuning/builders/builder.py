@@ -21,8 +21,8 @@ class LibraryBuilder:
     """Builds libraries for boards of a class; see `tasks.evaluator.Builder`.
 
     Candidates are linked on this host, wherever they are compiled, and the ELF headers of the library are
-    checked here, before a board gets it. Code that is not linked is written to a file, which the board
-    checks.
+    checked here, before a board gets it. Programs of accelerators, which no linker knows, are written to a
+    file as they are; the board checks them.
     """
 
     def __init__(self, compilers: Compilers, profile: Profile, folder: Path) -> None:

@@ -92,7 +92,7 @@ def channels_first(cut: Tiling, model: CycleModel) -> bool:
 
 
 def groups(cut: Tiling, channels_first: bool) -> Iterator[tuple[Piece, ...]]:
-    """Yield groups of pieces that are computed alternately, in the order of the program."""
+    """Yield groups of pieces in the order of the program; the pieces of a group are computed in turns."""
     knobs, shape = cut.knobs, cut.shape
     co_step, y_step = knobs.tile_co * knobs.oc_nthread, knobs.tile_h * knobs.h_nthread
     channels = range(0, cut.oc_blocks, co_step)

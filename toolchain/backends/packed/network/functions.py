@@ -37,7 +37,7 @@ class Functions:
         return self._known[name]
 
     def try_general(self, function: Read) -> bool:
-        """Return whether the general algorithm can generate a function on plain values, by trying."""
+        """Generate a function on unpacked tensors with the algorithm `general`; return whether that works."""
         if function.by_element:  # certain without trying
             return True
         try:

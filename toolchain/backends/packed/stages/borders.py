@@ -1,4 +1,4 @@
-"""Finds where a value has conditions: at borders with padding, and between operands of a concatenation."""
+"""Finds where the expression of a stage changes: at padded borders and between concatenated tensors."""
 
 from __future__ import annotations
 

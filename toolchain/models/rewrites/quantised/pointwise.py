@@ -119,7 +119,8 @@ def single(operator: str) -> Rule:
 def softmax(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `com.microsoft.QLinearSoftmax` with inputs (x, scale, zero, y's scale, zero).
 
-    Its attribute `opset` says whose Softmax it is: before 13 all axes from `axis` on are one.
+    Its attribute `opset` says which version of Softmax it means: before 13, it sums over all axes from `axis`
+    on, and not over `axis` alone.
     """
     x, x_scale, x_zero, y_scale, *y_zero = node.input
     own, shape = attributes_of(node), graph.shape(x)
