@@ -1,0 +1,8 @@
+"""CUDA without a GPU: a driver of ours that computes kernels on a CPU, and the compiler of kernels for it."""
+
+from __future__ import annotations
+
+from toolchain.emulated_cuda.driver import ensure_emulated_cuda
+from toolchain.emulated_cuda.kernels import compile_emulated
+
+__all__ = ["compile_emulated", "ensure_emulated_cuda"]

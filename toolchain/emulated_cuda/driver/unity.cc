@@ -1,0 +1,11 @@
+// The driver in one translation unit.
+#include "api_device.cc"
+#include "api_memory.cc"
+#include "api_module.cc"
+#include "api_stream.cc"
+#include "block.cc"
+#include "call.cc"
+#include "fiber.cc"
+#include "memory.cc"
+#include "shared.cc"
+#include "stream.cc"
