@@ -99,10 +99,12 @@ def one_kernel(arch: str = "x86_64") -> bytes:
     return _linked(tvm.compile(builder.get(), target=target(arch)), arch)
 
 
-def _scheduled(name: str, tensors: list[Any], *blocks: str) -> tvm.tirx.PrimFunc:
+def _scheduled(
+    name: str, tensors: list[Any], *blocks: str, group: tuple[int, ...] = (16,)
+) -> tvm.tirx.PrimFunc:
     schedule = tvm.s_tir.Schedule(te.create_prim_func(tensors))
     for block in blocks:
-        _bind(schedule, block, 16)
+        _bind(schedule, block, *group)
     return schedule.mod["main"].with_attr({"global_symbol": name, "tirx.is_scheduled": True})
 
 

@@ -39,7 +39,7 @@ def test_the_cpu_may_be_named(native: Edge, dense: Case, tmp_path: Path, name: s
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("cuda", "this edge-rt knows no such kind"),
+        ("metal", "this edge-rt knows no such kind"),
         ("npu:0", "this edge-rt knows no such kind"),
         ("cpu:1", "the last of that kind is cpu:0"),
         ("CPU", "this edge-rt knows no such kind"),

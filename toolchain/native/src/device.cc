@@ -99,6 +99,7 @@ size_t Number(const std::string& name, const DeviceKind& kind, const Presence& p
 }
 
 thread_local std::string computes_on;
+thread_local int without_graphs = 0;  // blocks that say so
 
 }  // namespace
 
@@ -125,6 +126,12 @@ Computing::Computing(const std::string& name) : before_(std::exchange(computes_o
 Computing::~Computing() { computes_on = std::move(before_); }
 
 const std::string& ComputesOn() { return computes_on; }
+
+WithoutGraphs::WithoutGraphs() { ++without_graphs; }
+
+WithoutGraphs::~WithoutGraphs() { --without_graphs; }
+
+bool UsesGraphs() { return without_graphs == 0; }
 
 const std::vector<DeviceKind>& DeviceKinds() { return Kinds(); }
 

@@ -83,6 +83,18 @@ class Computing {
 // "" where no network said it.
 const std::string& ComputesOn();
 
+// Until the end of the block, what the calling thread computes is begun kernel by kernel, where a device would
+// otherwise begin a network as a whole.
+class WithoutGraphs {
+ public:
+  WithoutGraphs();
+  ~WithoutGraphs();
+  WithoutGraphs(const WithoutGraphs&) = delete;
+  WithoutGraphs& operator=(const WithoutGraphs&) = delete;
+};
+
+bool UsesGraphs();
+
 // All kinds, the CPU first.
 const std::vector<DeviceKind>& DeviceKinds();
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "api.h"
@@ -29,7 +30,8 @@ void Check(int status) {
 // Holds the lock, then loads: two libraries never load or run at once on a board.
 struct Session {
   explicit Session(const Options& options, const std::string& command)
-      : path(Checked(options)),
+      : without_graphs(GraphsOff(options)),
+        path(Checked(options)),
         arrays(Inputs(options)),
         spin_us(options.Int("spin-us", kSpinUs, 0, kMostSpinUs)),
         lock(options.State(true), command + " " + path, options.Seconds("wait", 0)),
@@ -46,9 +48,16 @@ struct Session {
     }
   }
 
-  // What is refused needs no lock to be refused.
   std::string Device() const { return "\"device\": " + Quote(device.name); }
 
+  static std::optional<WithoutGraphs> GraphsOff(const Options& options) {
+    const std::string word = options.Text("graph", "on");
+    if (word != "on" && word != "off") throw Usage("--graph " + word + ": on or off");
+    if (word == "on") return std::nullopt;
+    return std::optional<WithoutGraphs>(std::in_place);
+  }
+
+  // What is refused needs no lock to be refused.
   std::string Checked(const Options& options) {
     CheckFeatures(options.Text("requires", ""));
     const std::string name = options.Text("device", "");
@@ -95,6 +104,7 @@ struct Session {
            ", \"spin_us\": " + std::to_string(PoolSpinUs());
   }
 
+  std::optional<WithoutGraphs> without_graphs;
   Found device;  // before `path`: what checks the options sets it
   std::string path;
   std::vector<Array> arrays;

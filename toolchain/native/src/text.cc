@@ -16,6 +16,12 @@ Failure Io(const std::string& what) {
   return Failure(EDGE_FAILED, "io", what + ": " + std::strerror(errno));
 }
 
+std::string Cat(std::initializer_list<Piece> pieces) {
+  std::string text;
+  for (const Piece& piece : pieces) text += piece.text();
+  return text;
+}
+
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> pieces;
   while (!text.empty()) {

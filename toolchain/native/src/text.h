@@ -1,12 +1,35 @@
 // Text: splitting, small files, JSON.
 #pragma once
 
+#include <charconv>
+#include <concepts>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace edge {
+
+// A word or a whole number, for Cat; it points to what it was made of.
+class Piece {
+ public:
+  Piece(const char* text) : text_(text) {}
+  Piece(std::string_view text) : text_(text) {}
+  Piece(const std::string& text) : text_(text) {}
+  Piece(std::integral auto number) : text_(digits_, std::to_chars(digits_, digits_ + sizeof digits_, number).ptr) {}
+  Piece(const Piece&) = delete;
+  Piece& operator=(const Piece&) = delete;
+
+  std::string_view text() const { return text_; }
+
+ private:
+  char digits_[24];
+  std::string_view text_;
+};
+
+// One after the other. Sentences that are made of many pieces are smaller by it than by `+`.
+std::string Cat(std::initializer_list<Piece> pieces);
 
 // Empty pieces are dropped.
 std::vector<std::string> Split(std::string_view text, char separator);

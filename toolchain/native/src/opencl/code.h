@@ -1,30 +1,21 @@
-// What a library of TVM 0.27 embeds for OpenCL (target/source/codegen_source_base.cc writes it; the wheel
-// has no reader of it): the kernels' source, and how each is called.
+// The kernels' source in what a library embeds for OpenCL.
 #pragma once
 
-#include <dlpack/dlpack.h>
-
-#include <cstddef>
 #include <map>
 #include <string>
-#include <vector>
+#include <string_view>
+
+#include "embedded.h"
 
 namespace edge::opencl {
 
-// How many groups there are along an axis, or work items in each.
-struct Extent {
-  bool groups;
-  int axis;
-};
+constexpr const char* kLanguage = "OpenCL";
 
-struct KernelCode {
-  std::string name;
-  std::string source;             // its own, and nothing of other kernels
-  std::vector<DLDataType> types;  // of its arguments; handles are memory
-  std::vector<Extent> extents;    // what follows them
+struct KernelCode : KernelForm {
+  std::string source;  // its own, and nothing of other kernels
 };
 
 // By their names. Throws where it is damaged, or code of another sort than OpenCL C.
-std::map<std::string, KernelCode> ReadCode(const char* bytes, size_t size);
+std::map<std::string, KernelCode> ReadCode(std::string_view bytes);
 
 }  // namespace edge::opencl

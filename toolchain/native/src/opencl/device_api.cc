@@ -78,13 +78,13 @@ class OpenClDevice final : public tvm::runtime::DeviceAPI {
   // Asked by compiled code, through which nothing can be thrown: it looks for null and for TVM's last error.
   void* AllocWorkspace(Device device, size_t bytes, DLDataType) final {
     try {
-      return TakeWorkspace(device.device_id, bytes);
+      return WorkspacesOf(device.device_id).Take(bytes);
     } catch (const tvm::ffi::Error& error) {
       tvm::ffi::details::SetSafeCallRaised(error);
       return nullptr;
     }
   }
-  void FreeWorkspace(Device device, void* handle) final { GiveWorkspace(device.device_id, handle); }
+  void FreeWorkspace(Device device, void* handle) final { WorkspacesOf(device.device_id).Give(handle); }
 
   void StreamSync(Device device, TVMStreamHandle) final { Finish(QueueOf(device.device_id)); }
 

@@ -125,28 +125,34 @@ std::string Details(const ClDevice& device) {
   const std::string extensions = Text(*device.driver, device.id, kExtensions);
   const std::vector<std::string> words = Split(extensions, ' ');
   const bool half = std::count(words.begin(), words.end(), "cl_khr_fp16") != 0;
-  const auto number = [&](const char* key, DeviceInfo what, size_t bytes) {
-    return std::string(", \"") + key + "\": " + std::to_string(DeviceNumber(device, what, bytes));
+  struct Number {
+    const char* key;
+    DeviceInfo what;
+    size_t bytes;
   };
-  std::string items;
-  for (const size_t most : device.work_items) items += (items.empty() ? "" : ", ") + std::to_string(most);
-  return "{\"name\": " + Quote(device.name) + ", \"type\": " +
-         Quote(TypeName(DeviceNumber(device, kDeviceType, sizeof(cl_bits)))) +
-         ", \"vendor\": " + Quote(Text(*device.driver, device.id, kVendor)) +
-         ", \"version\": " + Quote(device.version) + ", \"driver\": " + Quote(device.driver->file) +
-         ", \"driver_version\": " + Quote(device.driver_version) +
-         ", \"platform\": " + Quote(device.platform) +
-         number("compute_units", kComputeUnits, sizeof(cl_uint)) +
-         number("clock_mhz", kClockMhz, sizeof(cl_uint)) + ", \"max_work_group\": " +
-         std::to_string(device.work_group) + ", \"max_work_items\": [" + items +
-         "], \"local_bytes\": " + std::to_string(device.local_bytes) +
-         ", \"global_bytes\": " + std::to_string(device.global_bytes) +
-         ", \"max_alloc_bytes\": " + std::to_string(device.most_allocated) +
-         number("cache_bytes", kCacheBytes, sizeof(uint64_t)) +
-         number("cache_line_bytes", kCacheLineBytes, sizeof(cl_uint)) +
-         number("float_lanes", kPreferredFloat, sizeof(cl_uint)) +
-         number("half_lanes", kPreferredHalf, sizeof(cl_uint)) +
-         ", \"half\": " + (half ? "true" : "false") + "}";
+  static constexpr Number kNumbers[] = {
+      {"compute_units", kComputeUnits, sizeof(cl_uint)},
+      {"clock_mhz", kClockMhz, sizeof(cl_uint)},
+      {"max_work_group", kWorkGroupSize, sizeof(size_t)},
+      {"local_bytes", kLocalBytes, sizeof(uint64_t)},
+      {"global_bytes", kGlobalBytes, sizeof(uint64_t)},
+      {"max_alloc_bytes", kMostAllocated, sizeof(uint64_t)},
+      {"cache_bytes", kCacheBytes, sizeof(uint64_t)},
+      {"cache_line_bytes", kCacheLineBytes, sizeof(cl_uint)},
+      {"float_lanes", kPreferredFloat, sizeof(cl_uint)},
+      {"half_lanes", kPreferredHalf, sizeof(cl_uint)}};
+  std::string numbers;
+  for (const auto& [key, what, bytes] : kNumbers) {
+    numbers += Cat({", \"", key, "\": ", DeviceNumber(device, what, bytes)});
+  }
+  const size_t* items = device.work_items;
+  return Cat({"{\"name\": ", Quote(device.name), ", \"type\": \"",
+              TypeName(DeviceNumber(device, kDeviceType, sizeof(cl_bits))),
+              "\", \"vendor\": ", Quote(Text(*device.driver, device.id, kVendor)),
+              ", \"version\": ", Quote(device.version), ", \"driver\": ", Quote(device.driver->file),
+              ", \"driver_version\": ", Quote(device.driver_version), ", \"platform\": ", Quote(device.platform),
+              numbers, ", \"max_work_items\": [", items[0], ", ", items[1], ", ", items[2],
+              "], \"half\": ", half ? "true" : "false", "}"});
 }
 
 }  // namespace edge::opencl

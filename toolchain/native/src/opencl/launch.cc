@@ -1,90 +1,48 @@
 #include "opencl/launch.h"
 
-#include <bit>
-#include <climits>
 #include <cstdint>
 
 #include "opencl/workspace.h"
+#include "text.h"
 
 namespace edge::opencl {
 namespace {
 
-constexpr int kAxes = 3;
 // A driver may hold back what is begun until somebody waits for it. The first kernel after a wait is handed
 // to the device at once, so that it works while the host begins the others; then so many at a time, as each
 // time may be a call into the system. TensorFlow Lite's number for Mali.
 constexpr unsigned kHandedOver = 24;
 
-// How many work items there are along each axis.
-struct Shape {
-  size_t groups[kAxes] = {1, 1, 1};
-  size_t items[kAxes] = {1, 1, 1};  // of a group
-  size_t all[kAxes] = {1, 1, 1};
-  bool empty = false;
-
-  std::string Text() const {
-    const auto product = [](const size_t* n) {
-      return std::to_string(n[0]) + " x " + std::to_string(n[1]) + " x " + std::to_string(n[2]);
-    };
-    return product(groups) + " groups of " + product(items) + " work items";
-  }
-};
-
-Shape ShapeOf(const KernelCode& code, const tvm::ffi::AnyView* extents) {
-  Shape shape;
-  for (size_t i = 0; i < code.extents.size(); ++i) {
-    const auto [groups, axis] = code.extents[i];
-    const auto extent = extents[i].cast<int64_t>();
-    if (extent < 0 || extent > INT_MAX) {
-      Fail("kernel " + code.name + " with " + std::to_string(extent) + (groups ? " groups" : " work items") +
-           " along axis " + "xyz"[axis]);
-    }
-    (groups ? shape.groups : shape.items)[axis] = static_cast<size_t>(extent);
-    shape.empty = shape.empty || extent == 0;
-  }
-  for (int axis = 0; axis < kAxes; ++axis) {
-    if (__builtin_mul_overflow(shape.groups[axis], shape.items[axis], &shape.all[axis])) {
-      Fail("kernel " + code.name + " with more work items than can be counted: " + shape.Text());
-    }
-  }
-  return shape;
-}
+constexpr const char* kGroups = "groups";
+constexpr const char* kItems = "work items";
 
 [[noreturn]] void Refuse(const Queue& queue, const KernelCode& code, const Shape& shape,
                          const std::string& why, const char* cause = nullptr) {
-  Fail("kernel " + code.name + " cannot be begun with " + shape.Text() + ": " + why + "; device " +
-           queue.device.name + ", driver " + queue.device.driver_version,
+  Fail(Cat({"kernel ", code.name, " cannot be begun with ", shape.Text(kGroups, kItems), ": ", why, "; device ",
+            queue.device.name, ", driver ", queue.device.driver_version}),
        cause);
-}
-
-size_t ItemsOf(const Shape& shape) {
-  size_t items = 1;
-  for (const size_t along : shape.items) {
-    if (__builtin_mul_overflow(items, along, &items)) return SIZE_MAX;
-  }
-  return items;
 }
 
 // What the driver would refuse without saying which of its limits it was.
 void CheckShape(const Queue& queue, const Kernel& kernel, const KernelCode& code, const Shape& shape) {
   const ClDevice& device = queue.device;
-  for (int axis = 0; axis < kAxes; ++axis) {
+  for (int axis = 0; axis < Shape::kAxes; ++axis) {
     if (shape.items[axis] > device.work_items[axis]) {
       Refuse(queue, code, shape,
-             "the device takes at most " + std::to_string(device.work_items[axis]) + " along axis " +
-                 std::string(1, "xyz"[axis]) + " of a work group",
+             Cat({"the device takes at most ", device.work_items[axis], " along axis ",
+                  std::string_view("xyz").substr(axis, 1), " of a work group"}),
              kTooLargeGroup);
     }
   }
-  if (ItemsOf(shape) > device.work_group) {
+  if (shape.ItemsOfGroup() > device.work_group) {
     Refuse(queue, code, shape,
            "the work group is too large, the device takes at most " + std::to_string(device.work_group),
            kTooLargeGroup);
   }
   if (kernel.local_bytes > device.local_bytes) {
     Refuse(queue, code, shape,
-           "the kernel needs " + std::to_string(kernel.local_bytes) + " bytes of local memory, the device has " +
-               std::to_string(device.local_bytes));
+           Cat({"the kernel needs ", kernel.local_bytes, " bytes of local memory, the device has ",
+                device.local_bytes}));
   }
 }
 
@@ -92,27 +50,18 @@ void CheckShape(const Queue& queue, const Kernel& kernel, const KernelCode& code
                              const Shape& shape, cl_int error) {
   // Only now: NVIDIA's driver names 256 items for every kernel, and takes up to 1024 where registers last.
   if ((error == kNoResources || error == kWrongGroup) && kernel.work_group != 0 &&
-      ItemsOf(shape) > kernel.work_group) {
+      shape.ItemsOfGroup() > kernel.work_group) {
     Refuse(queue, code, shape,
            "the kernel needs too many registers, with which a work group has at most " +
                std::to_string(kernel.work_group) + " work items",
            kTooManyRegisters);
   }
-  std::string about = "kernel " + code.name + ", " + shape.Text();
+  std::string about = "kernel " + code.name + ", " + shape.Text(kGroups, kItems);
   if (error == kNoMemory) {
     about += ": the memory that it uses is not to be had, the device has " + Mib(queue.device.global_bytes) +
              " in all";
   }
   FailCall("clEnqueueNDRangeKernel", error, about, queue.device);
-}
-
-// As many bytes as the type has are its value: the first ones, boards are little-endian.
-uint64_t Bits(const DLDataType& type, const tvm::ffi::AnyView& value) {
-  if (type.code == kDLOpaqueHandle) return reinterpret_cast<uintptr_t>(value.cast<void*>());
-  if (type.code != kDLFloat) return static_cast<uint64_t>(value.cast<int64_t>());
-  const auto number = value.cast<double>();
-  return type.bits == 64 ? std::bit_cast<uint64_t>(number)
-                         : std::bit_cast<uint32_t>(static_cast<float>(number));
 }
 
 // A kernel keeps its arguments from launch to launch. It does not keep memory: that is set anew once any
@@ -121,7 +70,7 @@ cl_int SetArgument(Queue& queue, Kernel& kernel, size_t index, const DLDataType&
                    const tvm::ffi::AnyView& value) {
   Argument& last = kernel.arguments[index];
   const bool memory = type.code == kDLOpaqueHandle;
-  const uint64_t bits = Bits(type, value), freed = memory ? FreedCount() : 0;
+  const uint64_t bits = ArgumentBits(type, value), freed = memory ? FreedCount() : 0;
   if (last.set && last.bits == bits && last.freed == freed) return kSuccess;
   const auto* handle = reinterpret_cast<const void*>(static_cast<uintptr_t>(bits));
   const cl_mem object = memory && handle != nullptr ? ObjectOf(queue, handle) : nullptr;
@@ -142,14 +91,18 @@ int& CurrentDevice() {
 
 void Launch(Queue& queue, Kernel& kernel, const KernelCode& code, const tvm::ffi::AnyView* arguments,
             int count) {
-  const size_t expected = code.types.size() + code.extents.size();
-  if (static_cast<size_t>(count) != expected) {
-    Fail("kernel " + code.name + " takes " + std::to_string(expected) + " arguments, not " +
-         std::to_string(count));
+  if (static_cast<size_t>(count) != code.arguments()) {
+    Fail(Cat({"kernel ", code.name, " takes ", code.arguments(), " arguments, not ", count}));
   }
-  const Shape shape = ShapeOf(code, arguments + code.types.size());
-  if (shape.empty) return;  // a tensor without elements
+  const Shape shape = ShapeOf(code, arguments + code.types.size(), kLanguage);
+  if (shape.Empty()) return;
   CheckShape(queue, kernel, code, shape);
+  size_t all[Shape::kAxes];  // work items
+  for (int axis = 0; axis < Shape::kAxes; ++axis) {
+    if (__builtin_mul_overflow(shape.groups[axis], shape.items[axis], &all[axis])) {
+      Refuse(queue, code, shape, "more work items than can be counted");
+    }
+  }
   kernel.arguments.resize(code.types.size());
   for (size_t i = 0; i < code.types.size(); ++i) {
     const cl_int error = SetArgument(queue, kernel, i, code.types[i], arguments[i]);
@@ -159,13 +112,13 @@ void Launch(Queue& queue, Kernel& kernel, const KernelCode& code, const tvm::ffi
     }
   }
   const auto begin = [&] {
-    return queue.cl.clEnqueueNDRangeKernel(queue.queue, kernel.kernel, kAxes, nullptr, shape.all, shape.items,
+    return queue.cl.clEnqueueNDRangeKernel(queue.queue, kernel.kernel, Shape::kAxes, nullptr, all, shape.items,
                                            0, nullptr, nullptr);
   };
   cl_int error = begin();
   // NVIDIA's driver looks for a buffer's memory when a kernel first uses it. What lies idle may be what is
   // missing, and is given back when the kernels that use it are done.
-  if (error == kNoMemory && DropWorkspaces(queue.number)) {
+  if (error == kNoMemory && WorkspacesOf(queue.number).Drop()) {
     Finish(queue);
     error = begin();
   }

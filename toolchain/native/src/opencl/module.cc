@@ -24,7 +24,7 @@ using tvm::ffi::String;
 class OpenClModule final : public tvm::ffi::ModuleObj {
  public:
   explicit OpenClModule(const Bytes& bytes) : bytes_(bytes) {
-    for (auto& [name, code] : ReadCode(bytes.data(), bytes.size())) {
+    for (auto& [name, code] : ReadCode({bytes.data(), bytes.size()})) {
       kernels_[name].code = std::move(code);
     }
   }
@@ -59,7 +59,7 @@ class OpenClModule final : public tvm::ffi::ModuleObj {
       for (const auto& [device, kernel] : entry.compiled) {
         if (kernel.kernel == nullptr) continue;
         QueueOf(device).cl.clReleaseKernel(kernel.kernel);
-        DropWorkspaces(device);  // they were its functions', most likely
+        WorkspacesOf(device).Drop();  // they were its functions', most likely
       }
     }
   }

@@ -12,6 +12,7 @@
 
 #include "cause.h"
 #include "opencl/workspace.h"
+#include "text.h"
 
 namespace edge::opencl {
 namespace {
@@ -39,8 +40,7 @@ AllMemory& All() {
 Memory Piece(const Queue& queue, const void* handle, size_t offset, size_t bytes) {
   const Memory memory = MemoryOf(handle, queue.number);
   if (offset > memory.bytes || bytes > memory.bytes - offset) {
-    Fail(std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of memory that has " +
-         std::to_string(memory.bytes));
+    Fail(Cat({bytes, " bytes at ", offset, " of memory that has ", memory.bytes}));
   }
   return memory;
 }
@@ -56,8 +56,8 @@ void Fail(const std::string& words, const char* cause) {
 
 void FailCall(const char* call, cl_int code, const std::string& about, const ClDevice& device,
               const char* cause) {
-  Fail(std::string(call) + " says " + ErrorName(code) + (about.empty() ? "" : ": " + about) + "; device " +
-           device.name + ", driver " + device.driver_version,
+  Fail(Cat({call, " says ", ErrorName(code), about.empty() ? "" : ": ", about, "; device ", device.name, ", driver ",
+            device.driver_version}),
        cause);
 }
 
@@ -102,11 +102,11 @@ void* Allocate(int device, size_t bytes) {
   };
   cl_mem object = create();
   // What lies idle may be what is missing.
-  if (code != kSuccess && DropWorkspaces(device)) object = create();
+  if (code != kSuccess && WorkspacesOf(device).Drop()) object = create();
   if (code != kSuccess || object == nullptr) {
     FailCall("clCreateBuffer", code,
-             Mib(wanted) + " are not to be had; it has " + Mib(queue.device.global_bytes) + ", at most " +
-                 Mib(queue.device.most_allocated) + " at once",
+             Cat({Mib(wanted), " are not to be had; it has ", Mib(queue.device.global_bytes), ", at most ",
+                  Mib(queue.device.most_allocated), " at once"}),
              queue.device);
   }
   auto memory = std::make_unique<Memory>(Memory{object, wanted, device});

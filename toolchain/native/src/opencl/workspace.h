@@ -1,17 +1,10 @@
-// Memory that functions take for themselves and give back before they return, such as the transformed image
-// between the kernels of a convolution: kept, since making a buffer is slow, and slower the larger it is.
+// The workspaces (workspaces.h) of OpenCL devices.
 #pragma once
 
-#include <cstddef>
+#include "workspaces.h"
 
 namespace edge::opencl {
 
-// What is given back may be handed out again while kernels that were begun with it still wait: the queue
-// works in order.
-void* TakeWorkspace(int device, size_t bytes);
-void GiveWorkspace(int device, void* handle);
-
-// Gives what is kept back to the driver. Returns whether there was anything.
-bool DropWorkspaces(int device);
+Workspaces& WorkspacesOf(int device);
 
 }  // namespace edge::opencl

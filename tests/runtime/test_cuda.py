@@ -1,0 +1,452 @@
+"""Networks on NVIDIA's GPUs: what edge-rt asks of the driver. The emulated one computes on this CPU."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.runtime import cuda_network, networks
+from tests.runtime.conftest import Case, Edge
+from tests.runtime.test_opencl import PROGRAMS, Device
+from toolchain.devices.facts import CudaFacts
+from toolchain.emulated_cuda import ensure_emulated_cuda
+from toolchain.lowering.dialects.source import MachineCode
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+FAILED, USAGE, REQUIRES = 1, 2, 5
+QUESTIONS = ("cuDevice", "cuInit", "cuDriver", "cuFuncGet")
+X = np.linspace(-3, 3, cuda_network.NUMBERS, dtype="float32")
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """edge-rt with the emulated driver, and libraries in a folder."""
+
+    device: Device
+    folder: Path
+
+    def __call__(self, verb: str, *arguments: str | Path, **environment: str) -> tuple[int, Any, list[Any]]:
+        """Run it; return the exit code, the document, and what the driver was asked."""
+        log = self.folder / "log"
+        log.unlink(missing_ok=True)
+        settings = {"EDGE_CUDA_DRIVER": str(ensure_emulated_cuda()), "EDGE_CUDA_LOG": str(log), **environment}
+        code, answer = self.device(verb, *arguments, "--state", self.folder / "state", **settings)
+        return code, answer, read(log)
+
+    def network(self, library: bytes, x: np.ndarray = X) -> list[str | Path]:
+        """Return the arguments of a network with one input."""
+        (self.folder / "net.so").write_bytes(library)
+        np.save(self.folder / "x.npy", x)
+        return [self.folder / "net.so", "--input", self.folder / "x.npy", "--device", "cuda"]
+
+    def run(
+        self, library: bytes, *options: str, x: np.ndarray = X, **environment: str
+    ) -> tuple[np.ndarray, Any]:
+        """Run a network; return its output and what the driver was asked."""
+        file = self.folder / "y.npz"
+        code, answer, log = self("run", *self.network(library, x), "--output", file, *options, **environment)
+        assert code == 0, answer
+        with np.load(file) as found:
+            return found["output_0"], log
+
+    def fails(self, library: bytes, x: np.ndarray = X, **environment: str) -> tuple[int, Any]:
+        """Run a network; return the exit code and the error."""
+        output = ("--output", self.folder / "y.npz")
+        code, answer, _ = self("run", *self.network(library, x), *output, **environment)
+        return code, answer["error"]
+
+
+def read(log: Path) -> list[Any]:
+    """Return the driver's log."""
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def names(log: list[Any]) -> list[str]:
+    """Return the names of the calls that do something."""
+    return [each["call"] for each in log if "call" in each and not each["call"].startswith(QUESTIONS)]
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Device:
+    folder = tmp_path_factory.mktemp("cuda")
+    if request.param == "plain":
+        native: Edge = request.getfixturevalue("native")
+        return Device(native.command[-1], folder)
+    from tests.fuzz import sanitized
+
+    return Device(str(sanitized.build()), folder, sanitized.OPTIONS)
+
+
+@pytest.fixture
+def cuda(device: Device, tmp_path: Path) -> Cuda:
+    return Cuda(device, tmp_path)
+
+
+def found(document: Any) -> Any:
+    (kind,) = [kind for kind in document["devices"] if kind["kind"] == "cuda"]
+    return kind
+
+
+def test_its_limits_are_told_and_no_context_is_made(cuda: Cuda) -> None:
+    _, answer, log = cuda("info")
+    assert "cuda" not in [kind["kind"] for kind in answer["devices"]] and log == []
+    code, answer, log = cuda("info", "--devices", EDGE_CUDA_DEVICES="2", EDGE_CUDA_CAPABILITY="9.0")
+    assert (code, found(answer)["problem"], names(log)) == (0, None, [])
+    assert not [each for each in log if "Ctx" in each["call"]]
+    first, second = found(answer)["details"]
+    assert found(answer)["names"] == [first["name"], second["name"]]
+    facts = CudaFacts.model_validate(first)
+    assert (facts.architecture, facts.driver_version, facts.type) == (90, "13.0", "gpu")
+    assert (facts.max_work_group, facts.local_bytes, first["max_local_bytes"]) == (1024, 49152, 232448)
+
+
+def test_the_emulated_driver_is_no_gpu(cuda: Cuda) -> None:
+    (facts,) = found(cuda("info", "--devices")[1])["details"]
+    assert (facts["type"], facts["architecture"]) == ("cpu", 0)
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"EDGE_CUDA_DRIVER": "/no/libcuda.so.1"}, "/no/libcuda.so.1 is not here: NVIDIA's driver is not"),
+        ({"EDGE_CUDA_DRIVER": "libm.so.6"}, "libm.so.6 has no cu"),
+        ({"EDGE_CUDA_FAULT": "cuInit:100"}, "cuInit says CUDA_ERROR_NO_DEVICE (100): there is no NVIDIA GPU"),
+        ({"EDGE_CUDA_FAULT": "cuInit:803"}, "cuInit says CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)"),
+        ({"EDGE_CUDA_FAULT": "cuInit:12345"}, "cuInit says the unknown code 12345"),
+        ({"EDGE_CUDA_FAULT": "cuDriverGetVersion:999"}, "cuDriverGetVersion says CUDA_ERROR_UNKNOWN (999)"),
+        ({"EDGE_CUDA_FAULT": "cuDeviceGetCount:3"}, "no GPU: it says CUDA_ERROR_NOT_INITIALIZED (3)"),
+        ({"EDGE_CUDA_DEVICES": "0"}, "cuInit says CUDA_ERROR_NO_DEVICE (100)"),
+    ],
+)
+def test_without_a_gpu_it_is_said_what_is_missing(cuda: Cuda, environment: dict[str, str], says: str) -> None:
+    code, answer, _ = cuda("info", "--devices", **environment)
+    assert code == 0 and found(answer)["names"] == [] and says in found(answer)["problem"]
+    code, answer, _ = cuda("bench", "no.so", "--device", "cuda", **environment)
+    assert (code, answer["error"]["missing"]) == (REQUIRES, ["cuda"])
+    assert says in answer["error"]["message"]
+
+
+def test_a_driver_that_hangs_harms_nothing_but_its_devices(cuda: Cuda, dense: Case) -> None:
+    begin = time.monotonic()
+    code, answer, log = cuda("info", "--devices", "--timeout", "0.5", EDGE_CUDA_FAULT="cuInit:hang")
+    assert code == 0 and found(answer)["problem"] == "its driver did not answer within 0.500000 s"
+    assert answer["devices"][0]["names"] and time.monotonic() - begin < 30 and log[-1]["hangs"]
+    code, answer, log = cuda("bench", *dense.arguments[:-2], EDGE_CUDA_FAULT="cuInit:hang")
+    assert code == 0 and log == [], "a network for the CPU opens no driver"
+
+
+def test_what_the_driver_is_asked_in_order(cuda: Cuda) -> None:
+    """Code is loaded before constants, and a graph is freed before the memory that it uses."""
+    y, log = cuda.run(cuda_network.chain())
+    np.testing.assert_array_equal(y, cuda_network.chained(X))
+    calls = [name for name in names(log) if name != "cuStreamSynchronize"]
+    captured = ["cuLaunchKernel"] * 4
+    assert calls == [
+        *("cuCtxSetCurrent", "cuStreamCreate", "cuModuleLoadData", *["cuModuleGetFunction"] * 6),
+        *("cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2") * 2,  # the constant, the input
+        *("cuMemAlloc_v2", "cuMemAlloc_v2", "cuLaunchKernel", "cuMemAlloc_v2", *captured),
+        *("cuStreamCreate", "cuStreamBeginCapture_v2", *captured, "cuStreamEndCapture", "cuStreamDestroy_v2"),
+        *("cuGraphInstantiateWithFlags", "cuGraphDestroy", "cuMemAlloc_v2", "cuLaunchKernel"),
+        *("cuMemcpyDtoHAsync_v2", "cuGraphExecDestroy", "cuMemFree_v2", "cuModuleUnload", "cuMemFree_v2"),
+    ]
+    assert [each["call"] for each in log].index("cuDevicePrimaryCtxRetain") < [
+        each["call"] for each in log
+    ].index("cuStreamCreate")
+    launches = [each for each in log if each.get("call") == "cuLaunchKernel"]
+    assert [each["kernel"] for each in launches[1:5]] == [each["kernel"] for each in launches[5:9]]
+    assert {(each["grid_x"], each["block_x"]) for each in launches} == {(64, 16)}
+    assert len({each["stream"] for each in launches[5:9]}) == 1
+    assert launches[5]["stream"] != launches[0]["stream"], "other threads go on meanwhile"
+
+
+def test_a_graph_is_captured_once_and_launched_in_each_run(cuda: Cuda) -> None:
+    arguments = ("bench", *cuda.network(cuda_network.chain()), "--warmup", "1", "--number", "5")
+    code, answer, log = cuda(*arguments, "--repeat", "2")
+    asked = Counter(names(log))
+    assert code == 0 and answer["number"] == 5, answer
+    # Twelve runs, with that for the copies: all but the first launch the graph, between two kernels.
+    assert (asked["cuStreamBeginCapture_v2"], asked["cuGraphLaunch"]) == (1, 11)
+    assert asked["cuLaunchKernel"] == 2 * 12 + 2 * 4
+    assert asked["cuEventElapsedTime"] == 2 and answer["times_ms"][0] > 0
+    for option in (("--graph", "off"), ("--graph=off",)):
+        _, _, log = cuda(*arguments, "--repeat", "2", *option)
+        without = Counter(names(log))
+        assert without["cuStreamBeginCapture_v2"] == without["cuGraphLaunch"] == 0
+        assert without["cuLaunchKernel"] == 6 * 12
+    code, answer, _ = cuda(*arguments, "--graph", "maybe")
+    assert (code, answer["error"]["message"]) == (USAGE, "--graph maybe: on or off")
+
+
+def test_a_profile_waits_after_each_operator_and_uses_no_graph(cuda: Cuda) -> None:
+    arguments = (*cuda.network(cuda_network.chain()), "--warmup", "0", "--repeat", "1")
+    _, _, plain = cuda("bench", *arguments)
+    code, answer, log = cuda("bench", *arguments, "--profile")
+    assert code == 0, answer
+    told = {each["name"]: each["calls"] for each in answer["operators"]}
+    assert told == {"first": 1, "own_memory": 1, "scale": 1, "again": 1, "double": 1}
+    for name in ("cuGraphLaunch", "cuStreamBeginCapture_v2"):
+        assert names(log).count(name) == names(plain).count(name)
+    profiled = names(log)[len(names(plain)) - 5 :]  # five calls free it all
+    launches = [at for at, name in enumerate(profiled) if name == "cuLaunchKernel"]
+    assert len(launches) >= 6 * 4
+    waits = profiled[launches[0] :].count("cuStreamSynchronize")
+    assert waits >= 5 * 4
+
+
+def test_a_network_without_graphs_of_its_own(cuda: Cuda) -> None:
+    """Two inputs, two outputs and kernels of TVM's own schedules; numbers that are not whole."""
+    random = np.random.default_rng(0)
+    x, bias = random.standard_normal((4, 8), np.float32), random.standard_normal(16, np.float32)
+    np.save(cuda.folder / "bias.npy", bias)
+    arguments = cuda.network(cuda_network.dense(), x)
+    out = cuda.folder / "o.npz"
+    code, answer, _ = cuda("run", *arguments, "--input", cuda.folder / "bias.npy", "--output", out)
+    assert code == 0, answer
+    with np.load(out) as outputs:
+        for got, wanted in zip(outputs.values(), networks.dense(x, bias), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kib", "asked"), [(16, []), (64, [65536]), (227, [232448])])
+def test_a_kernel_gets_the_shared_memory_that_it_asks_for(cuda: Cuda, kib: int, asked: list[int]) -> None:
+    x = np.arange(kib * 256, dtype="float32")
+    y, log = cuda.run(cuda_network.shared(len(x)), x=x)
+    np.testing.assert_array_equal(y, x[::-1] + 1)
+    assert [each["value"] for each in log if each.get("call") == "cuFuncSetAttribute"] == asked
+    (launch,) = [each for each in log if each.get("call") == "cuLaunchKernel"]
+    assert launch["shared"] == kib * 1024
+
+
+def test_more_shared_memory_than_there_is(cuda: Cuda) -> None:
+    x = np.zeros(228 * 256, "float32")
+    code, error = cuda.fails(cuda_network.shared(len(x)), x)
+    assert (code, error["cause"]) == (FAILED, "shared-memory")
+    assert "it needs 233472 bytes of shared memory, a block has at most 232448" in error["message"]
+
+
+def test_a_block_with_too_many_threads(cuda: Cuda) -> None:
+    for block, says in (
+        (
+            (2048,),
+            "1 x 1 x 1 blocks of 2048 x 1 x 1 threads: a block has at most 1024 threads along axis x; ",
+        ),
+        ((64, 32), "1 x 1 x 1 blocks of 64 x 32 x 1 threads: a block has at most 1024 threads; "),
+    ):
+        code, error = cuda.fails(cuda_network.plus_one(2048, *block), np.zeros(2048, "float32"))
+        assert (code, error["cause"]) == (FAILED, "work-group")
+        assert says + "emulated (emulated), driver for CUDA 13.0" in error["message"]
+
+
+FAULTS = [
+    # call and result, cause, words
+    (
+        "cuDevicePrimaryCtxRetain:2",
+        "out-of-memory",
+        "cuDevicePrimaryCtxRetain says CUDA_ERROR_OUT_OF_MEMORY (2)",
+    ),
+    ("cuDevicePrimaryCtxRetain:999", None, "cuDevicePrimaryCtxRetain says CUDA_ERROR_UNKNOWN (999)"),
+    ("cuCtxSetCurrent:201", None, "cuCtxSetCurrent says CUDA_ERROR_INVALID_CONTEXT (201)"),
+    ("cuStreamCreate:2", "out-of-memory", "cuStreamCreate says"),
+    ("cuStreamCreate:2:2", "out-of-memory", "cuStreamCreate says"),  # the one for captures
+    (
+        "cuModuleLoadData:200",
+        None,
+        "cuModuleLoadData says CUDA_ERROR_INVALID_IMAGE (200): code for emulated of fi",
+    ),
+    (
+        "cuModuleGetFunction:500:3",
+        None,
+        "cuModuleGetFunction says CUDA_ERROR_NOT_FOUND (500): own_memory_kernel_1",
+    ),
+    (
+        "cuMemAlloc_v2:2",
+        "out-of-memory",
+        "cuMemAlloc says CUDA_ERROR_OUT_OF_MEMORY (2): 1 MiB are not to be had: ",
+    ),
+    ("cuMemcpyHtoDAsync_v2:1", None, "cuMemcpyHtoDAsync says CUDA_ERROR_INVALID_VALUE (1)"),
+    ("cuMemcpyDtoHAsync_v2:719", "kernel-fault", "; the last one begun is kernel double_kernel"),
+    (
+        "cuLaunchKernel:701",
+        "registers",
+        "cuLaunchKernel says CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701): its blocks",
+    ),
+    (
+        "cuLaunchKernel:1",
+        None,
+        "cuLaunchKernel says CUDA_ERROR_INVALID_VALUE (1): kernel first_kernel, 64 x 1 x 1",
+    ),
+    (
+        "cuLaunchKernel:719:3",
+        "kernel-fault",
+        "CUDA_ERROR_LAUNCH_FAILED (719): kernel own_memory_kernel_1, 64 x",
+    ),
+    (
+        "cuLaunchKernel:1:7",
+        None,
+        "CUDA_ERROR_INVALID_VALUE (1): kernel own_memory_kernel_1",
+    ),  # while capturing
+    (
+        "cuStreamSynchronize:700:5",
+        "kernel-fault",
+        "cuStreamSynchronize says CUDA_ERROR_ILLEGAL_ADDRESS (700): wha",
+    ),
+    (
+        "cuStreamBeginCapture_v2:900",
+        None,
+        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900): a graph of the network's",
+    ),
+    (
+        "cuStreamEndCapture:901",
+        None,
+        "(901): a graph of the network's kernels; --graph off runs them one by one;",
+    ),
+    (
+        "cuGraphInstantiateWithFlags:2",
+        "out-of-memory",
+        "cuGraphInstantiate says CUDA_ERROR_OUT_OF_MEMORY (2)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fault", "cause", "says"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
+def test_what_fails_is_said_with_the_call_and_the_gpu(
+    cuda: Cuda, fault: str, cause: str | None, says: str
+) -> None:
+    code, error = cuda.fails(cuda_network.chain(), EDGE_CUDA_FAULT=fault)
+    assert (code, error.get("cause")) == (FAILED, cause)
+    message = error["message"]
+    assert message.startswith("CUDA: ") and says in message and "[cause" not in message
+    assert "emulated (emulated), driver for CUDA 13.0" in message
+    assert message.endswith("nothing more can be computed in this process") == (cause == "kernel-fault")
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("cuGraphLaunch:700", "cuGraphLaunch says CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
+        ("cuEventCreate:2", "cuEventCreate says CUDA_ERROR_OUT_OF_MEMORY (2)"),
+        ("cuEventRecord:400:2", "cuEventRecord says CUDA_ERROR_INVALID_HANDLE (400)"),
+        ("cuEventSynchronize:719", "cuEventSynchronize says CUDA_ERROR_LAUNCH_FAILED (719)"),
+        ("cuEventElapsedTime:999", "cuEventElapsedTime says CUDA_ERROR_UNKNOWN (999)"),
+        (
+            "cuFuncSetAttribute:1",
+            "cuFuncSetAttribute says CUDA_ERROR_INVALID_VALUE (1): kernel reversed_kernel, 1",
+        ),
+    ],
+)
+def test_what_fails_while_it_is_timed(cuda: Cuda, fault: str, says: str) -> None:
+    shared = fault.startswith("cuFunc")
+    library = cuda_network.shared(64 * 256) if shared else cuda_network.chain()
+    x = np.zeros(64 * 256, "float32") if shared else X
+    code, answer, _ = cuda("bench", *cuda.network(library, x), "--repeat", "1", EDGE_CUDA_FAULT=fault)
+    assert code == FAILED and says in answer["error"]["message"], answer
+
+
+def test_memory_that_lies_idle_is_given_back_before_there_is_none(cuda: Cuda) -> None:
+    """The sixth allocation, for the output, fails once: the workspace is freed, and it is tried again."""
+    y, log = cuda.run(cuda_network.chain(), "--graph", "off", EDGE_CUDA_FAULT="cuMemAlloc_v2:2:6")
+    np.testing.assert_array_equal(y, cuda_network.chained(X))
+    calls = names(log)
+    failed = next(at for at, each in enumerate(log) if each.get("result") == 2)
+    assert [each["call"] for each in log[failed : failed + 4]] == [
+        "cuMemAlloc_v2",
+        "cuStreamSynchronize",
+        "cuMemFree_v2",
+        "cuMemAlloc_v2",
+    ]
+    assert calls.count("cuMemAlloc_v2") == 7
+
+
+def wild(source: str) -> str:
+    """Return a kernel that writes far behind its output."""
+    assert source.count("y_ptr[") == 1
+    return source.replace("y_ptr[", "y_ptr[1000000000 + ")
+
+
+def test_an_illegal_address_ends_what_computes(cuda: Cuda) -> None:
+    code, error = cuda.fails(cuda_network.plus_one(1024, 16, change=wild))
+    assert (code, error["cause"]) == (FAILED, "kernel-fault")
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in error["message"]
+    assert "the last one begun is kernel plus_one_kernel" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("architectures", "environment", "says"),
+    [
+        (
+            (80, 90),
+            {"EDGE_CUDA_CAPABILITY": "12.0"},
+            "(sm_120), driver for CUDA 13.0: it has code for sm_80, sm_90; ",
+        ),
+        (
+            (90,),
+            {"EDGE_CUDA_CAPABILITY": "8.6"},
+            "(sm_86), driver for CUDA 13.0: it has code for sm_90; build it with",
+        ),
+        ((87,), {"EDGE_CUDA_CAPABILITY": "8.6"}, "it has code for sm_87; build it with --arch sm_86"),
+        (
+            (90,),
+            {},
+            "emulated (emulated), driver for CUDA 13.0: it has code for sm_90; build it with --arch emulated",
+        ),
+        ((), {"EDGE_CUDA_CAPABILITY": "9.0"}, "it has code for none"),
+        (
+            (90,),
+            {"EDGE_CUDA_CAPABILITY": "9.0", "EDGE_CUDA_VERSION": "12080"},
+            "compiled by CUDA 13.0, which is newer than emulated (sm_90), driver for CUDA 12.8: install a "
+            "driver for CUDA 13, or build the library with the compiler of CUDA 12",
+        ),
+    ],
+)
+def test_code_that_the_gpu_cannot_run_is_refused_before_anything_is_loaded(
+    cuda: Cuda, architectures: tuple[int, ...], environment: dict[str, str], says: str
+) -> None:
+    codes = [MachineCode(each, cuda_network.COMPILER, cubin()) for each in architectures]
+    arguments = cuda.network(cuda_network.plus_one(1024, 16, code=codes))
+    code, answer, log = cuda("bench", *arguments, **environment)
+    assert (code, answer["error"]["kind"]) == (USAGE, "device")
+    assert says in answer["error"]["message"]
+    assert names(log) == [] and "cuDevicePrimaryCtxRetain" not in [each["call"] for each in log]
+
+
+@pytest.mark.parametrize(
+    ("capability", "version", "says"),
+    [
+        ("9.0", "13000", "code for sm_90 of plus_one_kernel, compiled by CUDA 13.0; "),
+        ("8.9", "13010", "code for sm_86 of plus_one_kernel, compiled by CUDA 13.0; "),
+        (
+            "8.0",
+            "13000",
+            "code for sm_80 of plus_one_kernel, compiled by CUDA 13.1, which is newer than the driver",
+        ),
+    ],
+)
+def test_the_newest_code_that_fits_is_the_drivers_to_refuse(
+    cuda: Cuda, capability: str, version: str, says: str
+) -> None:
+    compiled = ((80, 13010), (86, 13000), (90, 13000))
+    codes = [MachineCode(arch, compiler, cubin()) for arch, compiler in compiled]
+    library = cuda_network.plus_one(1024, 16, code=codes)
+    code, error = cuda.fails(library, EDGE_CUDA_CAPABILITY=capability, EDGE_CUDA_VERSION=version)
+    assert (
+        code == FAILED
+        and "cuModuleLoadData says CUDA_ERROR_NO_BINARY_FOR_GPU (209): " + says in error["message"]
+    )
+
+
+def cubin() -> bytes:
+    """Return what looks like machine code of a GPU: an ELF file of NVIDIA's with one, empty section."""
+    import struct
+
+    machine, header, section = 190, 64, 64
+    identity = b"\x7fELF\x02\x01\x01" + bytes(9)
+    fields = (2, machine, 1, 0, 0, header, 0, header, 0, 0, section, 1, 0)
+    return identity + struct.pack("<HHIQQQIHHHHHH", *fields) + bytes(section)
