@@ -12,9 +12,10 @@ from tvm.runtime import _ffi_api
 from tests.runtime.opencl_network import _plus_one, target
 from toolchain import tvm_compat
 from toolchain.host import host_profile
+from toolchain.lowering.dialects.source import KernelUnit
 from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.compile import compile_kernel, compiled
-from toolchain.lowering.kernels.device import device_module, from_text, kernels_of, listing, to_text
+from toolchain.lowering.kernels.device import device_module, kernels_of, listing
 from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.passes import lowered
 from toolchain.lowering.kernels.pickling import pickled
@@ -48,17 +49,19 @@ def test_what_is_embedded_is_what_tvm_would_embed() -> None:
     module = tvm.IRModule({"kernel_1": doubled.with_attr("global_symbol", "kernel_1")})
     _host, device = tvm_compat.lower_functions(module, TARGET)
     assert device is not None
-    kernels = from_text(to_text(kernels_of(device, TARGET)))
+    part = LibraryPart(b"\x7fELF", KernelUnit(kernels_of(device, TARGET)))
+    unit = LibraryPart.of(part.to_bytes()).unit
+    kernels = unit.kernels
     assert [(each.name, each.types) for each in kernels] == [("kernel_1_kernel", ("handle", "handle"))]
     assert kernels[0].extents == ("blockIdx.x", "threadIdx.x")
     direct = tvm.get_global_func("target.build.opencl")(device, TARGET)
-    assert embedded(device_module(kernels, TARGET)) == embedded(direct)
+    assert embedded(device_module([unit], TARGET)) == embedded(direct)
 
 
 def test_a_source_does_not_depend_on_its_neighbours(tmp_path: Path) -> None:
     (one,) = compiled(plus_one(64), TARGET, "a", tmp_path).kernels
     (other,) = compiled(plus_one(128), TARGET, "b", tmp_path).kernels
-    together = device_module([one, other], TARGET).inspect_source("cl")
+    together = device_module([KernelUnit((one,)), KernelUnit((other,))], TARGET).inspect_source("cl")
     assert one.source in together and other.source in together
     assert other.name not in one.source
     assert tvm.get_global_func("tvm_callback_opencl_postproc", allow_missing=True) is None, (
@@ -70,8 +73,8 @@ def test_a_part_is_bytes_for_the_store() -> None:
     data = compile_kernel(pickled(Scheduled(plus_one())), str(TARGET), "kernel_2")
     part = LibraryPart.of(data)
     assert part.object[:4] == b"\x7fELF" and part.to_bytes() == data
-    assert [kernel.name for kernel in part.kernels] == ["kernel_2_kernel"]
-    assert "get_local_id" in listing(part.kernels)
+    assert [kernel.name for kernel in part.unit.kernels] == ["kernel_2_kernel"]
+    assert "get_local_id" in listing(part.unit.kernels)
 
 
 def test_candidates_of_one_library_embed_their_kernels_together() -> None:

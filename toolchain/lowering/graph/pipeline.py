@@ -5,6 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
+from toolchain.devices.table import find_kind
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.lowering.graph.confined import CONFINED
@@ -60,6 +61,7 @@ def lower_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
         relax.transform.StaticPlanBlockMemory(),
+        *_graph(target),
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),
         relax.transform.LowerRuntimeBuiltin(),
@@ -68,6 +70,23 @@ def lower_fused(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule
         relax.transform.AttachGlobalSymbol(),
     ]
     return _run(rest, module, target)
+
+
+def _graph(target: tvm.target.Target) -> list[tvm.transform.Pass]:
+    """Return the pass after which edge-rt can capture a network as a graph, if its device has graphs.
+
+    The pass moves kernels whose memory is the same in each run into functions of their own: all but those
+    that read the network's inputs or write its outputs.
+    """
+    row = find_kind(str(target.kind.name))
+    if row is None or not row.graph:
+        return []
+
+    def rewrite(module: tvm.IRModule, _context: object) -> tvm.IRModule:
+        with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):  # or it does nothing
+            return relax.transform.RewriteCUDAGraph()(module)
+
+    return [tvm.transform.module_pass(rewrite, opt_level=0, name="graph")]
 
 
 def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:

@@ -63,8 +63,8 @@ class DeviceFunctionCode(FunctionCode):
     def linkable(self, parts: Sequence[bytes]) -> tuple[bytes, ...]:
         """Return the objects of the functions, and one object with all their kernels."""
         read = [LibraryPart.of(data) for data in parts]
-        kernels = [kernel for part in read for kernel in part.kernels]
-        return (*(part.object for part in read), device_object(kernels, tvm.target.Target(self.target)))
+        units = [part.unit for part in read]
+        return (*(part.object for part in read), device_object(units, tvm.target.Target(self.target)))
 
     def launches(self) -> list[Kernel]:
         """Return the kernels that the function launches."""

@@ -11,8 +11,9 @@ from tvm import tirx
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import first_line
+from toolchain.lowering.dialects.source import KernelSource
 from toolchain.lowering.graph.comparisons import with_bounds_kept
-from toolchain.lowering.kernels.device import KernelSource, kernels_of
+from toolchain.lowering.kernels.device import kernels_of, unit_of
 from toolchain.lowering.kernels.lean import lean
 from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.passes import Lowered, lowered
@@ -53,17 +54,23 @@ class Compiled:
     """A compiled function: the LLVM module of its host code, and the kernels that it launches."""
 
     host: tvm.runtime.Module
+    target: tvm.target.Target
     kernels: tuple[KernelSource, ...] = ()
 
     def part(self, folder: Path) -> LibraryPart:
-        """Write the object code and return it with the kernels.
+        """Write the object code; return it with the kernels, compiled if the dialect has a compiler.
 
         Parameters
         ----------
         folder
             Folder for temporary files.
+
+        Raises
+        ------
+        ToolchainError
+            The compiler rejects the kernels, or is missing (MissingError).
         """
-        return LibraryPart(object_of(lean(self.host, folder)), self.kernels)
+        return LibraryPart(object_of(lean(self.host, folder)), unit_of(self.kernels, self.target))
 
 
 def lower(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str) -> tuple[Lowered, tvm.target.Target]:
@@ -84,4 +91,4 @@ def compiled(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str, folder
     both, best = lower(func, target, symbol)
     code = tvm.get_global_func("target.build.llvm")(both.host, host_of(best))
     host = form_multiply_accumulate(tvm.runtime.Executable(code), folder).mod
-    return Compiled(host, kernels_of(both.device, target) if both.device else ())
+    return Compiled(host, target, kernels_of(both.device, target) if both.device else ())

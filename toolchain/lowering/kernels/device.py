@@ -1,4 +1,4 @@
-"""Generates the source of device kernels, which the board's driver compiles, and embeds it in libraries.
+"""Generates the source of device kernels, and embeds it or its machine code in libraries.
 
 TVM's code generator writes one module for all kernels of a call, and each kernel begins with declarations of
 all others. Drivers cache compiled kernels by their source, so a kernel shared by many networks would be
@@ -8,45 +8,24 @@ texts unchanged.
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.runtime import _ffi_api
 
-from toolchain.lowering.kernels.dialect import Dialect
-from toolchain.lowering.kernels.dialects import dialect_of
-from toolchain.lowering.kernels.literals import with_constants_named, with_constants_written
+from toolchain.lowering.dialects.dialect import Dialect
+from toolchain.lowering.dialects.literals import with_constants_named, with_constants_written
+from toolchain.lowering.dialects.source import KernelSource, KernelUnit
+from toolchain.lowering.dialects.table import dialect_of
 from toolchain.lowering.objects.in_memory import object_of
 
 _EXTENTS = "tirx.kernel_launch_params"
+_COMMENT = "names"  # a kernel that is only a comment; it is never launched, so no driver compiles it
 _HOOKED = threading.Lock()
-
-
-@dataclass(frozen=True)
-class KernelSource:
-    """The source of a kernel, and the arguments of its launch.
-
-    Attributes
-    ----------
-    types
-        Types of its arguments: `handle` for memory of the device, else types such as `int32`.
-    extents
-        Meanings of its last arguments in the launch: numbers of groups (`blockIdx.x` …), and of items in a
-        group (`threadIdx.x` …).
-    source
-        Complete source in the dialect of the device.
-    """
-
-    name: str
-    types: tuple[str, ...]
-    extents: tuple[str, ...]
-    source: str
 
 
 def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[KernelSource, ...]:
@@ -68,41 +47,53 @@ def kernels_of(module: tvm.IRModule, target: tvm.target.Target) -> tuple[KernelS
     )
 
 
-def device_module(kernels: Sequence[KernelSource], target: tvm.target.Target) -> tvm.runtime.Module:
+def unit_of(kernels: tuple[KernelSource, ...], target: tvm.target.Target) -> KernelUnit:
+    """Return the kernels of a function with their machine code, if the dialect has a compiler.
+
+    Raises
+    ------
+    ToolchainError
+        The compiler rejects them, or is missing (MissingError).
+    """
+    machine_code = dialect_of(target).machine_code if kernels else None
+    return KernelUnit(kernels, machine_code(kernels, target) if machine_code else ())
+
+
+def device_module(
+    units: Sequence[KernelUnit], target: tvm.target.Target, comment: str = ""
+) -> tvm.runtime.Module:
     """Return a TVM module of kernels that a library imports.
 
-    TVM makes such modules only from functions. So this makes one from empty functions, and replaces their
-    sources.
+    TVM makes such modules only from functions. So this makes one from empty functions, and replaces what it
+    embeds.
+
+    Parameters
+    ----------
+    comment
+        Text for readers of the library's bytes, in the comment syntax of the dialect.
     """
     device = tvm.target.Target({key: value for key, value in target.export().items() if key != "host"})
+    dialect = dialect_of(device)
+    kernels = [kernel for unit in units for kernel in unit.kernels]
+    if dialect.container is None and comment:
+        kernels.append(KernelSource(_COMMENT, (), (), comment))
     empty = tvm.IRModule({kernel.name: _empty(kernel, device) for kernel in kernels})
-    dialect, sources = dialect_of(device), {kernel.name: kernel.source for kernel in kernels}
+    sources = {kernel.name: kernel.source for kernel in kernels}
 
-    def source_of(code: str) -> str:
+    def embedded(code: str) -> str | bytes:
+        if dialect.container is not None:
+            return dialect.container(units, comment)
         return "\n".join(sources[name] for name in dialect.definition.findall(code))
 
-    with _embedding(dialect, source_of):
+    with _embedding(dialect, embedded):
         return tvm.get_global_func(f"target.build.{device.kind.name}")(empty, device)
 
 
-def device_object(kernels: Sequence[KernelSource], target: tvm.target.Target) -> bytes:
+def device_object(units: Sequence[KernelUnit], target: tvm.target.Target) -> bytes:
     """Return the ELF object with the kernels that a library without a network embeds."""
     host = tvm.get_global_func("target.build.llvm")(tvm.IRModule({}), target.host)
-    host.import_module(device_module(kernels, target))
+    host.import_module(device_module(units, target))
     return object_of(_ffi_api.ModulePackImportsToLLVM(host, False, str(target.host), ""))
-
-
-def to_text(kernels: Iterable[KernelSource]) -> str:
-    """Serialise kernels to one line of text."""
-    return json.dumps([asdict(kernel) for kernel in kernels])
-
-
-def from_text(text: str) -> tuple[KernelSource, ...]:
-    """Parse the text that `to_text` returned."""
-    return tuple(
-        KernelSource(each["name"], tuple(each["types"]), tuple(each["extents"]), each["source"])
-        for each in json.loads(text)
-    )
 
 
 def listing(kernels: Sequence[KernelSource]) -> str:
@@ -134,10 +125,10 @@ def _empty(kernel: KernelSource, target: tvm.target.Target) -> tirx.PrimFunc:
 
 
 @contextmanager
-def _embedding(dialect: Dialect, text_of: Callable[[str], str]) -> Iterator[None]:
+def _embedding(dialect: Dialect, text_of: Callable[[str], str | bytes]) -> Iterator[None]:
     """Make TVM embed the result of `text_of` for each generated source, within the block."""
 
-    def embedded(code: str, _target: tvm.target.Target) -> str:
+    def embedded(code: str, _target: tvm.target.Target) -> str | bytes:
         return text_of(code)
 
     with _HOOKED:

@@ -14,7 +14,7 @@ from toolchain import tvm_compat
 from toolchain.bundles.kernel_names import as_comment
 from toolchain.errors import ToolchainError
 from toolchain.lowering.kernels.compilers import FunctionCompilers
-from toolchain.lowering.kernels.device import KernelSource, device_module
+from toolchain.lowering.kernels.device import device_module
 from toolchain.lowering.kernels.entries import entry_library
 from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.pickling import pickled
@@ -26,7 +26,6 @@ from toolchain.targets.target import host_of
 _RECIPE = "toolchain.recipe"
 _DIGITS = 32
 _SYMBOL = re.compile(rf"kernel_[0-9a-f]{{{_DIGITS}}}\b")
-_NAMES = "names"  # a kernel that is only a comment with names; it is never launched, so no driver compiles it
 
 
 class Kernels:
@@ -86,9 +85,8 @@ class Kernels:
             parts = self._parts(symbols)
         else:
             parts = self._parts(symbols)
-            kernels = [kernel for part in parts for kernel in part.kernels]
-            kernels.append(KernelSource(_NAMES, (), (), as_comment(symbols)))
-            library.import_module(device_module(kernels, self._target))
+            units = [part.unit for part in parts]
+            library.import_module(device_module(units, self._target, as_comment(symbols)))
             first, *others = self._embedded(lowered, library, folder)
         files = []
         for number, part in enumerate(parts):

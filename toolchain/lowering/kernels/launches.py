@@ -11,10 +11,10 @@ from tvm import tirx
 from toolchain.devices.kernel import Extents, Kernel
 from toolchain.devices.table import with_kernels
 from toolchain.errors import UsageError
+from toolchain.lowering.dialects.table import dialect_of
 from toolchain.lowering.functions.definition import MAIN
 from toolchain.lowering.kernels import device
 from toolchain.lowering.kernels.compile import lower
-from toolchain.lowering.kernels.dialects import dialect_of
 
 
 def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MAIN) -> list[Kernel]:
@@ -39,6 +39,8 @@ def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MA
         raise UsageError("this code is for a CPU: it has no kernels", with_kernels())
     dialect = dialect_of(target)
     lowered_kernels = {str(each.attrs["global_symbol"]): each for each in functions.functions.values()}
+    kernels = device.kernels_of(functions, target)
+    resources = dialect.resources(kernels, target) if dialect.resources else {}
     return [
         Kernel(
             kernel.name,
@@ -46,8 +48,9 @@ def launches_of(func: tirx.PrimFunc, target: tvm.target.Target, symbol: str = MA
             *_launch(lowered_kernels[kernel.name]),
             _arguments(lowered_kernels[kernel.name]),
             dialect.language,
+            resources.get(kernel.name, ()),
         )
-        for kernel in device.kernels_of(functions, target)
+        for kernel in kernels
     ]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 
-from toolchain.lowering.kernels.device import KernelSource, from_text, to_text
+from toolchain.lowering.dialects.source import NO_KERNELS, KernelSource, KernelUnit, MachineCode
 
 _ELF = b"\x7fELF"
-_END = b"\n"  # ends the kernels' text, which contains no line break
+_END = b"\n"  # ends the text about kernels, which contains no line break
 
 
 @dataclass(frozen=True)
@@ -21,16 +23,36 @@ class LibraryPart:
     """
 
     object: bytes
-    kernels: tuple[KernelSource, ...] = ()
+    unit: KernelUnit = NO_KERNELS
 
     def to_bytes(self) -> bytes:
         """Serialise the part; without kernels the bytes are the object itself."""
-        return to_text(self.kernels).encode() + _END + self.object if self.kernels else self.object
+        if not self.unit.kernels:
+            return self.object
+        codes = self.unit.codes
+        text = {
+            "kernels": [asdict(kernel) for kernel in self.unit.kernels],
+            "codes": [(each.architecture, each.compiler, len(each.code)) for each in codes],
+        }
+        return json.dumps(text).encode() + _END + b"".join(each.code for each in codes) + self.object
 
     @staticmethod
     def of(data: bytes) -> LibraryPart:
         """Parse the bytes that `to_bytes` returned."""
         if data.startswith(_ELF):
             return LibraryPart(data)
-        kernels, _end, found = data.partition(_END)
-        return LibraryPart(found, from_text(kernels.decode()))
+        line, _end, rest = data.partition(_END)
+        text = json.loads(line)
+        kernels = tuple(
+            KernelSource(each["name"], tuple(each["types"]), tuple(each["extents"]), each["source"])
+            for each in text["kernels"]
+        )
+        codes = tuple(_codes(text["codes"], rest))
+        return LibraryPart(rest[sum(len(each.code) for each in codes) :], KernelUnit(kernels, codes))
+
+
+def _codes(entries: list[tuple[int, int, int]], data: bytes) -> Iterator[MachineCode]:
+    start = 0
+    for architecture, compiler, size in entries:
+        yield MachineCode(architecture, compiler, data[start : start + size])
+        start += size

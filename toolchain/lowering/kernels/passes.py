@@ -19,7 +19,7 @@ import tvm
 from tvm import s_tir, tirx
 
 from toolchain import tvm_compat
-from toolchain.lowering.kernels.dialects import dialect_of
+from toolchain.lowering.dialects.table import dialect_of
 from toolchain.lowering.schedules.vectors import EXPLICIT
 from toolchain.targets.target import host_of
 

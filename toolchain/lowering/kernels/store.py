@@ -21,7 +21,8 @@ KIND = "objects"
 LIMIT_BYTES = 512 << 20
 _PACKAGE = Path(__file__).parent.parent.parent
 # Everything that affects an object, besides its recipe.
-_SOURCES = ("backends", "devices", "lowering", "models", "targets", "tvm_compat.py")
+_SOURCES = ("backends", "devices", "emulated_cuda", "lowering", "models", "targets", "tvm_compat.py")
+_SUFFIXES = (".py", ".h", ".cuh")  # headers: those that kernels are compiled with
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi")
 _DIGEST = hashlib.sha256().digest_size
 
@@ -47,7 +48,8 @@ def _own_fingerprint() -> str:
         digest.update(f"{package} {package_version(package)}\n".encode())
     for name in _SOURCES:
         found = _PACKAGE / name
-        for path in sorted(found.rglob("*.py")) if found.is_dir() else [found]:
+        files = (path for path in found.rglob("*.*") if path.suffix in _SUFFIXES)
+        for path in sorted(files) if found.is_dir() else [found]:
             content = hashlib.sha256(path.read_bytes()).hexdigest()
             digest.update(f"{path.relative_to(_PACKAGE).as_posix()} {content}\n".encode())
     return digest.hexdigest()[:32]

@@ -8,10 +8,11 @@ import tvm
 
 from toolchain.devices.by_kind import KindTable
 from toolchain.errors import ToolchainError
-from toolchain.lowering.kernels.dialect import Dialect
-from toolchain.lowering.kernels.opencl import OPENCL
+from toolchain.lowering.dialects.cuda import CUDA
+from toolchain.lowering.dialects.dialect import Dialect
+from toolchain.lowering.dialects.opencl import OPENCL
 
-DIALECTS: KindTable[Dialect] = KindTable("dialect", {"opencl": OPENCL})
+DIALECTS: KindTable[Dialect] = KindTable("dialect", {"opencl": OPENCL, "cuda": CUDA})
 
 
 def dialect_of(target: tvm.target.Target) -> Dialect:

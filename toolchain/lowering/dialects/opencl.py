@@ -7,13 +7,13 @@ import re
 import tvm
 
 from toolchain.devices.language import OPENCL_C
-from toolchain.lowering.kernels.addresses import with_running_addresses
-from toolchain.lowering.kernels.bytes import with_bytes
-from toolchain.lowering.kernels.dialect import Dialect
-from toolchain.lowering.kernels.functions import register_functions
-from toolchain.lowering.kernels.literals import OPENCL_FORMS
-from toolchain.lowering.kernels.opencl_c import corrected
-from toolchain.lowering.kernels.truth import with_ones
+from toolchain.lowering.dialects.addresses import with_running_addresses
+from toolchain.lowering.dialects.bytes import with_bytes
+from toolchain.lowering.dialects.dialect import Dialect
+from toolchain.lowering.dialects.functions import register_functions
+from toolchain.lowering.dialects.literals import OPENCL_FORMS
+from toolchain.lowering.dialects.opencl_c import corrected
+from toolchain.lowering.dialects.truth import with_ones
 
 _MARK = "// Function: "  # before each kernel of a module (tvm/src/backend/opencl/codegen/codegen_opencl.cc)
 

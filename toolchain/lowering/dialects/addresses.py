@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.lowering.kernels.opencl_c import closed
+from toolchain.lowering.dialects.opencl_c import closed
 
 _PARAMETER = re.compile(r"(__global (?:const )?\w+\*) (?:restrict )?(\w+)")
 _DEFINITION = re.compile(r"__kernel void \w+\(([^(){};]*)\) \{$")

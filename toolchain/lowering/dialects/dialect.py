@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import tvm
 
+from toolchain.devices.kernel import Resources
 from toolchain.devices.language import Language
-from toolchain.lowering.kernels.literals import Forms
+from toolchain.lowering.dialects.literals import Forms
+from toolchain.lowering.dialects.source import KernelSource, KernelUnit, MachineCode
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,14 @@ class Dialect:
         Makes the final source of a kernel, in which constants are already written.
     prepare
         Registers the dialect's rules with TVM, once in a process, before functions are lowered.
+    machine_code
+        Compiles the kernels of a function, for each architecture of a target. None if drivers compile them.
+    resources
+        Says what the machine code of a function's kernels needs, for each kernel by name and for each
+        architecture of a target. None if drivers compile them.
+    container
+        Makes what a library embeds, from the kernels and machine code of its functions and a comment that
+        names them. None if libraries embed the sources themselves.
     """
 
     language: Language
@@ -50,3 +60,8 @@ class Dialect:
     sections: Callable[[str], Mapping[str, str]]
     finished: Callable[[str], str]
     prepare: Callable[[], None]
+    machine_code: Callable[[Sequence[KernelSource], tvm.target.Target], tuple[MachineCode, ...]] | None = None
+    resources: (
+        Callable[[Sequence[KernelSource], tvm.target.Target], Mapping[str, tuple[Resources, ...]]] | None
+    ) = None
+    container: Callable[[Sequence[KernelUnit], str], bytes] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain.lowering.kernels.opencl_c import corrected
+from toolchain.lowering.dialects.opencl_c import corrected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain import tvm_compat
-from toolchain.lowering.kernels.bytes import as_number, as_truth
+from toolchain.lowering.dialects.bytes import as_number, as_truth
 
 _NARROW = ("int8", "uint8", "int16", "uint16")
 

@@ -18,8 +18,8 @@ from tests.opencl import clang, pocl
 from tests.runtime.opencl_network import target
 from toolchain import tvm_compat
 from toolchain.backends.packed.loops import arithmetic
+from toolchain.lowering.dialects.literals import CUDA_FORMS, with_constants_named, with_constants_written
 from toolchain.lowering.kernels.device import kernels_of
-from toolchain.lowering.kernels.literals import CUDA_FORMS, with_constants_named, with_constants_written
 
 BITS = {"float16": "uint16", "float32": "uint32", "float64": "uint64"}
 KINDS = tuple(BITS)

@@ -10,11 +10,11 @@ from toolchain.backends.table import PACKED_BUILDS, BackendRow, packed_code, sch
 from toolchain.devices.device import Device
 
 OFFERS = (
-    BackendRow(("cuda",), ("packed",), packed_code, PACKED_BUILDS),
-    BackendRow(("cuda",), ("NHWC",), scheduled_code, ()),
+    BackendRow(("metal",), ("packed",), packed_code, PACKED_BUILDS),
+    BackendRow(("metal",), ("NHWC",), scheduled_code, ()),
 )
 
 
 def machine(limits: Device, dtype: str) -> Machine:
     del dtype
-    return within(replace(OPENCL, isa="cuda", widths=(2, 4)), limits)
+    return within(replace(OPENCL, isa="metal", widths=(2, 4)), limits)

@@ -1,0 +1,121 @@
+"""CUDA C++ becomes machine code without a GPU, and libraries embed it for each architecture."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from io import BytesIO
+
+import pytest
+import tvm
+from elftools.elf.elffile import ELFFile
+
+from tests.runtime.opencl_network import _plus_one
+from toolchain.backends.table import backend_for
+from toolchain.building.chosen import chosen
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.lowering.dialects import nvrtc
+from toolchain.lowering.dialects.cubins import MAGIC, VERSION, container
+from toolchain.lowering.dialects.cuda import CUDA, joined
+from toolchain.lowering.dialects.nvrtc import compile_cuda
+from toolchain.lowering.dialects.source import KernelSource, KernelUnit, MachineCode
+from toolchain.lowering.kernels.compile import compile_kernel
+from toolchain.lowering.kernels.device import device_object
+from toolchain.lowering.kernels.part import LibraryPart
+from toolchain.lowering.kernels.pickling import pickled
+from toolchain.lowering.kernels.recipe import Scheduled
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
+from toolchain.profiles import load_profile
+from toolchain.tasks.options import CodeOptions
+
+TWO = """#define TWO 2
+extern "C" __global__ void first(float* x);
+extern "C" __global__ void __launch_bounds__(32) second(float* x);
+extern "C" __global__ void first(float* x) {
+  x[0] = TWO;
+}
+
+extern "C" __global__ void __launch_bounds__(32) second(float* x) {
+  x[1] = TWO;
+}
+"""
+
+
+def target(*architectures: str) -> tvm.target.Target:
+    options = {"kind": "cuda", "arch": "sm_80", "keys": ["cuda", "gpu", *architectures]}
+    return tvm.target.Target(options, host={"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu"})
+
+
+def test_a_source_is_cut_into_kernels_and_joined_again() -> None:
+    sections = CUDA.sections(TWO)
+    assert list(sections) == ["first", "second"]
+    assert all(text.startswith("#define TWO 2\n") for text in sections.values())
+    assert "second" not in sections["first"] and "first" not in sections["second"]
+    together = joined(sections.values())
+    assert together.count("#define") == 1 and together.count("__global__") == 2
+
+
+def test_the_container_has_all_that_units_have() -> None:
+    kernels = tuple(KernelSource(name, (), (), "") for name in ("a", "bc"))
+    codes = (MachineCode(80, 13000, b"code"), MachineCode(90, 13000, b"longer code"))
+    data = container([KernelUnit(kernels, codes), KernelUnit()], "// a: conv\n")
+    expected = MAGIC + struct.pack("<II", VERSION, 2)
+    expected += struct.pack("<I", 2) + struct.pack("<I", 1) + b"a" + struct.pack("<I", 2) + b"bc"
+    expected += struct.pack("<I", 2)
+    expected += (
+        struct.pack("<IIQ", 80, 13000, 4) + b"code" + struct.pack("<IIQ", 90, 13000, 11) + b"longer code"
+    )
+    expected += struct.pack("<II", 0, 0) + struct.pack("<I", 11) + b"// a: conv\n"
+    assert data == expected
+
+
+def test_a_function_is_compiled_for_each_architecture() -> None:
+    """The container stands in what a library embeds, and is found there whole."""
+    func = _plus_one(64, 16)["main"]
+    fat = target("sm_80", "sm_90")
+    part = LibraryPart.of(compile_kernel(pickled(Scheduled(func)), str(fat), "kernel_1"))
+    assert [code.architecture for code in part.unit.codes] == [80, 90]
+    for code in part.unit.codes:
+        assert code.compiler >= 13000 and code.compiler % 10 == 0
+        file = ELFFile(BytesIO(code.code))
+        assert file["e_machine"] == "EM_CUDA"
+        assert file.get_section_by_name(".text.kernel_1_kernel") is not None
+    assert LibraryPart.of(part.to_bytes()) == part
+    assert container([part.unit], "") in device_object([part.unit], fat)
+    assert tvm.get_global_func(CUDA.hook, allow_missing=True) is None, "TVM is left as it was"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["mobilenet", "squeezenet_v1.1"])
+def test_float16_compiles(network: str) -> None:
+    """Vectors of four halves, their bounds that keep a NaN, and softmax in float32."""
+    options = CodeOptions(device="cuda", arch="sm_90", dtype="float16")
+    backend = backend_for(load_profile("cuda"), options)
+    with backend.lower(load_model(f"zoo:{network}", ModelOptions()), backend.target()) as lowered:
+        for task in lowered.tasks:
+            for each in chosen(lowered, task, None, "cuda").kernels(model=False).kernels:
+                (needed,) = each.kernel.resources
+                assert needed.registers > 0 and each.kernel.vector_width <= 4
+
+
+@pytest.mark.parametrize(
+    ("source", "architecture", "said"),
+    [
+        ('extern "C" __global__ void f() { g(); }', 80, 'for sm_80: identifier "g" is undefined'),
+        ('extern "C" __global__ void f() {}', 42, "for sm_42: "),
+    ],
+)
+def test_what_nvrtc_refuses_is_told(source: str, architecture: int, said: str) -> None:
+    with pytest.raises(ToolchainError, match="cannot compile a kernel") as caught:
+        compile_cuda(source, architecture)
+    assert said in caught.value.message
+
+
+def test_without_nvrtc_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc._loaded.cache_clear()
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(MissingError, match="not installed") as caught:
+        compile_cuda("", 80)
+    assert "make cuda" in str(caught.value.hint)
+    nvrtc._loaded.cache_clear()

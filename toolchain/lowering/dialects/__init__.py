@@ -1,0 +1,1 @@
+"""Dialects of kernel source: how TVM's source for each kind of device is generated and corrected."""

@@ -1,0 +1,127 @@
+"""The dialect CUDA C++, which NVRTC compiles to machine code when a function is compiled."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+
+from toolchain.architectures.table import architecture_of
+from toolchain.devices.cuda import EMULATED, number_of
+from toolchain.devices.kernel import Resources
+from toolchain.devices.language import CUDA_CPP
+from toolchain.emulated_cuda import compile_emulated
+from toolchain.errors import ToolchainError
+from toolchain.lowering.dialects.cubins import container
+from toolchain.lowering.dialects.dialect import Dialect
+from toolchain.lowering.dialects.literals import CUDA_FORMS
+from toolchain.lowering.dialects.nvrtc import compile_cuda
+from toolchain.lowering.dialects.source import KernelSource, MachineCode
+
+_KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\([^;{]*\)'
+_DECLARATION = re.compile(rf"(?m)^{_KERNEL};\n")
+_DEFINITION = re.compile(rf"(?m)^{_KERNEL} \{{")
+
+# TVM's own header includes libraries that take NVRTC 1.3 s to read, where a kernel takes 0.3 s.
+_TYPES = """#ifdef __CUDACC_RTC__
+typedef unsigned int uint;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#endif
+"""
+_CALLED = re.compile(r"\bedge_\w+\(")
+
+
+def _header(tags: Iterable[str]) -> str:
+    """Return what a source begins with, given TVM's words for what it uses."""
+    return _TYPES + (_text("half.cuh") if "fp16" in map(str, tags) else "")
+
+
+def _prepare() -> None:
+    """Register what TVM's generator of CUDA C++ calls, with a header of our own."""
+    importlib.import_module("tvm.backend.cuda.codegen")
+    tvm_ffi.register_global_func("tirx.intrinsics.cuda.header_generator", _header, override=True)
+
+
+@cache
+def _text(name: str) -> str:
+    """Return a header of this folder, which kernels begin with where they need it."""
+    return Path(__file__).with_name(name).read_text()
+
+
+def _sections(source: str) -> dict[str, str]:
+    """Return the complete source of each kernel: what precedes the first one belongs to all."""
+    plain = _DECLARATION.sub("", source)
+    begins = [*_DEFINITION.finditer(plain)]
+    head = plain[: begins[0].start()] if begins else ""
+    if _CALLED.search(plain):
+        head += _text("warp.cuh")  # instructions that CUDA C++ has no word for
+    ends = [*(begin.start() for begin in begins[1:]), len(plain)]
+    return {begin[1]: head + plain[begin.start() : end] for begin, end in zip(begins, ends, strict=True)}
+
+
+def _architectures(target: tvm.target.Target) -> list[str]:
+    return [key for key in map(str, target.keys) if key not in ("cuda", "gpu")]
+
+
+def _machine_code(kernels: Sequence[KernelSource], target: tvm.target.Target) -> tuple[MachineCode, ...]:
+    """Compile the kernels of a function together, for each architecture of a target."""
+    source = joined(kernel.source for kernel in kernels)
+    return tuple(
+        _emulated(source, target) if name == EMULATED else compile_cuda(source, number_of(name)).code
+        for name in _architectures(target)
+    )
+
+
+def _emulated(source: str, target: tvm.target.Target) -> MachineCode:
+    triple = str(target.host.attrs["mtriple"])
+    architecture = architecture_of(triple)
+    if architecture is None:
+        raise ToolchainError(f"the emulated CUDA driver does not run on {triple}")
+    return MachineCode(number_of(EMULATED), 0, compile_emulated(source, architecture))
+
+
+def _resources(
+    kernels: Sequence[KernelSource], target: tvm.target.Target
+) -> Mapping[str, tuple[Resources, ...]]:
+    source = joined(kernel.source for kernel in kernels)
+    cubins = [compile_cuda(source, number_of(name)) for name in _architectures(target) if name != EMULATED]
+    return {kernel.name: tuple(cubin.resources[kernel.name] for cubin in cubins) for kernel in kernels}
+
+
+def joined(sources: Iterable[str]) -> str:
+    """Return one source with several kernels, and what precedes them once."""
+    heads: dict[str, None] = {}
+    bodies = []
+    for source in sources:
+        begin = _DEFINITION.search(source)
+        start = begin.start() if begin else 0
+        heads[source[:start]] = None
+        bodies.append(source[start:])
+    return "".join([*heads, *bodies])
+
+
+def _as_it_is(module: tvm.IRModule) -> tvm.IRModule:
+    return module
+
+
+CUDA = Dialect(
+    language=CUDA_CPP,
+    format="cuda",
+    hook="tvm_callback_cuda_postproc",  # tvm/src/backend/cuda/codegen
+    definition=_DEFINITION,
+    declaration=_DECLARATION,
+    forms=CUDA_FORMS,
+    rewritten=_as_it_is,
+    sections=_sections,
+    finished=str,
+    prepare=_prepare,
+    machine_code=_machine_code,
+    resources=_resources,
+    container=container,
+)
