@@ -53,22 +53,25 @@ tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tuto
 	@$(if $(IMAGE),$(BIN)/toolchain image build $(IMAGE))
 	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET) )$(if $(IMAGE),--image $(IMAGE))
 
-test: venv servers ## what CI runs: linters, types, layers and the tests
+test: venv cuda servers ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
-test-all: venv servers ## the tests and every network on every class; the result goes to docs/test-all.md
+test-all: venv cuda servers ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
 test-fresh: deps ## `make test` in a clone of HEAD, with an empty HOME and a Docker engine without images (as root)
 	@tools/fresh.sh make test $(if $(PYTEST),PYTEST='$(PYTEST)')
 
-check: venv servers ## linters, types, layers and the fast tests; under a minute
+check: venv cuda servers ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=quick -q -m "not slow and not full" $(PYTEST)
 
-.PHONY: lint runtimes servers
+cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
+	@tools/cuda.sh
+
+.PHONY: lint runtimes servers cuda
 servers: venv
 	@tools/servers.sh
 

@@ -96,6 +96,14 @@ def test_opencl_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "make deps" in check.hint
 
 
+def test_cuda_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").write_text("not a library")  # before a driver of this machine
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    compiler, gpu = doctor._check_cuda()
+    assert compiler.state == "ok" and compiler.found.startswith("NVRTC 13")
+    assert gpu.state == "optional" and "libcuda.so.1" in gpu.found
+
+
 NPU = "from toolchain.devices.kind import DeviceKind\nNPU = DeviceKind(name='npu', code={code})\n"
 
 

@@ -239,6 +239,27 @@ def _check_opencl() -> Iterator[Check]:
     yield _check_tool("oclgrind", ["oclgrind", "--version"], "optional", hint)
 
 
+_CUDA = """
+import sys
+from toolchain.devices.native_cuda import native_architectures
+from toolchain.errors import ToolchainError
+from toolchain.lowering.dialects.nvrtc import nvrtc_version
+try:
+    print("NVRTC " + nvrtc_version() if sys.argv[1] == "compiler" else " ".join(native_architectures()))
+except ToolchainError as error:
+    raise SystemExit(error.message)
+"""
+
+
+def _check_cuda() -> Iterator[Check]:
+    """Yield a line for the compiler, which builds need, and one for a GPU, which `local` needs."""
+    compiler = "for builds with `--device cuda` on this host: make cuda"
+    gpu = "for `--device cuda` on the board local: NVIDIA's driver for a GPU from sm_80 on"
+    for part, hint in (("compiler", compiler), ("gpu", gpu)):
+        check = _check_in_a_process(f"cuda {part}", _CUDA, hint, bool, part)
+        yield check if check.state == "ok" else replace(check, state="optional")
+
+
 def _check_folders() -> Iterator[Check]:
     for key, folder in (("cache_dir", cache_dir()), ("data_dir", data_dir()), ("state_dir", state_dir())):
         try:
@@ -330,6 +351,7 @@ _LOOKS = (
     _check_compilers,
     _check_emulator,
     _check_opencl,
+    _check_cuda,
     _check_plugins,
     _check_folders,
     _check_records,

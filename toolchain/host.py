@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 
 from toolchain.architectures.table import LINUX
+from toolchain.devices.cuda import NATIVE
+from toolchain.devices.device import Device
 from toolchain.errors import UsageError
 from toolchain.profiles import Cluster, Profile, load_profile
 
@@ -35,10 +37,18 @@ def host_profile() -> Profile:
             "description": "this host",
             "clusters": (Cluster(cpu=row.host_cpu or row.level(flags), cores=cores),),
             "optional": (f"+{half}",) if half else (),  # used by code in float16 only
+            "devices": tuple(_native(device) for device in base.devices),
             "memory_mib": memory,
             "image": "base",
         }
     )
+
+
+def _native(device: Device) -> Device:
+    """Return a device of the class for this host: its architecture is asked for when code is made."""
+    if "arch" not in device.own:
+        return device
+    return Device.model_validate({**device.model_dump(exclude_none=True), "arch": NATIVE})
 
 
 def host_cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:

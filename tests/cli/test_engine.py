@@ -13,13 +13,17 @@ import pytest
 
 from tests.cli.running import Toolchain
 from tests.images.small_image import small_image
+from toolchain.cli.engine import container_for
 from toolchain.configuration.settings import configuration
+from toolchain.devices import native_cuda
 from toolchain.errors import UsageError
+from toolchain.host import host_profile
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
 from toolchain.images.contents.sources import LOCK_LABEL, SOURCES_LABEL, sources_digest
 from toolchain.images.engine import connect
 from toolchain.images.running import placement
+from toolchain.images.running.placement import Placement, Ready
 from toolchain.profiles import profile_folders
 from toolchain.rpc.lab import PORT_VARIABLE, join
 
@@ -179,13 +183,11 @@ def test_files_that_freeze_inputs_are_seen_inside(
     (folder / "values.npy").touch()
     seen: list[Path] = []
 
-    def container_for(_engine: str, _profile: object, reads: Iterable[Path], *_: object) -> NoReturn:
+    def asked(_engine: str, _profile: object, _kind: str, reads: Iterable[Path], *_: object) -> NoReturn:
         seen.extend(reads)
         raise UsageError("enough")
 
-    monkeypatch.setattr(
-        importlib.import_module(f"toolchain.cli.commands.{command}"), "container_for", container_for
-    )
+    monkeypatch.setattr(importlib.import_module(f"toolchain.cli.commands.{command}"), "container_for", asked)
     output = ["-o", "out"] if command == "build" else []
     values = ["--input-value", "mask=values.npy", "--input-value", "rate=3", "--input-value", "gone=gone.npy"]
     assert "enough" in invoke(command, "zoo:mobilenet", "--board", "local", *values, *output).err
@@ -204,3 +206,22 @@ def test_a_teams_records_are_not_reached_from_a_container_and_their_password_sta
     ran = invoke(*BUILD, "zoo:tells")
     assert ran.says("engine: host, since records_url is set") and "<build>" not in ran.out
     assert "secret" not in ran.out + ran.err
+
+
+def test_a_container_for_cuda_is_that_of_its_compiler_and_told_of_this_hosts_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def choose(_wanted: str, name: str) -> Placement:
+        asked.append(name)
+        return Placement(Ready(name, "id", "lock", stale=False))
+
+    monkeypatch.setattr(placement, "choose", choose)
+    monkeypatch.setattr(native_cuda, "native_architectures", lambda: ("sm_87", "sm_90"))
+    local = host_profile()
+    for kind in ("cpu", "cuda"):
+        found = container_for("docker", local, kind, [])
+        assert found is not None
+        assert found.gpus == ({native_cuda.VARIABLE: "sm_87,sm_90"} if kind == "cuda" else {})
+    assert asked == [local.image, "cuda"]

@@ -87,7 +87,7 @@ def test_its_classes_say_how_large_its_tiles_are(invoke: Toolchain, toy: Path) -
 def test_pip_installs_it(folder: Path, tmp_path: Path, toolchain: Toolchain) -> None:
     write_project(folder)
     without = toolchain("tasks", *HERE)
-    assert without.code == 2 and without.says("no such kind of device; the kinds are: cpu, opencl, vta")
+    assert without.code == 2 and without.says("no such kind of device; the kinds are: cpu, opencl, cuda, vta")
     site = tmp_path / "site"
     command = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
     subprocess.run([sys.executable, *command, "--target", site, TOY], check=True, timeout=300)

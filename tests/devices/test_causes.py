@@ -40,8 +40,8 @@ def test_each_cause_is_sent_by_its_constant(kind: str) -> None:
     for name, word in causes(kind).items():
         assert re.search(rf"\b{name}\b", code), "or it is a word that nobody sends"
         assert f'"{word}"' not in code
-        sent = RuntimeError(f"[cause {word}] OpenCL: odd")
-        assert failure_of(sent, "upload", OWN[kind]) == (OWN[kind].failures[word], "OpenCL: odd")
+        sent = RuntimeError(f"[cause {word}] driver: odd")
+        assert failure_of(sent, "upload", OWN[kind]) == (OWN[kind].failures[word], "driver: odd")
 
 
 def test_opencl_has_causes_and_nothing_else_throws_any() -> None:

@@ -34,7 +34,7 @@ def write(folder: Path, patch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def test_without_plugins_there_are_the_packages_own() -> None:
-    assert kind_names() == tuple(OWN) == ("cpu", "opencl", "vta")
+    assert kind_names() == tuple(OWN) == ("cpu", "opencl", "cuda", "vta")
     assert all(row.name == name and not row.code for name, row in OWN.items())
     assert plugin_files() == []
 

@@ -14,8 +14,9 @@ MACHINES = {
 }
 """What boards of each class that runs here, itself or emulated, call their machine."""
 
-NOTHING_RUNS_HERE = ("android-arm64",)
-"""Classes that no board here has; tests/e2e/test_android.py runs their libraries by other means."""
+NOTHING_RUNS_HERE = ("android-arm64", "cuda", "jetson-orin")
+"""Classes that no board here has: tests/e2e/test_android.py runs libraries by other means, and the classes
+with NVIDIA's GPUs are there for these GPUs; their CPUs' code is that of classes which are tried."""
 
 EVERY_NETWORK_ON = ("x86_64", "rk3399", "pynq")
 """A class for each architecture."""

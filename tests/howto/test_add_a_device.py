@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tvm_ffi.libinfo import include_paths
 
-from tests.devices.test_imaginary_cuda import ORIN
+from tests.devices.test_imaginary_metal import TABLET
 from tests.howto.page import ROOT, blocks
-from tests.imaginary_cuda.kind import CUDA
+from tests.imaginary_metal.kind import METAL
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.backends.table import PLUGINS
 from toolchain.devices.by_kind import KindTable
@@ -35,7 +35,7 @@ def test_each_seam_has_the_table_that_the_page_says() -> None:
             PLUGINS if seam == "backends" else table
         )  # the own ones are a list, in the order of `--layout auto`
         assert isinstance(table, KindTable) and table._seam == seam
-        code = CUDA.code[seam]
+        code = METAL.code[seam]
         assert code.partition(":")[0].endswith(f".{Path(file).stem}") if file else code.endswith(f":{own}")
 
 
@@ -43,7 +43,7 @@ def test_the_class_is_that_of_the_example() -> None:
     (shown,) = re.findall(
         r"```toml\n(   \[\[devices\]\].*?)   ```", (ROOT / "docs" / "howto" / PAGE).read_text(), re.DOTALL
     )
-    assert shown.replace("   ", "") in ORIN
+    assert shown.replace("   ", "") in TABLET
 
 
 @pytest.mark.slow

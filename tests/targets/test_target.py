@@ -220,3 +220,12 @@ def test_a_class_without_the_device_says_what_it_has() -> None:
 def test_a_cpu_is_its_own_host() -> None:
     made = target_for(load_profile("pynq"))
     assert made.host.same_as(made.target) and made.limits is None
+
+
+def test_the_architectures_of_a_gpu_can_be_chosen() -> None:
+    cuda = load_profile("cuda")
+    assert device_target(cuda, "cuda").target.keys == ("cuda", "gpu", "sm_80", "sm_90", "sm_120")
+    one = device_target(cuda, "cuda", arch="sm_90")
+    assert one.target.keys == ("cuda", "gpu", "sm_90") and one.target.attrs["arch"] == "sm_90"
+    with pytest.raises(UsageError, match=r"--arch sm_90,sm_42: arch is sm_80 or newer"):
+        device_target(cuda, "cuda", arch="sm_90,sm_42")

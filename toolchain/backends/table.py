@@ -78,7 +78,7 @@ PACKED_BUILDS = (
 )
 
 BACKENDS = [
-    BackendRow(("cpu", "opencl"), ("packed",), packed_code, PACKED_BUILDS),
+    BackendRow(("cpu", "opencl", "cuda"), ("packed",), packed_code, PACKED_BUILDS),
     BackendRow(
         ("cpu",),
         ("NCHW", "NHWC"),
@@ -86,7 +86,7 @@ BACKENDS = [
         (BuildVariant(tensorir.KINDS, anything, "--layout NCHW|NHWC"),),
     ),
     # Its records are listed by the row before. In NCHW no vector would run along the channels.
-    BackendRow(("opencl",), ("NHWC",), scheduled_code, ()),
+    BackendRow(("opencl", "cuda"), ("NHWC",), scheduled_code, ()),
     BackendRow(
         ("vta",), ("packed",), _vta, (BuildVariant(vta.KINDS, anything, "--device vta"),), on_boards=False
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from toolchain.devices.kernel import Kernel
@@ -38,6 +38,7 @@ class Explained:
             "private_bytes": kernel.private_bytes,
             "barriers": kernel.barriers,
             "arguments": kernel.arguments,
+            "compiled": [asdict(each) for each in kernel.resources],
             "model": self.modelled and self.modelled.to_json(),
         }
 

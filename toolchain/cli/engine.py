@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import click
 
 from toolchain.cli.lazy import ARGUMENTS
 from toolchain.cli.output import note, stdout, wants_json
+from toolchain.errors import MissingError
 from toolchain.models.options import files_after_equals
 
 if TYPE_CHECKING:
@@ -28,10 +30,17 @@ _PASSED = ("TOOLCHAIN_BOARD", "TOOLCHAIN_JOBS", "TERM", "COLORTERM", "NO_COLOR")
 
 @dataclass(frozen=True)
 class ContainerRun:
-    """An image and mounts with which this `toolchain` command can run again, inside a container."""
+    """An image and mounts with which this `toolchain` command can run again, inside a container.
+
+    Attributes
+    ----------
+    gpus
+        Environment variables about this host's GPUs.
+    """
 
     image: Ready
     mounts: list[Mount]
+    gpus: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, lab: Lab | None = None) -> int:
         """Run this process's command line in the container, which prints the output; return its exit code.
@@ -67,6 +76,7 @@ class ContainerRun:
         return {
             **{name: os.environ[name] for name in _PASSED if name in os.environ},
             **environment(self.image),
+            **self.gpus,
             "TOOLCHAIN_DATA_DIR": str(data_dir().absolute()),
             "TOOLCHAIN_STATE_DIR": str(state_dir().absolute()),
             **({PORT_VARIABLE: str(lab.port)} if lab else {}),
@@ -75,7 +85,11 @@ class ContainerRun:
 
 
 def container_for(
-    engine: str | None, profile: Profile, reads: Iterable[Path], writes: Iterable[Path] = ()
+    engine: str | None,
+    profile: Profile,
+    device_kind: str,
+    reads: Iterable[Path],
+    writes: Iterable[Path] = (),
 ) -> ContainerRun | None:
     """Return the container in which the running command is to run, or None to run it on this host.
 
@@ -86,7 +100,7 @@ def container_for(
     engine
         Value of the option; None for the configured one.
     profile
-        Board class, whose `image` is used.
+        Board class, whose `image` is used unless code for the kind of device needs another.
     reads, writes
         Files and folders on the command line.
 
@@ -102,6 +116,7 @@ def container_for(
     wanted: Any = engine or settings().engine
     if wanted == "host":
         return None
+    from toolchain.devices.table import kind_of
     from toolchain.errors import UsageError
     from toolchain.images.catalogue import catalogue
     from toolchain.images.running.mounts import mounts_for
@@ -112,7 +127,7 @@ def container_for(
             f"board class {profile.name}: image = {profile.image!r}: there is no such image",
             f"the images are: {', '.join(catalogue())}",
         )
-    choice = choose(wanted, profile.image)
+    choice = choose(wanted, kind_of(device_kind).image or profile.image)
     if choice.image is not None and settings().records_url is not None:
         problem = UsageError(
             "records_url is set, and a container does not reach the database of records", "use --engine host"
@@ -130,7 +145,19 @@ def container_for(
             choice = on_host(error)
     if choice.reason:
         note(choice.reason)
-    return ContainerRun(choice.image, mounts) if choice.image else None
+    return ContainerRun(choice.image, mounts, _gpus(profile, device_kind)) if choice.image else None
+
+
+def _gpus(profile: Profile, device_kind: str) -> dict[str, str]:
+    """Return what a container is told of this host's GPUs, which it does not see."""
+    from toolchain.devices.cuda import NATIVE
+    from toolchain.devices.native_cuda import VARIABLE, native_architectures
+
+    if profile.device(device_kind).own.get("arch") != NATIVE:
+        return {}
+    with suppress(MissingError):  # the command in the container says so, unless it has `--arch`
+        return {VARIABLE: ",".join(native_architectures())}
+    return {}
 
 
 def files_of(model: str, inputs: Iterable[str] = (), files: Iterable[Path] = ()) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from toolchain.cli.output import note, table
 
 if TYPE_CHECKING:
     from toolchain.building.explain import Explained
-    from toolchain.devices.kernel import Extents
+    from toolchain.devices.kernel import Extents, Resources
     from toolchain.devices.model import KernelModel
 
 
@@ -28,6 +28,8 @@ def show_explained(chosen: str, explained: Sequence[Explained], model: KernelMod
     from toolchain.building.explain import modelled_ms
 
     columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]
+    if any(each.kernel.resources for each in explained):
+        columns += ["REGISTERS", "SPILLED B", "STACK B", "LOCAL B"]
     if model:
         columns += model.columns
     click.echo(chosen)
@@ -54,8 +56,18 @@ def _row(each: Explained) -> tuple[object, ...]:
         kernel.vector_width,
         kernel.private_bytes,
         kernel.barriers,
+        *(_each(values) for values in zip(*map(_needed, kernel.resources), strict=True)),
     )
     return own if modelled is None else (*own, *modelled.cells())
+
+
+def _needed(resources: Resources) -> tuple[int, ...]:
+    return resources.registers, resources.spilled_bytes, resources.stack_bytes, resources.local_bytes
+
+
+def _each(values: tuple[int, ...]) -> str:
+    """Return a number for each architecture, or one number if they are equal."""
+    return "/".join(map(str, values if len(set(values)) > 1 else values[:1]))
 
 
 def _extents(extents: Extents) -> str:

@@ -45,6 +45,12 @@ _MODEL_OPTIONS = (
         help="Arithmetic of the compiled network.",
     ),
     _named(
+        "--arch",
+        default="",
+        metavar="ARCH,…",
+        help="With --device cuda: architectures such as sm_90, or native; default: the board class's.",
+    ),
+    _named(
         "--quantizer",
         type=click.Choice(QUANTIZERS),
         help="With --dtype int8: scales by mean squared error (default), or one for all layers (as TVM).",
@@ -99,7 +105,7 @@ _MODEL_OPTIONS = (
     ),
 )
 
-_CODE = ("device", "layout", "winograd", "dtype", "start_pack", "stop_pack")
+_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack")
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,7 +115,8 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same options to a command for a VTA, without those that VTA fixes: device, layout, dtype."""
-    return _with_options(function, {"device": "vta", "layout": "auto", "winograd": "auto", "dtype": "int8"})
+    fixed = {"device": "vta", "layout": "auto", "winograd": "auto", "dtype": "int8", "arch": ""}
+    return _with_options(function, fixed)
 
 
 def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Callable[..., Any]:

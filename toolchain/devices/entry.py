@@ -39,6 +39,8 @@ def _check_fields(device: Device, row: DeviceKind) -> None:
         raise ValueError(f"a device of kind {device.kind} does not have: {', '.join(odd)}")
     if missing := sorted((row.needs | set(row.own)) - given):
         raise ValueError(f"a device of kind {device.kind} needs: {', '.join(missing)}")
+    if row.check is not None:
+        row.check(device)
 
 
 Entry = Annotated[Device, AfterValidator(_checked)]

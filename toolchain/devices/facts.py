@@ -59,3 +59,25 @@ class OpenclFacts(DeviceFacts):
     float_lanes: Count
     half_lanes: Count
     half: bool
+
+
+class CudaFacts(DeviceFacts):
+    """The facts that NVIDIA's driver reports: sizes in bytes, clocks in MHz.
+
+    Attributes
+    ----------
+    architecture
+        Number of its architecture: 90 for `sm_90`.
+    compute_units
+        Number of its multiprocessors.
+    """
+
+    architecture: Count
+    compute_units: Count
+    clock_mhz: Count
+    memory_clock_mhz: Count
+    memory_bus_bits: Count
+    max_work_group: Count
+    local_bytes: Count
+    global_bytes: Count
+    cache_bytes: Count

@@ -11,6 +11,31 @@ Extents = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
+class Resources:
+    """Needs of a kernel's machine code, as its compiler reports them.
+
+    Attributes
+    ----------
+    architecture
+        Architecture of the machine code, such as `sm_90`.
+    registers
+        Number of registers of a work item.
+    spilled_bytes
+        Bytes that a work item writes to memory and reads back since registers do not suffice.
+    stack_bytes
+        Memory of a work item for arrays that do not fit into registers.
+    local_bytes
+        Local (shared) memory of a work group.
+    """
+
+    architecture: str
+    registers: int
+    spilled_bytes: int
+    stack_bytes: int
+    local_bytes: int
+
+
+@dataclass(frozen=True)
 class Kernel:
     """The source code of a kernel, and the size of its launch.
 
@@ -26,6 +51,8 @@ class Kernel:
         Size of each buffer argument in bytes.
     language
         Language of the source code.
+    resources
+        What its machine code needs, for each architecture; empty if the board's driver compiles it.
     """
 
     name: str
@@ -34,6 +61,7 @@ class Kernel:
     groups: Extents
     arguments: tuple[int, ...] = ()
     language: Language = OPENCL_C
+    resources: tuple[Resources, ...] = ()
 
     @property
     def items_in_group(self) -> int:

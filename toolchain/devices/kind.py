@@ -59,6 +59,8 @@ class DeviceKind:
         Fields of `Device` that an entry of board.toml must have.
     own
         Further keys that an entry must have, each with its description.
+    check
+        Raises ValueError if the values of an entry do not fit each other or its own keys are malformed.
     target_options
         Returns the options of TVM's target of the same kind, given an entry of board.toml; None if TVM has
         no such target.
@@ -71,6 +73,8 @@ class DeviceKind:
         Name of the device that edge-rt simulates; it is used only if the user names it. Empty for none.
     compile_s
         Seconds that the driver may take to compile the kernels of a network when it first runs.
+    sample_ms
+        Shortest sample of a candidate, in milliseconds, unless the user says another one.
     peaks
         Peak FLOP/s by the beginning of a device's name; longer beginnings come first.
     facts
@@ -79,8 +83,12 @@ class DeviceKind:
         Kind of failure in records, by the cause that edge-rt sends (native/src/cause.h).
     nodes
         Shell patterns of the device files that `board status` lists.
+    graph
+        Whether edge-rt launches a network's kernels as one graph of the driver; networks are lowered for it.
     language
         Language of its kernels; None if it runs no kernels from source code.
+    image
+        Image of docker/images.toml with the compiler of its kernels; empty if the board class's suffices.
     test_bed
         Driver for emulated boards; None if they have no driver of this kind.
     code
@@ -91,16 +99,20 @@ class DeviceKind:
     named: str = ""
     needs: frozenset[str] = frozenset()
     own: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Device], object] | None = None
     target_options: Callable[[Device], dict[str, object]] | None = None
     half: str = "float16"
     described: str = ""
     simulation: str = ""
     compile_s: float = 0.0
+    sample_ms: int = 20
     peaks: Mapping[str, float] = field(default_factory=dict)
     facts: Callable[[], type[DeviceFacts]] = _any_facts
     failures: Mapping[str, Failure] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
+    graph: bool = False
     language: Language | None = None
+    image: str = ""
     test_bed: TestBed | None = None
     code: Mapping[Seam, str] = field(default_factory=dict)
 

@@ -49,3 +49,13 @@ OPENCL_C = Language(
     half=re.compile(r"\bhalf\d*\b"),
     barrier="barrier(",
 )
+
+CUDA_CPP = Language(
+    array=re.compile(
+        r"(?m)^\s*(?:alignas\(\d+\) )?(?:signed |unsigned )?\b"
+        r"(char|short|half|int|float|double)(2|3|4)?\s+\w+\[(\d+)\];"
+    ),
+    vector=re.compile(r"\*\((?:u?char|u?short|u?int|half|float|double)(2|4)\*\)"),
+    half=re.compile(r"\bhalf\d*\b"),
+    barrier="__syncthreads(",
+)

@@ -109,6 +109,7 @@ def device_target(
     cluster: str | None = None,
     threads: int | None = None,
     dtype: str = "float32",
+    arch: str = "",
 ) -> BoardTarget:
     """Return the target of a device of a board class, with the cores of `cluster` as its host.
 
@@ -118,19 +119,23 @@ def device_target(
         A kind of the table of kinds of devices, not the CPU.
     name
         Name of the device, if it is not the class's or the class names none.
+    arch
+        Architectures of the device, separated by commas; empty for the class's.
 
     Raises
     ------
     UsageError
-        The class has no such device, it does not compute in `dtype`, or the cores are invalid as in
-        `target_for`.
+        The class has no such device, it does not compute in `dtype`, no code can be made for `arch`, or the
+        cores are invalid as in `target_for`.
+    MissingError
+        The device's architecture is that of this host, which cannot be asked.
     """
     device, row = profile.device(kind), kind_of(kind)
     if row.target_options is None:
         raise UsageError(
             f"--device {kind}: TVM generates no code for this kind of device", "use --device cpu"
         )
-    device = device.model_copy(update={"name": name or device.name})
+    device = _with_architectures(device.model_copy(update={"name": name or device.name}), arch)
     if dtype == "float16" and not device.half:
         raise UsageError(
             f"--dtype float16: the {kind} device of board class {profile.name} does not compute in float16 "
@@ -145,6 +150,18 @@ def device_target(
         device=device_key(kind, device.name) if device.name else kind,
         limits=device,
     )
+
+
+def _with_architectures(device: Device, arch: str) -> Device:
+    if not arch:
+        return device
+    changed = Device.model_validate({**device.model_dump(exclude_none=True), "arch": arch.split(",")})
+    try:
+        if check := kind_of(device.kind).check:
+            check(changed)
+    except ValueError as error:
+        raise UsageError(f"--arch {arch}: {error}") from error
+    return changed
 
 
 def _for_dtype(profile: Profile, cpu: str, dtype: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from shlex import quote
 
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 
 LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
@@ -29,6 +30,9 @@ class CodeOptions:
         Type of the library's arithmetic. Inputs and outputs are always float32, and a float16 library is
         compared with a float32 reference. `int8`: the network was quantised when it was loaded; its other
         operators compute in float32.
+    arch
+        For a device whose entry in board.toml has `arch`: the architectures to make machine code for,
+        separated by commas, in place of the entry's.
     start_pack, stop_pack
         For a VTA: the operator after which its regions begin, and the one before which they end; empty: the
         first pooling and the last average.
@@ -38,6 +42,7 @@ class CodeOptions:
     layout: str = "auto"
     winograd: str = "auto"
     dtype: str = "float32"
+    arch: str = ""
     start_pack: str = ""
     stop_pack: str = ""
 
@@ -47,6 +52,11 @@ class CodeOptions:
             if value not in allowed:
                 raise UsageError(f"--{name} {value}: no such choice", f"use --{name} {'|'.join(allowed)}")
 
+        if self.arch and "arch" not in kind_of(self.device_kind).own:
+            raise UsageError(
+                f"--arch {self.arch}: --device {self.device} has no architectures to choose from",
+                "add --device cuda",
+            )
         if (self.start_pack or self.stop_pack) and self.device_kind != "vta":
             option = "--start-pack" if self.start_pack else "--stop-pack"
             raise UsageError(f"{option}: only a VTA has regions", "add --device vta")

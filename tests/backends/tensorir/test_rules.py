@@ -15,17 +15,21 @@ from toolchain.backends.tensorir.backend import TensorIRNetwork
 from toolchain.backends.tensorir.limits import private_bytes_of
 from toolchain.backends.tensorir.space import TraceSpace
 from toolchain.lowering.functions.definition import module_of
-from toolchain.profiles import load_profile
+from toolchain.profiles import Profile, load_profile
+from toolchain.tasks.candidate import DeviceCode
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
 _DRAWS = 3
 _RK3399 = load_profile("rk3399")
+_MALI = CodeOptions(device="opencl", layout="NHWC")
 
 
-def lowered(model: onnx.ModelProto) -> TensorIRNetwork:
-    """Return a network in NHWC for the Mali of an rk3399."""
-    backend = backend_for(_RK3399, CodeOptions(device="opencl", layout="NHWC"))
+def lowered(
+    model: onnx.ModelProto, profile: Profile = _RK3399, options: CodeOptions = _MALI
+) -> TensorIRNetwork:
+    """Return a network in NHWC, for the Mali of an rk3399 if nothing else is said."""
+    backend = backend_for(profile, options)
     found = backend.lower(loaded(model), backend.target())
     assert isinstance(found, TensorIRNetwork)
     return found
@@ -65,3 +69,16 @@ def test_schedules_without_a_record_run_on_work_items() -> None:
             assert isinstance(space, TraceSpace) and space.rule(space.default()) == "dlight"
             source = network.code(task, space.default(), "opencl")
             assert "__kernel void" in source and "get_local_id" in source
+
+
+def test_schedules_for_cuda_share_tiles_and_compile() -> None:
+    options = CodeOptions(device="cuda", layout="NHWC", arch="sm_90")
+    with lowered(layer(Layer(ci=32, co=32, size=(14, 14))), load_profile("cuda"), options) as network:
+        task = next(each for each in network.tasks if "relu" in each.name)
+        space = network.space(task)
+        for seed in range(_DRAWS):
+            candidate = space.candidate(space.sample(Random(seed)))
+            assert isinstance(candidate.code, DeviceCode)
+            for kernel in candidate.code.launches():
+                (needed,) = kernel.resources
+                assert needed.local_bytes > 0 and kernel.barriers > 0 and needed.spilled_bytes == 0

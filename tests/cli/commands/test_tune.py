@@ -8,6 +8,9 @@ import pytest
 
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
+from toolchain.errors import ToolchainError
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.run import plan
 
 
 @pytest.mark.usefixtures("state")
@@ -29,6 +32,30 @@ def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(
     assert "9 trials of " in plain.out and "no end" in plain.out and "at most" in plain.out
     assert invoke("lab", "status", "--json").document["tracker"] is None
     assert invoke("records", "list", "--json").document == []
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("arguments", "ms"),
+    [
+        ([], 20),
+        (["--device", "cuda", "--arch", "sm_90"], 300),
+        (["--device", "cuda", "--arch", "sm_90", "--min-repeat-ms", "5"], 5),
+    ],
+)
+def test_the_length_of_a_sample_follows_from_the_device(
+    invoke: Toolchain, files: Path, arguments: list[str], ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[object] = []
+
+    def plan_model(*arguments: object) -> None:
+        found.append(arguments[-1])
+        raise ToolchainError("enough")
+
+    monkeypatch.setattr(plan, "plan_model", plan_model)
+    common = ["tune", "good.onnx", "--board", "local", "--dry-run"]
+    assert (files / "good.onnx").exists() and "enough" in invoke(*common, *arguments).err
+    assert isinstance(found[0], TuneOptions) and found[0].min_repeat_ms == ms
 
 
 NAMES = [

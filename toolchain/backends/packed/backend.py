@@ -44,7 +44,8 @@ class Packed:
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
             return target_for(self.profile, cluster, threads, self.options.floats)
-        return device_target(self.profile, kind, name, cluster, threads, self.options.floats)
+        floats, arch = self.options.floats, self.options.arch
+        return device_target(self.profile, kind, name, cluster, threads, floats, arch)
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> PackedNetwork:
         """Return the fused network of a model, with its tasks."""

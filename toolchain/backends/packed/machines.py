@@ -121,6 +121,9 @@ OPENCL = Machine(
     group=256,
 )
 
+# An item's private memory is its 255 registers of 4 bytes. CUDA C++ has vectors of 2 and 4 numbers.
+CUDA = replace(OPENCL, isa="cuda", registers=63, widths=(2, 4))
+
 _X86 = {"x86-64-v4": AVX512, "x86-64-v3": AVX2}
 _IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
 
@@ -153,7 +156,15 @@ def _opencl(limits: Device, dtype: str) -> Machine:
     return replace(row, tiles=replace(row.tiles, columns=4)) if dtype == "float16" else row
 
 
-DEVICES: KindTable[Callable[[Device, str], Machine]] = KindTable("machine", {"opencl": _opencl})
+def _cuda(limits: Device, dtype: str) -> Machine:
+    row = within(CUDA, limits)
+    # CUDA C++ has no vectors of eight numbers, as 16 bytes of float16 are.
+    return replace(row, vector=row.vector // 2) if dtype == "float16" else row
+
+
+DEVICES: KindTable[Callable[[Device, str], Machine]] = KindTable(
+    "machine", {"opencl": _opencl, "cuda": _cuda}
+)
 """Returns the machine, given a device's entry of a board class and a type of numbers; by kind."""
 
 

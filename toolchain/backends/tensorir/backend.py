@@ -47,7 +47,7 @@ class TensorIR:
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
             return target_for(self.profile, cluster, threads)
-        return device_target(self.profile, kind, name, cluster, threads)
+        return device_target(self.profile, kind, name, cluster, threads, arch=self.options.arch)
 
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> TensorIRNetwork:
         """Return the fused network of a model, with its tasks."""

@@ -136,8 +136,18 @@ def gpu_space(device: Device) -> ms.space_generator.PostOrderApply:
     )
 
 
+def cuda_space(device: Device) -> ms.space_generator.PostOrderApply:
+    """Return MetaSchedule's own design space for NVIDIA's GPUs, without tensor cores.
+
+    A group of items copies tiles of both operands to shared memory, and an item keeps its sums in registers.
+    TVM's target has the device's limits.
+    """
+    del device
+    return ms.space_generator.PostOrderApply(sch_rules="cuda", postprocs="cuda", mutator_probs="cuda")
+
+
 DEVICES: KindTable[Callable[[Device], ms.space_generator.PostOrderApply]] = KindTable(
-    "schedules", {"opencl": gpu_space}
+    "schedules", {"opencl": gpu_space, "cuda": cuda_space}
 )
 """Returns the design space from a device's entry of the board class, by kind."""
 

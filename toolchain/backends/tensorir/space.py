@@ -35,7 +35,7 @@ from toolchain.records.store import Usable, anything
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
 
-_DRAWS = 32  # largest number of draws per sample; most draws are legal
+_DRAWS = 128  # largest number of draws per sample; most are legal, of TVM's own for CUDA one in twelve
 _SEEDS = 2**31 - 1  # largest seed of TVM's generators; the smallest is 1
 _NEIGHBOURS = 8
 _KEPT = 64  # cached scheduled functions: one that is inspected is compiled next, and a trace takes tens of ms

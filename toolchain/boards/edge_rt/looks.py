@@ -34,8 +34,6 @@ class Look:
 
 LOOKS: KindTable[Look] = KindTable("status", {"opencl": Look(f"{SCRIPT}\ngpus", gpu_hints)})
 
-_OTHER_NODES = ("/dev/nvidia0", "/dev/nvhost-gpu")  # devices that no kind supports yet
-
 
 def looks_of(kinds: Iterable[str]) -> list[Look]:
     """Return the looks for these kinds of devices, without repetition."""
@@ -45,4 +43,4 @@ def looks_of(kinds: Iterable[str]) -> list[Look]:
 def nodes_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Return shell patterns of the device files to list: of our own kinds, and of these kinds."""
     rows = [*OWN.values(), *(kind_of(kind) for kind in kinds)]
-    return tuple(dict.fromkeys(node for row in rows for node in row.nodes)) + _OTHER_NODES
+    return tuple(dict.fromkeys(node for row in rows for node in row.nodes))

@@ -97,7 +97,7 @@ def command(
     target = find_target(board_name(board))
     target.profile.device(code.device_kind)
     if container := container_for(
-        engine, target.profile, files_of(model, inputs, options.value_files), [output]
+        engine, target.profile, code.device_kind, files_of(model, inputs, options.value_files), [output]
     ):
         return container.run()
 

@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 
 
 class Search(TypedDict):
-    """The options of a search as the user types them: those of `TuneOptions` without `tasks`."""
+    """Options of a search as the user types them; `TuneOptions` has two more, which a command makes."""
 
     trials: int
     time_s: float | None
     number: int
     repeat: int
-    min_repeat_ms: int
     timeout_s: float | None
     threads: int | None
     cluster: str | None
@@ -80,9 +79,7 @@ class Search(TypedDict):
 @click.option(
     "--min-repeat-ms",
     type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Minimum length of a sample in ms.",
+    help="Minimum length of a sample in ms; default: 20, with --device cuda 300.",
 )
 @click.option(
     "--timeout",
@@ -139,6 +136,7 @@ def command(
     options: ModelOptions,
     code: CodeOptions,
     tasks: str,
+    min_repeat_ms: int | None,
     report: Path | None,
     dry_run: bool,
     engine: str | None,
@@ -159,7 +157,9 @@ def command(
     profile = boards[0].profile
     profile.device(code.device_kind)
     writes = [report.parent] if report else []
-    if container := container_for(engine, profile, files_of(model, files=options.value_files), writes):
+    if container := container_for(
+        engine, profile, code.device_kind, files_of(model, files=options.value_files), writes
+    ):
         if dry_run or not on_boards:
             return container.run()
         from toolchain.rpc.lab import join
@@ -170,13 +170,15 @@ def command(
             return container.run(lab)
 
     from toolchain.cli.store import user_store_with_warnings
+    from toolchain.devices.table import kind_of
     from toolchain.models.load import load_model
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run.plan import plan_model
     from toolchain.tuning.run.tune import tune
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
-    how = TuneOptions(tasks=named, **search)
+    sample_ms = kind_of(code.device_kind).sample_ms if min_repeat_ms is None else min_repeat_ms
+    how = TuneOptions(tasks=named, min_repeat_ms=sample_ms, **search)
     backend, loaded = backend_for(profile, code), load_model(model, options)
     if dry_run:
         with user_store_with_warnings() as store:

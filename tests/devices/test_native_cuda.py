@@ -1,0 +1,86 @@
+"""The architecture of this host's GPU: here is none, so a driver of a few lines stands in for NVIDIA's."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from toolchain.devices.cuda import CUDA
+from toolchain.devices.device import Device
+from toolchain.devices.native_cuda import VARIABLE, native_architectures
+from toolchain.errors import MissingError
+from toolchain.linking.zig import run_zig, zig_cache_environment
+
+DRIVER = """
+int cuInit(unsigned flags) { (void)flags; return RESULT; }
+int cuDeviceGetCount(int* count) { *count = COUNT; return 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  *value = attribute == 75 ? (device == 1 ? 12 : 9) : 0;
+  return 0;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    native_architectures.cache_clear()
+    yield
+    native_architectures.cache_clear()
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    result, count = request.param
+    source = tmp_path / "driver.c"
+    source.write_text(DRIVER.replace("RESULT", str(result)).replace("COUNT", str(count)))
+    library = tmp_path / "libcuda.so.1"
+    arguments = ["cc", "-shared", "-o", str(library), str(source)]
+    assert run_zig(arguments, 300, zig_cache_environment()).returncode == 0
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+
+
+@pytest.mark.parametrize("driver", [(0, 3)], indirect=True)
+@pytest.mark.usefixtures("driver")
+def test_each_architecture_is_told_once() -> None:
+    assert native_architectures() == ("sm_90", "sm_120")
+    limits = {"compute_units": 8, "max_work_group": 1024, "local_bytes": 49152, "private_bytes": 1020}
+    device = Device.model_validate({"kind": "cuda", **limits, "arch": "native"})
+    assert CUDA.target_options is not None
+    assert CUDA.target_options(device)["keys"] == ["cuda", "gpu", "sm_90", "sm_120"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [((999, 1), "cuInit of the driver returns error 999"), ((0, 0), "there is none")],
+    indirect=["driver"],
+)
+@pytest.mark.usefixtures("driver")
+def test_a_driver_without_a_gpu(said: str) -> None:
+    with pytest.raises(MissingError, match="is unknown") as caught:
+        native_architectures()
+    assert said in caught.value.message and "--arch sm_90" in str(caught.value.hint)
+
+
+def test_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "libcuda.so.1").write_text("not a library")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    with pytest.raises(MissingError, match=r"libcuda\.so\.1"):
+        native_architectures()
+
+
+def test_a_driver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("python", 30)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(MissingError, match="did not answer"):
+        native_architectures()
+
+
+def test_a_container_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "sm_87,sm_90")
+    assert native_architectures() == ("sm_87", "sm_90")

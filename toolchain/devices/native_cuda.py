@@ -1,0 +1,64 @@
+"""The architecture of this host's GPU, as NVIDIA's driver reports it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+
+from toolchain.errors import MissingError
+from toolchain.foreign import last_line
+
+VARIABLE = "TOOLCHAIN_CUDA_ARCH"
+"""Environment variable with the architectures of the host's GPUs, for commands in a container."""
+
+_DEADLINE_S = 30.0  # a driver that nobody has used since the machine started takes some seconds
+# The numbers are CUresult 0, and CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR of the driver API.
+_ASK = """
+import ctypes
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError as error:
+    raise SystemExit(error)
+def call(name, *arguments):
+    if code := getattr(cuda, name)(*arguments):
+        raise SystemExit(f"{name} of the driver returns error {code}")
+count, value = ctypes.c_int(), ctypes.c_int()
+call("cuInit", 0)
+call("cuDeviceGetCount", ctypes.byref(count))
+for device in range(count.value):
+    for attribute in (75, 76):
+        call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
+        print(value.value, end="")
+    print()
+"""
+
+
+@cache
+def native_architectures() -> tuple[str, ...]:
+    """Return the architectures of this host's GPUs, each once.
+
+    Raises
+    ------
+    MissingError
+        There is no GPU, or its driver does not answer.
+    """
+    if given := os.environ.get(VARIABLE):
+        return tuple(given.split(","))
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-I", "-c", _ASK], capture_output=True, timeout=_DEADLINE_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _missing(f"the driver did not answer within {_DEADLINE_S:.0f} s") from error
+    found = [line for line in asked.stdout.decode(errors="replace").split() if line.isdigit()]
+    if asked.returncode or not found:
+        raise _missing(last_line(asked.stderr) if asked.returncode else "there is none")
+    return tuple(dict.fromkeys(f"sm_{number}" for number in found))
+
+
+def _missing(why: str) -> MissingError:
+    return MissingError(
+        f"the architecture of this host's GPU is unknown: {why}", "name the one to build for: --arch sm_90"
+    )
