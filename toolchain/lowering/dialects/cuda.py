@@ -17,6 +17,7 @@ from toolchain.devices.kernel import Resources
 from toolchain.devices.language import CUDA_CPP
 from toolchain.emulated_cuda import compile_emulated
 from toolchain.errors import ToolchainError
+from toolchain.lowering.dialects.alignment import with_aligned_vectors
 from toolchain.lowering.dialects.cubins import container
 from toolchain.lowering.dialects.dialect import Dialect
 from toolchain.lowering.dialects.literals import CUDA_FORMS
@@ -106,10 +107,6 @@ def joined(sources: Iterable[str]) -> str:
     return "".join([*heads, *bodies])
 
 
-def _as_it_is(module: tvm.IRModule) -> tvm.IRModule:
-    return module
-
-
 CUDA = Dialect(
     language=CUDA_CPP,
     format="cuda",
@@ -117,7 +114,7 @@ CUDA = Dialect(
     definition=_DEFINITION,
     declaration=_DECLARATION,
     forms=CUDA_FORMS,
-    rewritten=_as_it_is,
+    rewritten=with_aligned_vectors,
     sections=_sections,
     finished=str,
     prepare=_prepare,

@@ -1,0 +1,60 @@
+"""Vectors in memory at any address: CUDA's kernels split those that may be misaligned, and compute the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir
+
+from tests.emulated_cuda.child import in_child
+from tests.emulated_cuda.host import computed
+from toolchain import tvm_compat
+from toolchain.architectures.table import LINUX
+from toolchain.emulated_cuda import compile_emulated
+from toolchain.lowering.kernels.device import kernels_of
+
+ITEMS, LANES = 6, 4
+TARGET = tvm.target.Target(
+    {"kind": "cuda", "arch": "sm_80"}, host={"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu"}
+)
+
+
+def copying(distance: int, start: int) -> str:
+    """Return the kernel whose items read and write a vector each, `distance` numbers from the last one's."""
+    size = ITEMS * distance + start + LANES
+    with IRBuilder() as builder, ir.prim_func():
+        ir.func_name("copy")
+        ir.func_attr({"global_symbol": "copy", "tirx.is_scheduled": True, "tirx.noalias": True})
+        x, y = (ir.arg(name, ir.buffer((size,), "float32")) for name in "xy")
+        with ir.launch_thread("threadIdx.x", ITEMS) as item, ir.vectorized(0, LANES) as lane:
+            place = item * distance + start + lane
+            ir.buffer_store(y, x[place] + tirx.const(1, "float32"), [place])
+    _host, device = tvm_compat.lower_functions(tvm.IRModule({"copy": builder.get()}), TARGET)
+    assert device is not None
+    (kernel,) = kernels_of(device, TARGET)
+    return kernel.source
+
+
+@pytest.mark.parametrize(
+    ("distance", "start", "vectors"), [(4, 0, True), (8, 4, True), (7, 0, False), (4, 2, False)]
+)
+def test_only_vectors_at_multiples_of_their_size_are_accessed_whole(
+    distance: int, start: int, *, vectors: bool
+) -> None:
+    assert ("float4*)(x" in copying(distance, start)) == vectors
+    assert ("float4*)(y" in copying(distance, start)) == vectors
+
+
+@pytest.mark.slow
+def test_what_is_split_computes_the_same() -> None:
+    """The emulated driver refuses a vector at an address that is not a multiple of its size."""
+    source = copying(7, 3)
+    x = np.arange(ITEMS * 7 + 3 + LANES, dtype="float32")
+    code = compile_emulated(source, LINUX["x86_64"])
+    found = in_child(computed, code, "copy_kernel", (1,), (ITEMS,), [x, np.zeros_like(x)]).value[1]
+    for item in range(ITEMS):
+        first = item * 7 + 3
+        assert np.array_equal(found[first : first + LANES], x[first : first + LANES] + 1)
