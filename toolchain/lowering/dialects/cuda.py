@@ -17,8 +17,8 @@ from toolchain.devices.kernel import Resources
 from toolchain.devices.language import CUDA_CPP
 from toolchain.emulated_cuda import compile_emulated
 from toolchain.errors import ToolchainError
-from toolchain.lowering.dialects.alignment import with_aligned_vectors
 from toolchain.lowering.dialects.cubins import container
+from toolchain.lowering.dialects.cuda_vectors import with_cuda_vectors
 from toolchain.lowering.dialects.dialect import Dialect
 from toolchain.lowering.dialects.literals import CUDA_FORMS
 from toolchain.lowering.dialects.nvrtc import compile_cuda
@@ -114,7 +114,7 @@ CUDA = Dialect(
     definition=_DEFINITION,
     declaration=_DECLARATION,
     forms=CUDA_FORMS,
-    rewritten=with_aligned_vectors,
+    rewritten=with_cuda_vectors,
     sections=_sections,
     finished=str,
     prepare=_prepare,

@@ -91,4 +91,21 @@ __device__ __forceinline__ void edge_mma_m16n8k16_f16(float* d, const __half* a,
 }
 #endif
 
+// Counters of thread blocks that share a result; each is 0 when a kernel begins and when it ends.
+__device__ unsigned edge_arrived[4096];
+// Whether all other of `groups` blocks that call this with the same `number` have called it before. What each stored
+// before the call, those that it returns 1 to see.
+__device__ __forceinline__ int edge_last_to_arrive(int number, int groups) {
+  __shared__ int last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(&edge_arrived[number], 1u) + 1 == (unsigned)groups;
+    if (last) edge_arrived[number] = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
 #endif

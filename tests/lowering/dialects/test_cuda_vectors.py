@@ -1,4 +1,4 @@
-"""Vectors in memory at any address: CUDA's kernels split those that may be misaligned, and compute the same."""
+"""Vectors as CUDA C++ has them: those that may be misaligned are split, and lanes of several are mixed."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ TARGET = tvm.target.Target(
 )
 
 
+def kernel_of(function: tirx.PrimFunc) -> str:
+    _host, device = tvm_compat.lower_functions(tvm.IRModule({"copy": function}), TARGET)
+    assert device is not None
+    (kernel,) = kernels_of(device, TARGET)
+    return kernel.source
+
+
 def copying(distance: int, start: int) -> str:
     """Return the kernel whose items read and write a vector each, `distance` numbers from the last one's."""
     size = ITEMS * distance + start + LANES
@@ -32,10 +39,19 @@ def copying(distance: int, start: int) -> str:
         with ir.launch_thread("threadIdx.x", ITEMS) as item, ir.vectorized(0, LANES) as lane:
             place = item * distance + start + lane
             ir.buffer_store(y, x[place] + tirx.const(1, "float32"), [place])
-    _host, device = tvm_compat.lower_functions(tvm.IRModule({"copy": builder.get()}), TARGET)
-    assert device is not None
-    (kernel,) = kernels_of(device, TARGET)
-    return kernel.source
+    return kernel_of(builder.get())
+
+
+def mixing(lanes: list[int]) -> str:
+    """Return the kernel that writes lanes of two vectors of four, in an order."""
+    with IRBuilder() as builder, ir.prim_func():
+        ir.func_name("copy")
+        ir.func_attr({"global_symbol": "copy", "tirx.is_scheduled": True, "tirx.noalias": True})
+        x, y = ir.arg("x", ir.buffer((8,), "float32")), ir.arg("y", ir.buffer((len(lanes),), "float32"))
+        with ir.launch_thread("threadIdx.x", 1):
+            vectors = [tirx.BufferLoad(x, [tirx.Ramp(first, 1, 4)]) for first in (0, 4)]
+            ir.buffer_store(y, tirx.Shuffle(vectors, lanes), [tirx.Ramp(0, 1, len(lanes))])
+    return kernel_of(builder.get())
 
 
 @pytest.mark.parametrize(
@@ -58,3 +74,12 @@ def test_what_is_split_computes_the_same() -> None:
     for item in range(ITEMS):
         first = item * 7 + 3
         assert np.array_equal(found[first : first + LANES], x[first : first + LANES] + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [[0, 4, 1, 5], [7, 0], [3, 3, 2, 6]])
+def test_lanes_of_two_vectors_meet_in_one(lanes: list[int]) -> None:
+    x = np.arange(8, dtype="float32")
+    code = compile_emulated(mixing(lanes), LINUX["x86_64"])
+    found = in_child(computed, code, "copy_kernel", (1,), (1,), [x, np.zeros(len(lanes), "float32")]).value[1]
+    assert list(found) == lanes
