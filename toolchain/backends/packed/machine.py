@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from toolchain.backends.packed.gpus import Gpu
 from toolchain.backends.packed.instruction import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
 
@@ -117,6 +118,10 @@ class Machine:
         Operand that a tile loads first and keeps for all its products: inputs of every column, or weights.
     group
         Largest number of work items in a group; 0 if there are no groups.
+    shared
+        Bytes of local memory that a group may have; 0 if generated code uses none.
+    gpu
+        GPU with local memory for which kernels are estimated; None: the machine is none.
     threads
         Number of cores that work on one network.
     dtype
@@ -139,6 +144,8 @@ class Machine:
     in_order: bool = False
     loads: Loads = "inputs"
     group: int = 0
+    shared: int = 0
+    gpu: Gpu | None = None
     threads: int = 1
     dtype: str = "float32"
     products: tuple[Products, ...] = FLOATS

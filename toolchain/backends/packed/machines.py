@@ -24,8 +24,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from toolchain.architectures.table import architecture_of
+from toolchain.backends.packed.gpus import gpu_of
 from toolchain.backends.packed.machine import Machine, Rates, Tiles
-from toolchain.backends.packed.pieces import WorkItems
+from toolchain.backends.packed.pieces import ITEMS, WorkItems
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
 from toolchain.errors import UsageError
@@ -98,8 +99,6 @@ ARMV7 = Machine(
     tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14),
 )
 
-# Work items of a group: up to so many a Mali-T860 gives 16 registers each (docs/decisions/0042).
-ITEMS = 64
 # A Mali-T860 of four cores at 800 MHz. Rates: 33.7 GFLOPS of four are what a real compiler for it and its
 # pipes give for a 3x3 convolution in such tiles (a model); transforms and bandwidth are guesses.
 # Depthwise tiles by the model, of 3x3 on 56x56: 4 columns 0.38 ms and no spill, 7 0.90 and 22; at stride 2
@@ -157,7 +156,7 @@ def _opencl(limits: Device, dtype: str) -> Machine:
 
 
 def _cuda(limits: Device, dtype: str) -> Machine:
-    row = within(CUDA, limits)
+    row = replace(within(CUDA, limits), shared=limits.local_bytes or 0, gpu=gpu_of(limits))
     # CUDA C++ has no vectors of eight numbers, as 16 bytes of float16 are.
     return replace(row, vector=row.vector // 2) if dtype == "float16" else row
 

@@ -16,6 +16,12 @@ from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.backends.packed.work_groups import AXES, group_of
 
+ITEMS = 64
+"""Work items of a group, unless a choice or a device asks for others.
+
+Up to so many a Mali-T860 gives 16 registers each (docs/decisions/0042).
+"""
+
 
 class Pieces(Protocol):
     """Emits the loop or grid that runs the pieces.

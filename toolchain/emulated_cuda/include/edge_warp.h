@@ -120,3 +120,18 @@ EDGE_UNCHECKED inline void edge_ldmatrix_x4(unsigned* word, const void* row, int
 EDGE_UNCHECKED inline void edge_ldmatrix_x4_transposed(unsigned* word, const void* row, int line = __builtin_LINE()) {
   edge::LoadMatrices("edge_ldmatrix_x4_transposed", line, word, row, true);
 }
+
+// The driver runs one block after the other, and switches threads at barriers alone.
+namespace edge {
+static unsigned arrived[4096];
+static int last_to_arrive;
+}  // namespace edge
+EDGE_UNCHECKED static inline int edge_last_to_arrive(int number, int groups) {
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    edge::last_to_arrive = ++edge::arrived[number] == static_cast<unsigned>(groups);
+    if (edge::last_to_arrive) edge::arrived[number] = 0;
+  }
+  __syncthreads();
+  return edge::last_to_arrive;
+}

@@ -10,6 +10,7 @@ from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.general import GENERAL
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.table import ALGORITHMS, choice_from
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
@@ -31,6 +32,9 @@ KEPT = {
         InterleavedChoice(2, 8),
     '{"algorithm":"columnwise","blocks":1,"columns":8,"depth":0,"flat":false,"order":"rows","rows":4,"tile":[]}':
         ColumnwiseChoice(1, 8, 4),
+    '{"algorithm":"implicit-gemm","blocks":1,"columns":7,"depth":8,"flat":false,"order":"rows","rows":1,'
+    '"slices":4,"splits":16,"stages":3,"tile":[8,7]}':
+        ImplicitGemmChoice(1, 7, (8, 7), slices=4, splits=16, depth=8, stages=3),
     '{"algorithm":"general","blocks":1,"columns":1,"depth":0,"flat":false,"order":"rows","rows":1,"tile":[]}':
         GENERAL,
 }  # fmt: skip

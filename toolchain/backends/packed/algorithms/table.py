@@ -12,6 +12,7 @@ from toolchain.backends.packed.algorithms.dense.algorithm import Dense
 from toolchain.backends.packed.algorithms.depthwise.algorithm import Depthwise
 from toolchain.backends.packed.algorithms.direct.algorithm import Direct
 from toolchain.backends.packed.algorithms.general import General
+from toolchain.backends.packed.algorithms.implicit_gemm.algorithm import ImplicitGemm
 from toolchain.backends.packed.algorithms.interleaved.algorithm import Interleaved
 from toolchain.backends.packed.algorithms.winograd.algorithm import Winograd
 from toolchain.errors import ToolchainError
@@ -24,6 +25,7 @@ ALGORITHMS: tuple[Algorithm[Any, Any], ...] = (
     Dense(),
     Winograd(),
     Columnwise(),
+    ImplicitGemm(),
     General(),
 )
 """The first algorithm that applies is the default, unless the estimate of a later one is better."""

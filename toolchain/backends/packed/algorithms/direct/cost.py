@@ -6,12 +6,17 @@ from math import prod
 
 from toolchain.backends.packed.algorithms.cost import Cost, missed, padded, seconds
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.launch import alone
+from toolchain.backends.packed.gpus import Gpu
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import ITEMS
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 
 def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
     """Return the estimated cost of a direct convolution without groups."""
+    if machine.gpu is not None:
+        return _on_gpu(choice, conv, machine, machine.gpu)
     rate = machine.rates
     ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes * choice.blocks)
     products = conv.batch * prod(conv.out) * prod(conv.kernel) * ci * co
@@ -23,3 +28,13 @@ def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
         seconds(2 * products / machine.flops(conv.dtype), traffic / rate.stream, exposed) / machine.threads,
         weights,
     )
+
+
+def _on_gpu(choice: DirectChoice, conv: Convolution, machine: Machine, gpu: Gpu) -> Cost:
+    wide = machine.lanes * choice.blocks
+    ci, co = padded(conv.ci, machine.lanes), padded(conv.co, wide)
+    each = prod(conv.kernel) * ci
+    items = conv.batch * co // wide * prod(conv.out[:-1]) * -(-conv.out[-1] // choice.columns)
+    group = prod(choice.group) or ITEMS
+    time = alone(items, group, each * wide * choice.columns, each * (wide + choice.columns), gpu)
+    return Cost(time, each * co * machine.size(conv.dtype))

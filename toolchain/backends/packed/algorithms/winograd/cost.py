@@ -5,14 +5,19 @@ from __future__ import annotations
 from math import prod
 
 from toolchain.backends.packed.algorithms.cost import Cost, missed, padded, seconds
+from toolchain.backends.packed.algorithms.launch import alone
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
+from toolchain.backends.packed.gpus import Gpu
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import ITEMS
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 
 def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
     """Return the estimated cost of a winograd convolution."""
+    if machine.gpu is not None:
+        return _on_gpu(choice, conv, machine, machine.gpu)
     rate, taps = machine.rates, summed(conv.kernel, choice.tile)
     ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes * choice.blocks)
     groups = co // (machine.lanes * choice.blocks)
@@ -41,3 +46,19 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
     shares = min(pieces, machine.threads)
     idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core
     return Cost(total * idle / shares, weights)
+
+
+def _on_gpu(choice: WinogradChoice, conv: Convolution, machine: Machine, gpu: Gpu) -> Cost:
+    """Return the cost of three launches: transforms of inputs, products, transforms of outputs."""
+    taps, lanes, wide = summed(conv.kernel, choice.tile), machine.lanes, machine.lanes * choice.blocks
+    ci, co = padded(conv.ci, lanes), padded(conv.co, wide)
+    tiles = conv.batch * prod(-(-out // m) for out, m in zip(conv.out, choice.tile, strict=True))
+    count = prod(points(conv.kernel, choice.tile))
+    group, each = prod(choice.group) or ITEMS, ci * taps
+    items = count * co // wide * -(-tiles // choice.columns)
+    time = (
+        alone(tiles * ci // lanes, ITEMS, 4 * count * lanes, count * lanes, gpu)
+        + alone(items, group, each * wide * choice.columns, each * (wide + choice.columns), gpu)
+        + alone(tiles * co // lanes, ITEMS, 4 * count * lanes, count * lanes, gpu)
+    )
+    return Cost(time, count * each * co * machine.size(conv.dtype))

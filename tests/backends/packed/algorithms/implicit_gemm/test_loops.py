@@ -1,0 +1,53 @@
+"""Kernels of `implicit-gemm` on the emulated driver, which finds wrong accesses and data races."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.backends.packed.computed import loaded
+from tests.backends.packed.single import Layer
+from tests.emulated_cuda.networks import emulated, error_of
+from tests.opencl.networks import layer, side_by_side
+from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.implicit_gemm import space
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.policy import default_choice
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.network import choices
+from toolchain.backends.packed.recognise.contraction import Contraction
+
+pytestmark = pytest.mark.slow
+
+CASES = {
+    # Layers are told apart by their output channels.
+    24: (Layer(16, 24, (7, 7)), ImplicitGemmChoice(1, 2, (8, 4), depth=2)),
+    28: (Layer(16, 28, (7, 7)), ImplicitGemmChoice(1, 7, (4, 8), slices=2, splits=2, depth=4, stages=3)),
+    9: (Layer(3, 9, (22, 22), kernel=7, stride=2, pad=3), ImplicitGemmChoice(1, 4, (4, 8), depth=4)),
+    10: (Layer(8, 10, (9, 7), batch=2), ImplicitGemmChoice(2, 4, (4, 8), 2, splits=3, depth=4, stages=4)),
+    20: (Layer(12, 20, (5, 6), kernel=1, pad=0), ImplicitGemmChoice(1, 2, (4, 8), depth=4, stages=3)),
+    12: (Layer(8, 12, (9, 11), pad=4, dilation=4), ImplicitGemmChoice(1, 2, (4, 8), 2, splits=2, depth=2)),
+    36: (Layer(32, 36, (6, 5)), ImplicitGemmChoice(2, 2, (4, 2), slices=8, splits=3, depth=8)),
+    33: (Layer(5, 33, (4, 5), (1, 3), pad=(0, 1)), ImplicitGemmChoice(1, 8, (8, 8), depth=8, stages=4)),
+}
+
+
+def test_layers_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+    """Splits, slices, tiles beyond the image and beyond the channels, units that fill up the last step."""
+    assert state
+    taken = set()
+
+    def wanted(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
+        own = CASES.get(contraction.co) if not hasattr(contraction, "inner") else None
+        if own is None:
+            return default_choice(contraction, machine, use_winograd)
+        assert space.legal(own[1], contraction, machine), own
+        taken.add(own)
+        return own[1]
+
+    monkeypatch.setattr(choices, "default_choice", wanted)
+    model = side_by_side([layer(of) for of, _choice in CASES.values()])
+    with emulated(monkeypatch) as board:
+        assert error_of(loaded(model), board, tmp_path) < 3e-6
+    assert len(taken) == len(CASES)

@@ -1,0 +1,36 @@
+"""The packed weight of `implicit-gemm`."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.backends.packed.single import Layer
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.implicit_gemm.weight import pack_weight, weight_shape
+
+LANES = 4
+
+
+@given(
+    ci=st.integers(1, 9),
+    co=st.integers(1, 20),
+    kernel=st.sampled_from([1, 2, 3]),
+    blocks=st.integers(1, 3),
+    depth=st.integers(1, 5),
+    splits=st.integers(1, 3),
+)
+def test_each_weight_lies_once_where_its_group_reads_it(
+    ci: int, co: int, kernel: int, blocks: int, depth: int, splits: int
+) -> None:
+    conv = Layer(ci, co, (6, 6), kernel).read()[1]
+    choice = ImplicitGemmChoice(blocks, tile=(2, 1), depth=depth, splits=splits)
+    weight = np.arange(1, co * ci * kernel * kernel + 1, dtype="float32").reshape(co, ci, kernel, kernel)
+    packed = pack_weight(weight, conv, choice, LANES)
+    assert packed.shape == weight_shape(conv, choice, LANES)
+    wide, inner = choice.output_blocks * LANES, -(-ci // LANES)
+    for o, i, y, x in np.ndindex(weight.shape):
+        unit = (y * kernel + x) * inner + i // LANES
+        assert packed[o // wide, unit, i % LANES, o % wide] == weight[o, i, y, x]
+    assert np.count_nonzero(packed) == weight.size

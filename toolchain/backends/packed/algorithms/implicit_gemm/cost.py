@@ -1,0 +1,48 @@
+"""The cost model of the algorithm `implicit-gemm`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_numbers
+from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
+from toolchain.backends.packed.algorithms.launch import Launch, seconds
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+_NUMBER = 4  # bytes of float32
+_OTHERS = 40  # registers of an item for addresses and counters
+_PEAK = 0.7  # share of its peak that a unit reaches: a third of the instructions load or count
+_MEETING = 4  # waits of groups that share a tile: their partial sums, a counter, and the sums of the others
+
+
+def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cost:
+    """Return the estimated cost of a convolution; the machine has a GPU."""
+    gpu, lanes = machine.gpu, machine.lanes
+    if gpu is None:
+        raise ValueError(f"{machine.isa} is no GPU")
+    steps = steps_of(conv, choice, lanes)
+    wide, units = choice.output_blocks * lanes, steps.each * choice.depth
+    rows, columns = -(-conv.co // wide), -(-conv.batch * prod(conv.out) // choice.places)
+    weights = rows * wide * steps.padded * lanes * _NUMBER
+    values = conv.batch * (conv.ci * prod(conv.size) + conv.co * prod(conv.out)) * _NUMBER
+    sums = wide * choice.places * _NUMBER
+    shared = choice.splits > 1
+    launch = Launch(
+        groups=rows * columns * choice.splits,
+        items=choice.items,
+        registers=registers(choice, lanes),
+        local=shared_numbers(choice, lanes) * _NUMBER,
+        operations=2 * units * lanes * wide * choice.places / _PEAK,
+        read=units * lanes * (wide + choice.places) * _NUMBER + (2 * sums if shared else sums),
+        waits=1 + steps.each / (choice.stages - 1) + (_MEETING if shared else 0),
+        memory=weights + values,
+    )
+    return Cost(seconds(launch, gpu), weights)
+
+
+def registers(choice: ImplicitGemmChoice, lanes: int) -> int:
+    """Return the estimated registers of an item: its sums, the weights of a unit, an input, addresses."""
+    return choice.blocks * lanes * (choice.columns + lanes) + lanes + _OTHERS

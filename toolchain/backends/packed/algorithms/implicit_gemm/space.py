@@ -1,0 +1,87 @@
+"""The choices of `implicit-gemm`, ordered by their estimated cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.implicit_gemm.cost import cost, registers
+from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_numbers
+from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
+from toolchain.backends.packed.loops.work_group import ARRIVALS
+from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+_ITEMS = (32, 256)  # least and most work items of a group
+_WARP = 32  # items that execute together
+_FEWEST = 64  # items of a group that is worth a try
+_STEPS = ((4, 4), (8, 3), (8, 4), (16, 2), (16, 3))  # units of a step, and steps on their way
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+_MOST = 200  # candidates of a task
+_REGISTERS = 128  # of an item, so that a group of 256 leaves room for another
+_NUMBER = 4
+
+
+def default(conv: Convolution, machine: Machine) -> ImplicitGemmChoice | None:
+    """Return the choice with the lowest estimated cost; None if none is legal."""
+    found = candidates(conv, machine)
+    return found[0] if found else None
+
+
+def candidates(conv: Convolution, machine: Machine) -> list[ImplicitGemmChoice]:
+    """Return the choices that a tuner may measure, those with the lowest estimated cost first."""
+    return [*_candidates(conv, machine)]
+
+
+def legal(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> bool:
+    """Return whether a choice fits the convolution, the registers and the shared memory."""
+    numbers = (choice.blocks, choice.columns, *choice.tile, choice.slices, choice.splits, choice.depth)
+    if min(numbers) < 1 or choice.stages < 2 or choice.group or choice.loads != "inputs":
+        return False
+    steps = steps_of(conv, choice, machine.lanes)
+    wide = choice.output_blocks * machine.lanes
+    tiles = -(-conv.co // wide) * -(-conv.batch * prod(conv.out) // choice.places)
+    return (
+        _ITEMS[0] <= choice.items <= min(_ITEMS[1], machine.group)
+        and choice.items % _WARP == 0
+        and choice.depth % choice.slices == 0
+        and (choice.splits - 1) * steps.each * choice.depth < steps.units
+        and (choice.splits == 1 or tiles <= ARRIVALS)
+        and registers(choice, machine.lanes) <= _REGISTERS
+        and shared_numbers(choice, machine.lanes) * _NUMBER <= machine.shared
+    )
+
+
+@lru_cache(maxsize=256)
+def _candidates(conv: Convolution, machine: Machine) -> tuple[ImplicitGemmChoice, ...]:
+    timed = [
+        (cost(choice, conv, machine).seconds, number, choice)
+        for number, choice in enumerate(_space(conv, machine))
+        if legal(choice, conv, machine)
+    ]
+    return tuple(choice for _seconds, _number, choice in sorted(timed, key=lambda each: each[:2])[:_MOST])
+
+
+def _space(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
+    blocks, places = -(-conv.co // machine.lanes), conv.batch * prod(conv.out)
+    units = -(-conv.ci // machine.lanes) * prod(conv.kernel)
+    for own, across, columns, along in product((1, 2), (4, 8, 16), (2, 4, 7, 8), (2, 4, 7, 8, 16)):
+        if own * across >= 2 * max(4, blocks) or columns * along >= 2 * max(8, places):
+            continue
+        tiles = -(-blocks // (own * across)) * -(-places // (columns * along))
+        for slices, (depth, stages) in product((1, 2, 4, 8), _STEPS):
+            items = across * along * slices
+            if items % _WARP or not _FEWEST <= items <= _ITEMS[1] or depth % slices:
+                continue
+            for splits in _splits(tiles, machine):
+                if splits == 1 or splits * depth <= units:
+                    yield ImplicitGemmChoice(own, columns, (across, along), slices, splits, depth, stages)
+
+
+def _splits(tiles: int, machine: Machine) -> list[int]:
+    """Return how many groups may share a tile: as many as give each unit of the GPU about one or two."""
+    units = machine.gpu.units if machine.gpu else 1
+    return [each for each in _SPLITS if each == 1 or tiles * each <= 3 * units]

@@ -1,0 +1,34 @@
+"""The packed weight of an implicit GEMM."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from toolchain.arrays import Array
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
+from toolchain.backends.packed.recognise.convolution import Convolution
+
+
+def weight_shape(conv: Convolution, choice: ImplicitGemmChoice, lanes: int) -> tuple[int, ...]:
+    """Return (tiles of output channels, units, input channels of a unit, output channels of a tile).
+
+    What a group copies in one step lies together.
+    """
+    wide = choice.output_blocks * lanes
+    return (-(-conv.co // wide), steps_of(conv, choice, lanes).padded, lanes, wide)
+
+
+def pack_weight(weight: Array, conv: Convolution, choice: ImplicitGemmChoice, lanes: int) -> Array:
+    """Return a weight (co, ci, *kernel), packed as `weight_shape`."""
+    tiles, padded, _lanes, wide = shape = weight_shape(conv, choice, lanes)
+    steps, taps = steps_of(conv, choice, lanes), prod(conv.kernel)
+    flat = conv.reached(weight).reshape(conv.co, conv.ci, taps)
+    filled = np.pad(flat, ((0, tiles * wide - conv.co), (0, steps.blocks * lanes - conv.ci), (0, 0)))
+    units = filled.reshape(tiles, wide, steps.blocks, lanes, taps).transpose(0, 4, 2, 3, 1)
+    ordered = units.reshape(tiles, steps.units, lanes, wide)
+    return np.ascontiguousarray(np.pad(ordered, ((0, 0), (0, padded - steps.units), (0, 0), (0, 0)))).reshape(
+        shape
+    )

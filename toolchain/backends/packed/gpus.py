@@ -1,0 +1,64 @@
+"""GPUs as the estimate of a kernel's time sees them: a row for each of NVIDIA's architectures.
+
+Float32 rates, memory bandwidths and limits of a unit are those of NVIDIA's data sheets and of the CUDA C++
+Programming Guide ("Compute Capabilities"): A100 SXM, Jetson AGX Orin, H100 SXM, GeForce RTX 5090. Bandwidths
+of L2 and latencies are guesses of the right size: nothing of this was measured here. For ResNet-18 in float32
+on an H100 the estimates of `direct` sum up to 5.6 ms, where 6.6 ms were measured once through OpenCL
+(docs/decisions/0041). Of these numbers only their proportions matter, and records overrule them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolchain.devices.cuda import EMULATED, NATIVE, architectures_of, number_of
+from toolchain.devices.device import Device
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU with local (shared) memory.
+
+    Attributes
+    ----------
+    units
+        Compute units (multiprocessors).
+    flops
+        Float32 operations per second of a unit.
+    bandwidth, cached
+        Bytes per second of memory, and of the cache that all units share.
+    latency
+        Seconds until a value that this cache holds arrives.
+    launch
+        Seconds from the end of a kernel to the begin of the next one in a graph.
+    items, registers, local
+        What a unit has: places for work items, registers of 32 bits, bytes of local memory.
+    full
+        Work items with which a unit comes near its peak.
+    """
+
+    units: int
+    flops: float
+    bandwidth: float
+    cached: float
+    latency: float = 0.5e-6
+    launch: float = 2e-6
+    items: int = 2048
+    registers: int = 65536
+    local: int = 164 << 10
+    full: int = 256
+
+
+_GPUS = {
+    80: Gpu(108, 19.5e12 / 108, 1.9e12, 4.5e12),
+    87: Gpu(16, 5.3e12 / 16, 0.2e12, 0.6e12, items=1536),
+    90: Gpu(132, 67e12 / 132, 3.35e12, 5.5e12, local=228 << 10),
+    120: Gpu(170, 105e12 / 170, 1.8e12, 5e12, items=1536, local=100 << 10),
+}
+
+
+def gpu_of(device: Device) -> Gpu:
+    """Return the GPU that code for a device of kind `cuda` suits: that of its oldest architecture."""
+    named = [name for name in architectures_of(device) if name not in (NATIVE, EMULATED)]
+    wanted = min(map(number_of, named), default=min(_GPUS))
+    return _GPUS[max(number for number in _GPUS if number <= wanted)]
