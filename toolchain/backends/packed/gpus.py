@@ -25,6 +25,8 @@ class Gpu:
         Compute units (multiprocessors).
     flops
         Float32 operations per second of a unit.
+    tensors
+        Operations per second of its tensor cores in tfloat32, dense, relative to `flops`.
     bandwidth, cached
         Bytes per second of memory, and of the cache that all units share.
     latency
@@ -39,6 +41,7 @@ class Gpu:
 
     units: int
     flops: float
+    tensors: float
     bandwidth: float
     cached: float
     latency: float = 0.5e-6
@@ -50,10 +53,10 @@ class Gpu:
 
 
 _GPUS = {
-    80: Gpu(108, 19.5e12 / 108, 1.9e12, 4.5e12),
-    87: Gpu(16, 5.3e12 / 16, 0.2e12, 0.6e12, items=1536),
-    90: Gpu(132, 67e12 / 132, 3.35e12, 5.5e12, local=228 << 10),
-    120: Gpu(170, 105e12 / 170, 1.8e12, 5e12, items=1536, local=100 << 10),
+    80: Gpu(108, 19.5e12 / 108, 8, 1.9e12, 4.5e12),
+    87: Gpu(16, 5.3e12 / 16, 4, 0.2e12, 0.6e12, items=1536),
+    90: Gpu(132, 67e12 / 132, 7.4, 3.35e12, 5.5e12, local=228 << 10),
+    120: Gpu(170, 105e12 / 170, 1, 1.8e12, 5e12, items=1536, local=100 << 10),
 }
 
 

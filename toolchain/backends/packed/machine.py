@@ -122,6 +122,8 @@ class Machine:
         Bytes of local memory that a group may have; 0 if generated code uses none.
     gpu
         GPU with local memory for which kernels are estimated; None: the machine is none.
+    rounds
+        Whether factors of products may be rounded to tfloat32.
     threads
         Number of cores that work on one network.
     dtype
@@ -146,6 +148,7 @@ class Machine:
     group: int = 0
     shared: int = 0
     gpu: Gpu | None = None
+    rounds: bool = False
     threads: int = 1
     dtype: str = "float32"
     products: tuple[Products, ...] = FLOATS

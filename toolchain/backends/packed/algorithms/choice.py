@@ -25,7 +25,7 @@ _KEYS: Mapping[str, object] = {
     "tile": (),
 }
 # Keys that a payload has only if the value differs: they were added later, for devices.
-_LATER: Mapping[str, object] = {"group": (), "loads": "inputs"}
+_LATER: Mapping[str, object] = {"arithmetic": "fma", "group": (), "loads": "inputs"}
 
 
 _NONE = object()

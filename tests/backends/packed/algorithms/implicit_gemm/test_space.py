@@ -45,7 +45,7 @@ def test_the_default_is_legal_and_fills_the_gpu(layer: Layer) -> None:
 
 def groups_of(choice: ImplicitGemmChoice, layer: Layer) -> int:
     out = layer.read()[1].out
-    return -(-layer.co // (4 * choice.output_blocks)) * -(-out[0] * out[1] // choice.places) * choice.splits
+    return -(-layer.co // choice.channels(4)) * -(-out[0] * out[1] // choice.places) * choice.splits
 
 
 def test_a_gpu_of_few_units_shares_fewer_tiles() -> None:

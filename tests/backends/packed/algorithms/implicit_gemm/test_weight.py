@@ -29,7 +29,7 @@ def test_each_weight_lies_once_where_its_group_reads_it(
     weight = np.arange(1, co * ci * kernel * kernel + 1, dtype="float32").reshape(co, ci, kernel, kernel)
     packed = pack_weight(weight, conv, choice, LANES)
     assert packed.shape == weight_shape(conv, choice, LANES)
-    wide, inner = choice.output_blocks * LANES, -(-ci // LANES)
+    wide, inner = choice.channels(LANES), -(-ci // LANES)
     for o, i, y, x in np.ndindex(weight.shape):
         unit = (y * kernel + x) * inner + i // LANES
         assert packed[o // wide, unit, i % LANES, o % wide] == weight[o, i, y, x]

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 from toolchain.backends.packed.algorithms.choice import Choice
+
+Arithmetic = Literal["fma", "3xtf32", "tf32"]
+"""How products are added up.
+
+`fma`: multiply-adds of float32. The others: tensor cores, which multiply tfloat32, of 11 significant bits.
+`3xtf32`: each factor is the sum of two such numbers, and three of their products are added: nearly float32.
+`tf32`: each factor is rounded to one.
+"""
+
+WARP = 32
+"""Work items of a warp, which execute together."""
+
+CHANNELS, PLACES, DEPTH = 16, 8, 8
+"""Output channels, places and input channels of a product of tensor cores (`mma.m16n8k8`)."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +32,10 @@ class ImplicitGemmChoice(Choice):
     Attributes
     ----------
     blocks, columns
-        Sums of a work item: blocks of output channels, and output places.
+        Sums of a work item: blocks of output channels, and output places. With tensor cores: products of a
+        warp along output channels, and along places.
     tile
-        Work items of a group along output channels, and along output places.
+        Work items (with tensor cores: warps) of a group along output channels, and along output places.
     slices
         Number of items in a group that share each sum: each adds up its share of the units of a step.
     splits
@@ -28,6 +44,8 @@ class ImplicitGemmChoice(Choice):
         Units that a group copies to shared memory in one step.
     stages
         Number of steps whose copies shared memory holds: one is computed while the others arrive.
+    arithmetic
+        How products are added up.
     """
 
     algorithm = "implicit-gemm"
@@ -39,17 +57,23 @@ class ImplicitGemmChoice(Choice):
     depth: int = 1
     stages: int = 2
 
+    arithmetic: Arithmetic = "fma"
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        """Whether tensor cores multiply."""
+        return self.arithmetic != "fma"
+
     @property
     def items(self) -> int:
         """Work items of a group."""
-        return prod(self.tile) * self.slices
+        return prod(self.tile) * self.slices * (WARP if self.on_tensor_cores else 1)
 
-    @property
-    def output_blocks(self) -> int:
-        """Blocks of output channels of a group's tile."""
-        return self.blocks * self.tile[0]
+    def channels(self, lanes: int) -> int:
+        """Return the output channels of a group's tile."""
+        return self.blocks * self.tile[0] * (CHANNELS if self.on_tensor_cores else lanes)
 
     @property
     def places(self) -> int:
         """Output places of a group's tile."""
-        return self.columns * self.tile[1]
+        return self.columns * self.tile[1] * (PLACES if self.on_tensor_cores else 1)

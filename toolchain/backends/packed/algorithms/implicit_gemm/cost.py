@@ -9,12 +9,14 @@ from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGe
 from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_numbers
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
 from toolchain.backends.packed.algorithms.launch import Launch, seconds
+from toolchain.backends.packed.gpus import Gpu
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _NUMBER = 4  # bytes of float32
 _OTHERS = 40  # registers of an item for addresses and counters
 _PEAK = 0.7  # share of its peak that a unit reaches: a third of the instructions load or count
+_PEAK_OF_TENSORS = 0.4  # the same for tensor cores, which wait for factors that others load and round
 _MEETING = 4  # waits of groups that share a tile: their partial sums, a counter, and the sums of the others
 
 
@@ -24,7 +26,7 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cos
     if gpu is None:
         raise ValueError(f"{machine.isa} is no GPU")
     steps = steps_of(conv, choice, lanes)
-    wide, units = choice.output_blocks * lanes, steps.each * choice.depth
+    wide, units = choice.channels(lanes), steps.each * choice.depth
     rows, columns = -(-conv.co // wide), -(-conv.batch * prod(conv.out) // choice.places)
     weights = rows * wide * steps.padded * lanes * _NUMBER
     values = conv.batch * (conv.ci * prod(conv.size) + conv.co * prod(conv.out)) * _NUMBER
@@ -35,7 +37,7 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cos
         items=choice.items,
         registers=registers(choice, lanes),
         local=shared_numbers(choice, lanes) * _NUMBER,
-        operations=2 * units * lanes * wide * choice.places / _PEAK,
+        operations=2 * units * lanes * wide * choice.places / _speed(choice, gpu),
         read=units * lanes * (wide + choice.places) * _NUMBER + (2 * sums if shared else sums),
         waits=1 + steps.each / (choice.stages - 1) + (_MEETING if shared else 0),
         memory=weights + values,
@@ -43,6 +45,15 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cos
     return Cost(seconds(launch, gpu), weights)
 
 
+def _speed(choice: ImplicitGemmChoice, gpu: Gpu) -> float:
+    """Return the speed of the arithmetic relative to the unit's peak of float32."""
+    if choice.on_tensor_cores:
+        return _PEAK_OF_TENSORS * gpu.tensors / (3 if choice.arithmetic == "3xtf32" else 1)
+    return _PEAK
+
+
 def registers(choice: ImplicitGemmChoice, lanes: int) -> int:
     """Return the estimated registers of an item: its sums, the weights of a unit, an input, addresses."""
+    if choice.on_tensor_cores:  # both parts of a factor of 4 weights, and of 2 inputs for each column
+        return 4 * choice.blocks * choice.columns + 2 * (4 + 2 * choice.columns) + _OTHERS
     return choice.blocks * lanes * (choice.columns + lanes) + lanes + _OTHERS

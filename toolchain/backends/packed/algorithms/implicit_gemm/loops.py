@@ -18,13 +18,15 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.implicit_gemm.item import Item, ItemSums
+from toolchain.backends.packed.algorithms.implicit_gemm.multiply_adds import MultiplyAdds
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
+from toolchain.backends.packed.algorithms.implicit_gemm.tensor_cores import TensorCores
 from toolchain.backends.packed.algorithms.implicit_gemm.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.loops.work_group import (
     await_copies,
     barrier,
@@ -58,11 +60,11 @@ def shared_numbers(choice: ImplicitGemmChoice, lanes: int) -> int:
 
 
 def _of_step(choice: ImplicitGemmChoice, lanes: int) -> int:
-    return choice.depth * lanes * (choice.output_blocks * lanes + choice.places)
+    return choice.depth * lanes * (choice.channels(lanes) + choice.places)
 
 
 def _of_sums(choice: ImplicitGemmChoice, lanes: int) -> int:
-    return choice.output_blocks * choice.places * lanes
+    return choice.channels(lanes) * choice.places
 
 
 class _ImplicitGemm:
@@ -85,12 +87,10 @@ class _ImplicitGemm:
             self.first = self.nest.simplify(group[0] * choice.places)
             self.row, self.split = group[1], group[2]
             self.shared = shared_memory(shared_numbers(choice, self.lanes), "float32")
-            across, along = choice.tile
-            self.across = self.nest.simplify(self.item % across)
-            self.along = self.nest.simplify(self.item // across % along)
-            self.slice = self.nest.simplify(self.item // (across * along))
-            tile = self._products()
-            self._share(tile)
+            sums = self._products(Item(self.nest, choice, self.item, self.shared))
+            barrier()
+            sums.leave()
+            barrier()
             if partial is None:
                 self._each(
                     lambda vector: self._store(vector, self._added(self._in_shared, vector, choice.slices))
@@ -98,20 +98,20 @@ class _ImplicitGemm:
             else:
                 self._meet(partial, self.nest.simplify(group[1] * self.tiles[0] + group[0]))
 
-    def _products(self) -> Tile:
-        """Emit the sums of this group's units; return the item's tile."""
+    def _products(self, item: Item) -> ItemSums:
+        """Emit the sums of this group's units; return the item's."""
         choice, each, stages = self.choice, self.steps.each, self.choice.stages
-        at: Expr
-        instruction, lanes = self.nest.machine.instruction(self.emitter.dtype), self.lanes
-        own = choice.depth // choice.slices
-        tile = Tile(self.nest, instruction, choice.blocks, choice.columns, each * own * lanes, "weights")
+        sums: ItemSums
+        if choice.on_tensor_cores:
+            sums = TensorCores(item)
+        else:
+            sums = MultiplyAdds(item, each * item.own * self.lanes)
         for early in range(stages - 1):
             if early < each:
-                at = tirx.IntImm("int32", early)
+                at = tirx.const(early, "int32")
                 self._copy(at, at)
             end_copies()
-        inputs = tile.inputs(lanes)
-        with tile.loops([each], own * lanes) as (step,):
+        with sums.loops(each) as (step,):
             await_copies(stages - 2)
             barrier()
             ahead = self.nest.simplify(step + (stages - 1))
@@ -119,37 +119,20 @@ class _ImplicitGemm:
                 with self.nest.when(ahead < each):
                     self._copy(ahead, self.nest.simplify(ahead % stages))
             end_copies()
-            stage = self.nest.simplify(step % stages * _of_step(choice, lanes))
-            with self.nest.unroll(own) as turn:
-                unit = self.nest.simplify(self.slice * own + turn)
-                weights = stage + unit * (lanes * choice.output_blocks * lanes)
-                values = (
-                    stage
-                    + choice.depth * lanes * choice.output_blocks * lanes
-                    + unit * (choice.places * lanes)
-                )
-
-                def source(column: Expr, channel: Expr, values: Expr = values) -> Expr:
-                    place = column * choice.tile[1] + self.along
-                    return self.shared[values + place * lanes + channel]
-
-                def weight(channel: Expr, number: int, lane: Expr, weights: Expr = weights) -> Expr:
-                    block = channel * choice.output_blocks + number * choice.tile[0] + self.across
-                    return self.shared[weights + block * lanes + lane]
-
-                inputs.multiply(source, weight)
+            weights = self.nest.simplify(step % stages * _of_step(choice, self.lanes))
+            sums.add(weights, weights + choice.depth * self.lanes * choice.channels(self.lanes))
         await_copies(0)
-        return tile
+        return sums
 
     def _copy(self, step: Expr, stage: Expr) -> None:
         """Emit the copies of a step's weights and inputs to their place in shared memory."""
         choice, lanes, emitter = self.choice, self.lanes, self.emitter
         start = self.nest.simplify(stage * _of_step(choice, lanes))
         first = self.nest.simplify((self.split * self.steps.each + step) * choice.depth)
-        wide = lanes * choice.output_blocks  # vectors of a unit's weights
+        wide = choice.channels(lanes)  # vectors of a unit's weights
 
         def weights(vector: Expr) -> None:
-            unit, channel, block = places(vector, [choice.depth, lanes, choice.output_blocks], self.analyzer)
+            unit, channel, block = places(vector, [choice.depth, lanes, wide // lanes], self.analyzer)
             source = emitter.weight[self.row, first + unit, channel, block * lanes]
             copy_vector(self.shared[start + vector * lanes], source)
 
@@ -195,18 +178,6 @@ class _ImplicitGemm:
         """Emit code for each vector of the tile's sums."""
         self._in_turns(self.vectors, emit)
 
-    def _share(self, tile: Tile) -> None:
-        """Emit the stores of this item's sums to shared memory."""
-        choice, lanes = self.choice, self.lanes
-        barrier()
-        for number, total in enumerate(tile.totals):
-            with self.nest.unroll(choice.columns) as column, self.nest.vector(lanes) as lane:
-                block = number * choice.tile[0] + self.across
-                place = column * choice.tile[1] + self.along
-                vector = self.nest.simplify(self.slice * self.vectors + block * choice.places + place)
-                ir.buffer_store(self.shared, total[column * lanes + lane], [vector * lanes + lane])
-        barrier()
-
     def _in_shared(self, slice_: int, index: Expr) -> Expr:
         return self.shared[slice_ * self.sums + index]
 
@@ -238,8 +209,9 @@ class _ImplicitGemm:
     def _store(self, vector: Expr, total: tirx.Buffer) -> None:
         """Emit the outputs of a vector of sums, and their share of the zeros around the output."""
         choice, conv, lanes = self.choice, self.conv, self.lanes
-        block, place = places(vector, [choice.output_blocks, choice.places], self.analyzer)
-        block = self.nest.simplify(self.row * choice.output_blocks + block)
+        across = choice.channels(lanes) // lanes
+        block, place = places(vector, [across, choice.places], self.analyzer)
+        block = self.nest.simplify(self.row * across + block)
         place = self.nest.simplify(self.first + place)
         blocks = -(-conv.co // lanes)
         inside = [

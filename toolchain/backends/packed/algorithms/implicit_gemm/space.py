@@ -7,7 +7,13 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import (
+    CHANNELS,
+    PLACES,
+    WARP,
+    Arithmetic,
+    ImplicitGemmChoice,
+)
 from toolchain.backends.packed.algorithms.implicit_gemm.cost import cost, registers
 from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_numbers
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
@@ -16,7 +22,6 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _ITEMS = (32, 256)  # least and most work items of a group
-_WARP = 32  # items that execute together
 _FEWEST = 64  # items of a group that is worth a try
 _STEPS = ((4, 4), (8, 3), (8, 4), (16, 2), (16, 3))  # units of a step, and steps on their way
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -41,12 +46,16 @@ def legal(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> bo
     numbers = (choice.blocks, choice.columns, *choice.tile, choice.slices, choice.splits, choice.depth)
     if min(numbers) < 1 or choice.stages < 2 or choice.group or choice.loads != "inputs":
         return False
+    if choice.on_tensor_cores and (choice.depth // choice.slices) % 2:  # they add up two units at a time
+        return False
+    if choice.arithmetic == "tf32" and not machine.rounds:
+        return False
     steps = steps_of(conv, choice, machine.lanes)
-    wide = choice.output_blocks * machine.lanes
+    wide = choice.channels(machine.lanes)
     tiles = -(-conv.co // wide) * -(-conv.batch * prod(conv.out) // choice.places)
     return (
         _ITEMS[0] <= choice.items <= min(_ITEMS[1], machine.group)
-        and choice.items % _WARP == 0
+        and choice.items % WARP == 0
         and choice.depth % choice.slices == 0
         and (choice.splits - 1) * steps.each * choice.depth < steps.units
         and (choice.splits == 1 or tiles <= ARRIVALS)
@@ -66,6 +75,30 @@ def _candidates(conv: Convolution, machine: Machine) -> tuple[ImplicitGemmChoice
 
 
 def _space(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
+    yield from _by_items(conv, machine)
+    yield from _by_tensor_cores(conv, machine)
+
+
+def _by_tensor_cores(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
+    channels, places = conv.co, conv.batch * prod(conv.out)
+    units = -(-conv.ci // machine.lanes) * prod(conv.kernel)
+    arithmetic: Arithmetic = "tf32" if machine.rounds else "3xtf32"
+    for own, across, columns, along in product((1, 2), (1, 2, 4), (1, 2, 4), (1, 2, 4)):
+        wide, high = own * across * CHANNELS, columns * along * PLACES
+        if wide >= 2 * max(CHANNELS, channels) or high >= 2 * max(PLACES, places):
+            continue
+        tiles = -(-channels // wide) * -(-places // high)
+        for slices, (depth, stages) in product((1, 2, 4, 8), _STEPS):
+            if not _FEWEST <= across * along * slices * WARP <= _ITEMS[1] or depth % (2 * slices):
+                continue
+            for splits in _splits(tiles, machine):
+                if splits == 1 or splits * depth <= units:
+                    yield ImplicitGemmChoice(
+                        own, columns, (across, along), slices, splits, depth, stages, arithmetic
+                    )
+
+
+def _by_items(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
     blocks, places = -(-conv.co // machine.lanes), conv.batch * prod(conv.out)
     units = -(-conv.ci // machine.lanes) * prod(conv.kernel)
     for own, across, columns, along in product((1, 2), (4, 8, 16), (2, 4, 7, 8), (2, 4, 7, 8, 16)):
@@ -74,7 +107,7 @@ def _space(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
         tiles = -(-blocks // (own * across)) * -(-places // (columns * along))
         for slices, (depth, stages) in product((1, 2, 4, 8), _STEPS):
             items = across * along * slices
-            if items % _WARP or not _FEWEST <= items <= _ITEMS[1] or depth % slices:
+            if items % WARP or not _FEWEST <= items <= _ITEMS[1] or depth % slices:
                 continue
             for splits in _splits(tiles, machine):
                 if splits == 1 or splits * depth <= units:
