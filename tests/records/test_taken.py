@@ -29,8 +29,9 @@ def test_every_sort_of_build_has_its_own(store: RecordStore) -> None:
     trace = put(store, 9.0)
     put(store, 2.0, kind="cpu", payload="", run_ms=(), failure="timeout")
     cut = put(store, 5.0, kind="vta", payload="tile_h=1")
+    rounded = put(store, 0.5, kind="tfloat32", payload=DIRECT)
     chosen = [each.record for each in taken(store, BUILDS)]
-    assert set(chosen) == {winograd, direct, trace, cut}
+    assert set(chosen) == {winograd, direct, trace, cut, rounded}
     # The same as builds ask for, one after the other.
     assert set(chosen) == {store.best(KEY, build.kinds, build.usable) for build in BUILDS}
 

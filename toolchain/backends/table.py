@@ -75,6 +75,7 @@ def scheduled_code(profile: Profile, options: CodeOptions) -> Backend[Any]:
 PACKED_BUILDS = (
     BuildVariant(packed.KINDS, packed.usable(winograd=True)),
     BuildVariant(packed.KINDS, packed.usable(winograd=False), "--winograd off"),
+    BuildVariant(packed.TFLOAT32_KINDS, anything, "--dtype tfloat32"),
 )
 
 BACKENDS = [

@@ -103,6 +103,7 @@ CUDA = DeviceKind(
         "work-group": "work group",
     },
     nodes=("/dev/nvidia[0-9]*", "/dev/nvhost-gpu"),
+    tensors=True,
     graph=True,
     language=CUDA_CPP,
     image="cuda",

@@ -83,6 +83,8 @@ class DeviceKind:
         Kind of failure in records, by the cause that edge-rt sends (native/src/cause.h).
     nodes
         Shell patterns of the device files that `board status` lists.
+    tensors
+        Whether its devices multiply tfloat32 (float32 numbers with 11 significant bits) on tensor cores.
     graph
         Whether edge-rt launches a network's kernels as one graph of the driver; networks are lowered for it.
     language
@@ -110,6 +112,7 @@ class DeviceKind:
     facts: Callable[[], type[DeviceFacts]] = _any_facts
     failures: Mapping[str, Failure] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
+    tensors: bool = False
     graph: bool = False
     language: Language | None = None
     image: str = ""

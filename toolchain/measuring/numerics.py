@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "int8": 1e-3}
+TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "tfloat32": 1e-2, "int8": 1e-3}
 """Largest max|y-r| / max|r| of a floating-point output, by the type to which values are rounded on the way.
 
 Winograd and other orders of summation cause errors of at most 1e-4 in float32; a missing row, lane or bias
-causes much larger ones. With float16 the sums themselves may be rounded to it.
+causes much larger ones. With float16 the sums themselves may be rounded to it. Factors in tfloat32 have as
+many bits as in float16, but sums and values between layers are float32.
 """
 
 _SLACK = 0.01  # in steps: how far a float may be from the exact multiple of a step

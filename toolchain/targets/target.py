@@ -142,6 +142,11 @@ def device_target(
             f"(it lacks {row.half})",
             "use --dtype float32; a class whose devices do has `half = true` in its board.toml",
         )
+    if dtype == "tfloat32" and not row.tensors:
+        raise UsageError(
+            f"--dtype tfloat32: {kind} devices have no tensor cores that multiply tfloat32",
+            "use --dtype float32, or --device cuda",
+        )
     cores = target_for(profile, cluster, threads)
     return replace(
         cores,

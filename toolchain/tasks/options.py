@@ -10,7 +10,7 @@ from toolchain.errors import UsageError
 
 LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
 WINOGRADS = ("auto", "off")
-DTYPES = ("float32", "float16", "int8")
+DTYPES = ("float32", "float16", "tfloat32", "int8")
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class CodeOptions:
         Whether convolutions in packed layouts may use Winograd's algorithm; `auto`: where it is faster.
     dtype
         Type of the library's arithmetic. Inputs and outputs are always float32, and a float16 library is
-        compared with a float32 reference. `int8`: the network was quantised when it was loaded; its other
-        operators compute in float32.
+        compared with a float32 reference. `tfloat32`: values are float32, but factors of products are rounded
+        to 11 significant bits, as tensor cores take them. `int8`: the network was quantised when it was
+        loaded; its other operators compute in float32.
     arch
         For a device whose entry in board.toml has `arch`: the architectures to make machine code for,
         separated by commas, in place of the entry's.

@@ -104,6 +104,11 @@ def test_float16_compiles(network: str) -> None:
     [
         ('extern "C" __global__ void f() { g(); }', 80, 'for sm_80: identifier "g" is undefined'),
         ('extern "C" __global__ void f() {}', 42, "for sm_42: "),
+        (
+            'extern "C" __global__ void f(float* x) { __shared__ float y[20000]; y[(int)x[0]] = 1; *x = y[2]; }',
+            80,
+            "for sm_80: Entry function 'f' uses too much shared data",
+        ),
     ],
 )
 def test_what_nvrtc_refuses_is_told(source: str, architecture: int, said: str) -> None:

@@ -10,6 +10,9 @@ from toolchain.records.store import Usable, anything
 CPU = "cpu"
 """The kind of a record whose payload is a `Choice`."""
 KINDS = (CPU,)
+TFLOAT32 = "tfloat32"
+"""The kind of such a record if factors of products may be rounded to tfloat32."""
+TFLOAT32_KINDS = (TFLOAT32,)
 WINOGRAD = "winograd"
 """Value of a record's `excluded` if its run did not consider winograd."""
 

@@ -136,7 +136,9 @@ def machine_of(target: BoardTarget) -> Machine:
                 f"--device {target.limits.kind}: no machine is known for packed code on it",
                 "use another --layout, or --device cpu",
             )
-        return made(target.limits, target.dtype).of(target.limits.compute_units or 1, target.dtype)
+        rounds = target.dtype == "tfloat32"
+        dtype = "float32" if rounds else target.dtype
+        return replace(made(target.limits, dtype).of(target.limits.compute_units or 1, dtype), rounds=rounds)
     architecture = architecture_of(target.triple)
     if target.triple.startswith("x86_64"):
         row = _X86.get(target.level, SSE)

@@ -11,7 +11,7 @@ from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.policy import candidates
 from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.features import contraction_of, features
-from toolchain.backends.packed.kinds import CPU, KINDS, allowed, excluded, usable
+from toolchain.backends.packed.kinds import KINDS, TFLOAT32_KINDS, allowed, excluded, usable
 from toolchain.backends.packed.network.alone import alone, contraction
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.recognise.contraction import Contraction
@@ -30,6 +30,7 @@ class PackedSpace(FiniteSpace[Choice]):
 
     def __init__(self, task: FusedTask, target: BoardTarget, choices: Choices) -> None:
         self.task, self.target, self.choices = task, target, choices
+        self.kinds = TFLOAT32_KINDS if choices.machine.rounds else KINDS
         self.excluded = excluded(choices.winograd)
         self.usable, self.allowed = usable(choices.winograd), allowed(choices.winograd)
 
@@ -90,7 +91,8 @@ class PackedSpace(FiniteSpace[Choice]):
     def entry(self, point: Choice) -> Entry:
         """Return a choice in the form of a record."""
         payload = point.to_json()
-        return Entry(CPU, payload, hashlib.sha256(f"{CPU} {payload}".encode()).hexdigest())
+        (kind,) = self.kinds
+        return Entry(kind, payload, hashlib.sha256(f"{kind} {payload}".encode()).hexdigest())
 
     def read(self, entry: Entry, definition: str) -> Choice:
         """Return the choice (an algorithm with its parameters) that a record stores.

@@ -14,7 +14,7 @@ from toolchain.errors import MissingError, ToolchainError
 from toolchain.foreign import first_line, shortened
 from toolchain.lowering.dialects.source import MachineCode
 
-_ERROR = re.compile(r"(?m)^.*\berror: (.*)$")
+_ERROR = re.compile(r"(?m)^.*\berror\s*: (.*)$")  # of the compiler, or of its assembler
 # Remarks of ptxas, with the option -v: a line for each kernel, followed by what it needs.
 _KERNEL = re.compile(
     r"Compiling entry function '(\w+)' for '\w+'\n(.*?)(?=ptxas info\s*: Compiling|\Z)", re.DOTALL

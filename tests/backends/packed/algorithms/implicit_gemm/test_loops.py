@@ -30,7 +30,10 @@ CASES = {
     12: (Layer(8, 12, (9, 11), pad=4, dilation=4), ImplicitGemmChoice(1, 2, (4, 8), 2, splits=2, depth=2)),
     36: (Layer(32, 36, (6, 5)), ImplicitGemmChoice(2, 2, (4, 2), slices=8, splits=3, depth=8)),
     40: (Layer(16, 40, (6, 7)), ImplicitGemmChoice(1, 2, (2, 2), depth=4, arithmetic="3xtf32")),
-    18: (Layer(20, 18, (9, 9)), ImplicitGemmChoice(2, 1, (1, 4), 2, 3, depth=4, stages=3, arithmetic="3xtf32")),
+    18: (
+        Layer(20, 18, (9, 9)),
+        ImplicitGemmChoice(2, 1, (1, 4), 2, 3, depth=4, stages=3, arithmetic="3xtf32"),
+    ),
     33: (Layer(5, 33, (4, 5), (1, 3), pad=(0, 1)), ImplicitGemmChoice(1, 8, (8, 8), depth=8, stages=4)),
 }
 

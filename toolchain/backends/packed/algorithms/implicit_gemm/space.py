@@ -27,7 +27,8 @@ _STEPS = ((4, 4), (8, 3), (8, 4), (16, 2), (16, 3))  # units of a step, and step
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 _MOST = 200  # candidates of a task
 _REGISTERS = 128  # of an item, so that a group of 256 leaves room for another
-_NUMBER = 4
+_NUMBER = 4  # bytes of float32
+_ARRIVAL = 16  # bytes of shared memory that `last_to_arrive` takes
 
 
 def default(conv: Convolution, machine: Machine) -> ImplicitGemmChoice | None:
@@ -60,7 +61,7 @@ def legal(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> bo
         and (choice.splits - 1) * steps.each * choice.depth < steps.units
         and (choice.splits == 1 or tiles <= ARRIVALS)
         and registers(choice, machine.lanes) <= _REGISTERS
-        and shared_numbers(choice, machine.lanes) * _NUMBER <= machine.shared
+        and shared_numbers(choice, machine.lanes) * _NUMBER + _ARRIVAL * (choice.splits > 1) <= machine.shared
     )
 
 
