@@ -72,6 +72,14 @@ EDGE_UNCHECKED inline void edge_mma_m16n8k16_f16_words(float* d, const unsigned*
       });
 }
 
+EDGE_UNCHECKED inline void edge_mma_m16n8k16_f16_bits(float* d, const float* a, const float* b,
+                                                      int line = __builtin_LINE()) {
+  unsigned words[6];
+  memcpy(words, a, 16);
+  memcpy(words + 4, b, 8);
+  edge_mma_m16n8k16_f16_words(d, words, words + 4, line);
+}
+
 EDGE_UNCHECKED inline void edge_mma_m16n8k16_f16(float* d, const __half* a, const __half* b,
                                                  int line = __builtin_LINE()) {
   unsigned words[6];
@@ -90,6 +98,9 @@ inline void edge_cp_async_8(void* to, const void* from) { edge::CopyAsync(to, fr
 inline void edge_cp_async_4(void* to, const void* from) { edge::CopyAsync(to, from, 4, 0); }
 inline void edge_cp_async_16_or_zeros(void* to, const void* from, unsigned bytes) {
   edge::CopyAsync(to, from, bytes, 16 - bytes);
+}
+inline void edge_cp_async_8_or_zeros(void* to, const void* from, unsigned bytes) {
+  edge::CopyAsync(to, from, bytes, 8 - bytes);
 }
 inline void edge_cp_async_4_or_zeros(void* to, const void* from, unsigned bytes) {
   edge::CopyAsync(to, from, bytes, 4 - bytes);

@@ -47,6 +47,11 @@ __device__ __forceinline__ void edge_cp_async_16_or_zeros(void* to, const void* 
                "l"(from), "r"(bytes)
                : "memory");
 }
+__device__ __forceinline__ void edge_cp_async_8_or_zeros(void* to, const void* from, unsigned bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+               "l"(from), "r"(bytes)
+               : "memory");
+}
 __device__ __forceinline__ void edge_cp_async_4_or_zeros(void* to, const void* from, unsigned bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
                "l"(from), "r"(bytes)
@@ -79,6 +84,12 @@ __device__ __forceinline__ void edge_mma_m16n8k16_f16_words(float* d, const unsi
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// The same, of words in the place of which floats have the same bits.
+__device__ __forceinline__ void edge_mma_m16n8k16_f16_bits(float* d, const float* a, const float* b) {
+  unsigned words[6];
+  for (int i = 0; i < 6; ++i) words[i] = __float_as_uint(i < 4 ? a[i] : b[i - 4]);
+  edge_mma_m16n8k16_f16_words(d, words, words + 4);
 }
 #ifdef __CUDA_FP16_TYPES_EXIST__
 __device__ __forceinline__ void edge_mma_m16n8k16_f16(float* d, const __half* a, const __half* b) {

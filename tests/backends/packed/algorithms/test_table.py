@@ -81,4 +81,8 @@ def test_every_choice_can_be_made_without_knobs() -> None:
     for algorithm in ALGORITHMS:
         choice = algorithm.choice()
         own = {own.metadata.get("key", own.name) for own in fields(choice)}
-        assert set(choice.knobs) >= own - {"arithmetic", "group", "loads"}  # those are written where they say something
+        assert set(choice.knobs) >= own - {
+            "arithmetic",
+            "group",
+            "loads",
+        }  # those are written where they say something

@@ -16,7 +16,10 @@ from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
 
 COPIED = 16
-"""Bytes that one copy moves."""
+"""Bytes that one copy moves at most."""
+
+WORD = 4
+"""Bytes of a number in shared memory."""
 
 ARRIVALS = 4096
 """Counters of arrivals in a kernel; `edge_last_to_arrive` takes the number of one."""
@@ -44,8 +47,8 @@ def barrier() -> None:
     ir.evaluate(ir.tvm_storage_sync("shared"))
 
 
-def copy_vector(to: Expr, source: Expr, inside: Expr | None = None) -> None:
-    """Emit a copy of 16 bytes to shared memory, which `await_copies` waits for.
+def copy_vector(to: Expr, source: Expr, inside: Expr | None = None, size: int = COPIED) -> None:
+    """Emit a copy to shared memory, which `await_copies` waits for.
 
     Parameters
     ----------
@@ -53,13 +56,15 @@ def copy_vector(to: Expr, source: Expr, inside: Expr | None = None) -> None:
         Loads of the first elements.
     inside
         Whether the source exists; if it does not, zeros are written. None: it does.
+    size
+        Bytes: 8 or 16.
     """
     addresses = (tirx.address_of(to), tirx.address_of(source))
     if inside is None:
-        _call("edge_cp_async_16", *addresses)
+        _call(f"edge_cp_async_{size}", *addresses)
     else:
-        size = tirx.Select(inside, tirx.const(COPIED, "int32"), tirx.const(0, "int32"))
-        _call("edge_cp_async_16_or_zeros", *addresses, size)
+        read = tirx.Select(inside, tirx.const(size, "int32"), tirx.const(0, "int32"))
+        _call(f"edge_cp_async_{size}_or_zeros", *addresses, read)
 
 
 def end_copies() -> None:

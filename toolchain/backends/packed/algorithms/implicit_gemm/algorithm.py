@@ -26,12 +26,12 @@ class ImplicitGemm(PackedAlgorithm[Convolution, ImplicitGemmChoice]):
     full_blocks = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether it is a float32 convolution without groups, on a GPU."""
+        """Return whether it is a convolution of floats without groups, on a GPU."""
         return (
             machine.gpu is not None
             and isinstance(contraction, Convolution)
             and contraction.groups == 1
-            and contraction.dtype == "float32"
+            and contraction.dtype in ("float32", "float16")
         )
 
     def default(self, contraction: Convolution, machine: Machine) -> ImplicitGemmChoice | None:

@@ -8,19 +8,19 @@ from typing import Literal
 
 from toolchain.backends.packed.algorithms.choice import Choice
 
-Arithmetic = Literal["fma", "3xtf32", "tf32"]
+Arithmetic = Literal["fma", "3xtf32", "tf32", "f16"]
 """How products are added up.
 
-`fma`: multiply-adds of float32. The others: tensor cores, which multiply tfloat32, of 11 significant bits.
-`3xtf32`: each factor is the sum of two such numbers, and three of their products are added: nearly float32.
-`tf32`: each factor is rounded to one.
+`fma`: multiply-adds of float32. The others: tensor cores, which multiply numbers of 11 significant bits and
+add the products up in float32. `3xtf32`: each factor is the sum of two such numbers, and three of their
+products are added: nearly float32. `tf32`: each factor is rounded to one. `f16`: factors are float16.
 """
 
 WARP = 32
 """Work items of a warp, which execute together."""
 
-CHANNELS, PLACES, DEPTH = 16, 8, 8
-"""Output channels, places and input channels of a product of tensor cores (`mma.m16n8k8`)."""
+CHANNELS, PLACES = 16, 8
+"""Output channels and places of a product of tensor cores (`mma.m16n8k8`, and `mma.m16n8k16` for float16)."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,16 @@ class ImplicitGemmChoice(Choice):
     def on_tensor_cores(self) -> bool:
         """Whether tensor cores multiply."""
         return self.arithmetic != "fma"
+
+    @property
+    def factor(self) -> int:
+        """Bytes of a factor."""
+        return 2 if self.arithmetic == "f16" else 4
+
+    @property
+    def at_once(self) -> int:
+        """Units that one product of tensor cores adds up; 1 without them."""
+        return {"fma": 1, "3xtf32": 2, "tf32": 2, "f16": 4}[self.arithmetic]
 
     @property
     def items(self) -> int:

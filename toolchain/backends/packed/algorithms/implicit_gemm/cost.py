@@ -6,17 +6,18 @@ from math import prod
 
 from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
-from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_numbers
+from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_words
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
 from toolchain.backends.packed.algorithms.launch import Launch, seconds
 from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.loops.work_group import WORD
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
-_NUMBER = 4  # bytes of float32
 _OTHERS = 40  # registers of an item for addresses and counters
 _PEAK = 0.7  # share of its peak that a unit reaches: a third of the instructions load or count
 _PEAK_OF_TENSORS = 0.4  # the same for tensor cores, which wait for factors that others load and round
+_RATES = {"3xtf32": 1 / 3, "tf32": 1.0, "f16": 2.0}  # relative to products of tfloat32
 _MEETING = 4  # waits of groups that share a tile: their partial sums, a counter, and the sums of the others
 
 
@@ -28,17 +29,17 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cos
     steps = steps_of(conv, choice, lanes)
     wide, units = choice.channels(lanes), steps.each * choice.depth
     rows, columns = -(-conv.co // wide), -(-conv.batch * prod(conv.out) // choice.places)
-    weights = rows * wide * steps.padded * lanes * _NUMBER
-    values = conv.batch * (conv.ci * prod(conv.size) + conv.co * prod(conv.out)) * _NUMBER
-    sums = wide * choice.places * _NUMBER
+    weights = rows * wide * steps.padded * lanes * choice.factor
+    values = conv.batch * (conv.ci * prod(conv.size) + conv.co * prod(conv.out)) * choice.factor
+    sums = wide * choice.places * WORD
     shared = choice.splits > 1
     launch = Launch(
         groups=rows * columns * choice.splits,
         items=choice.items,
         registers=registers(choice, lanes),
-        local=shared_numbers(choice, lanes) * _NUMBER,
+        local=shared_words(choice, lanes) * WORD,
         operations=2 * units * lanes * wide * choice.places / _speed(choice, gpu),
-        read=units * lanes * (wide + choice.places) * _NUMBER + (2 * sums if shared else sums),
+        read=units * lanes * (wide + choice.places) * choice.factor + (2 * sums if shared else sums),
         waits=1 + steps.each / (choice.stages - 1) + (_MEETING if shared else 0),
         memory=weights + values,
     )
@@ -48,7 +49,7 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cos
 def _speed(choice: ImplicitGemmChoice, gpu: Gpu) -> float:
     """Return the speed of the arithmetic relative to the unit's peak of float32."""
     if choice.on_tensor_cores:
-        return _PEAK_OF_TENSORS * gpu.tensors / (3 if choice.arithmetic == "3xtf32" else 1)
+        return _PEAK_OF_TENSORS * gpu.tensors * _RATES[choice.arithmetic]
     return _PEAK
 
 

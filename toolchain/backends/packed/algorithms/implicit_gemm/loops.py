@@ -28,6 +28,8 @@ from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.work_group import (
+    COPIED,
+    WORD,
     await_copies,
     barrier,
     copy_vector,
@@ -54,13 +56,17 @@ def implicit_gemm(
     return build(machine, body)
 
 
-def shared_numbers(choice: ImplicitGemmChoice, lanes: int) -> int:
-    """Return how many numbers of shared memory a group has: for copies of steps, and then for sums."""
+def shared_words(choice: ImplicitGemmChoice, lanes: int) -> int:
+    """Return how many words of shared memory a group has: for copies of steps, and then for sums."""
     return max(choice.stages * _of_step(choice, lanes), choice.slices * _of_sums(choice, lanes))
 
 
 def _of_step(choice: ImplicitGemmChoice, lanes: int) -> int:
-    return choice.depth * lanes * (choice.channels(lanes) + choice.places)
+    return _words(choice, choice.depth * lanes * (choice.channels(lanes) + choice.places))
+
+
+def _words(choice: ImplicitGemmChoice, factors: int) -> int:
+    return factors * choice.factor // WORD
 
 
 def _of_sums(choice: ImplicitGemmChoice, lanes: int) -> int:
@@ -86,7 +92,7 @@ class _ImplicitGemm:
         with work_groups(self.nest, [*self.tiles, choice.splits], choice.items) as (group, self.item):
             self.first = self.nest.simplify(group[0] * choice.places)
             self.row, self.split = group[1], group[2]
-            self.shared = shared_memory(shared_numbers(choice, self.lanes), "float32")
+            self.shared = shared_memory(shared_words(choice, self.lanes), "float32")
             sums = self._products(Item(self.nest, choice, self.item, self.shared))
             barrier()
             sums.leave()
@@ -120,7 +126,7 @@ class _ImplicitGemm:
                     self._copy(ahead, self.nest.simplify(ahead % stages))
             end_copies()
             weights = self.nest.simplify(step % stages * _of_step(choice, self.lanes))
-            sums.add(weights, weights + choice.depth * self.lanes * choice.channels(self.lanes))
+            sums.add(weights, weights + self._of_weights())
         await_copies(0)
         return sums
 
@@ -129,22 +135,25 @@ class _ImplicitGemm:
         choice, lanes, emitter = self.choice, self.lanes, self.emitter
         start = self.nest.simplify(stage * _of_step(choice, lanes))
         first = self.nest.simplify((self.split * self.steps.each + step) * choice.depth)
-        wide = choice.channels(lanes)  # vectors of a unit's weights
+        wide, factors = choice.channels(lanes), COPIED // choice.factor
 
         def weights(vector: Expr) -> None:
-            unit, channel, block = places(vector, [choice.depth, lanes, wide // lanes], self.analyzer)
-            source = emitter.weight[self.row, first + unit, channel, block * lanes]
-            copy_vector(self.shared[start + vector * lanes], source)
+            unit, channel, block = places(vector, [choice.depth, lanes, wide // factors], self.analyzer)
+            source = emitter.weight[self.row, first + unit, channel, block * factors]
+            copy_vector(self.shared[start + vector * (COPIED // WORD)], source)
 
         def inputs(vector: Expr) -> None:
             unit, place = places(vector, [choice.depth, choice.places], self.analyzer)
             at = self.nest.simplify(first + unit)
             inside = at < self.steps.units if self.steps.padded > self.steps.units else None
-            to = self.shared[start + choice.depth * wide * lanes + vector * lanes]
-            copy_vector(to, self._input(at, place), inside)
+            to = self.shared[start + self._of_weights() + vector * _words(choice, lanes)]
+            copy_vector(to, self._input(at, place), inside, lanes * choice.factor)
 
-        self._in_turns(choice.depth * wide, weights)
+        self._in_turns(choice.depth * lanes * wide // factors, weights)
         self._in_turns(choice.depth * choice.places, inputs)
+
+    def _of_weights(self) -> int:
+        return _words(self.choice, self.choice.depth * self.lanes * self.choice.channels(self.lanes))
 
     def _input(self, unit: Expr, place: Expr) -> Expr:
         """Return the first input of a unit for a place of the tile; later places read the last one's."""

@@ -15,9 +15,9 @@ from toolchain.backends.packed.algorithms.implicit_gemm.choice import (
     ImplicitGemmChoice,
 )
 from toolchain.backends.packed.algorithms.implicit_gemm.cost import cost, registers
-from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_numbers
+from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_words
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
-from toolchain.backends.packed.loops.work_group import ARRIVALS
+from toolchain.backends.packed.loops.work_group import ARRIVALS, WORD
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
@@ -27,7 +27,6 @@ _STEPS = ((4, 4), (8, 3), (8, 4), (16, 2), (16, 3))  # units of a step, and step
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 _MOST = 200  # candidates of a task
 _REGISTERS = 128  # of an item, so that a group of 256 leaves room for another
-_NUMBER = 4  # bytes of float32
 _ARRIVAL = 16  # bytes of shared memory that `last_to_arrive` takes
 
 
@@ -47,9 +46,7 @@ def legal(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> bo
     numbers = (choice.blocks, choice.columns, *choice.tile, choice.slices, choice.splits, choice.depth)
     if min(numbers) < 1 or choice.stages < 2 or choice.group or choice.loads != "inputs":
         return False
-    if choice.on_tensor_cores and (choice.depth // choice.slices) % 2:  # they add up two units at a time
-        return False
-    if choice.arithmetic == "tf32" and not machine.rounds:
+    if choice.arithmetic not in _arithmetic(conv, machine) or choice.depth // choice.slices % choice.at_once:
         return False
     steps = steps_of(conv, choice, machine.lanes)
     wide = choice.channels(machine.lanes)
@@ -61,7 +58,7 @@ def legal(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> bo
         and (choice.splits - 1) * steps.each * choice.depth < steps.units
         and (choice.splits == 1 or tiles <= ARRIVALS)
         and registers(choice, machine.lanes) <= _REGISTERS
-        and shared_numbers(choice, machine.lanes) * _NUMBER + _ARRIVAL * (choice.splits > 1) <= machine.shared
+        and shared_words(choice, machine.lanes) * WORD + _ARRIVAL * (choice.splits > 1) <= machine.shared
     )
 
 
@@ -75,22 +72,30 @@ def _candidates(conv: Convolution, machine: Machine) -> tuple[ImplicitGemmChoice
     return tuple(choice for _seconds, _number, choice in sorted(timed, key=lambda each: each[:2])[:_MOST])
 
 
+def _arithmetic(conv: Convolution, machine: Machine) -> tuple[Arithmetic, ...]:
+    """Return the arithmetic that is as exact as the user asked for, the fastest first."""
+    if conv.dtype == "float16":
+        return ("f16",)
+    return ("tf32", "3xtf32", "fma") if machine.rounds else ("3xtf32", "fma")
+
+
 def _space(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
-    yield from _by_items(conv, machine)
+    if conv.dtype == "float32":
+        yield from _by_items(conv, machine)
     yield from _by_tensor_cores(conv, machine)
 
 
 def _by_tensor_cores(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
     channels, places = conv.co, conv.batch * prod(conv.out)
     units = -(-conv.ci // machine.lanes) * prod(conv.kernel)
-    arithmetic: Arithmetic = "tf32" if machine.rounds else "3xtf32"
+    arithmetic = _arithmetic(conv, machine)[0]
     for own, across, columns, along in product((1, 2), (1, 2, 4), (1, 2, 4), (1, 2, 4)):
         wide, high = own * across * CHANNELS, columns * along * PLACES
         if wide >= 2 * max(CHANNELS, channels) or high >= 2 * max(PLACES, places):
             continue
         tiles = -(-channels // wide) * -(-places // high)
         for slices, (depth, stages) in product((1, 2, 4, 8), _STEPS):
-            if not _FEWEST <= across * along * slices * WARP <= _ITEMS[1] or depth % (2 * slices):
+            if not _FEWEST <= across * along * slices * WARP <= _ITEMS[1] or depth % (4 * slices):
                 continue
             for splits in _splits(tiles, machine):
                 if splits == 1 or splits * depth <= units:

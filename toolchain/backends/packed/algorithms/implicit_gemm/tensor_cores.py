@@ -1,7 +1,8 @@
-"""A warp's sums by tensor cores: products of 16 output channels x 8 input channels by 8 places.
+"""A warp's sums by tensor cores: products of 16 output channels x some units by 8 places.
 
 Lanes of a warp hold pieces of the matrices, as lowering/dialects/warp.cuh describes them. Weights lie in
-memory as lanes hold them; an input's four channels lie together, which is what lanes need, too.
+memory as lanes hold them; an input's four channels lie together, which is what lanes need, too. Shared memory
+consists of words of 32 bits: a float32, or two float16.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from functools import partial
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.implicit_gemm.choice import CHANNELS, DEPTH, PLACES, WARP
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import CHANNELS, PLACES, WARP
 from toolchain.backends.packed.algorithms.implicit_gemm.item import Item
 from toolchain.backends.packed.recognise.read import Expr
 
 _QUAD = 4  # lanes t of a group of lanes g: lane = 4 g + t
-_WEIGHTS, _INPUTS, _SUMS = 4, 2, 4  # numbers of each that a lane holds
+_WEIGHTS, _INPUTS, _SUMS = 4, 2, 4  # words of each that a lane holds
 
 
 class TensorCores:
@@ -34,6 +35,8 @@ class TensorCores:
         self.along = self.nest.simplify(warp // across % along)
         self.slice = self.nest.simplify(warp // (across * along))
         self.channels = self.choice.channels(self.lanes)
+        half = self.choice.arithmetic == "f16"
+        self.instruction = "edge_mma_m16n8k16_f16_bits" if half else "edge_mma_m16n8k8_tf32"
         self.sums = self.nest.local((self.choice.blocks * self.choice.columns * _SUMS,), "float32")
         with self.nest.unroll(self.choice.blocks * self.choice.columns * _SUMS) as place:
             ir.buffer_store(self.sums, tirx.const(0, "float32"), [place])
@@ -43,9 +46,10 @@ class TensorCores:
         return self.nest.grid([steps])
 
     def add(self, weights: Expr, values: Expr) -> None:
-        """Emit the products of this warp's units of a step, two at a time."""
-        for turn in range(self.item.own * self.lanes // DEPTH):
-            self._add_pair(weights, values, self.nest.simplify(self.slice * (self.item.own // 2) + turn))
+        """Emit the products of this warp's units of a step."""
+        turns = self.item.own // self.choice.at_once
+        for turn in range(turns):
+            self._add_product(weights, values, self.nest.simplify(self.slice * turns + turn))
 
     def leave(self) -> None:
         """Emit stores of the sums to shared memory."""
@@ -63,18 +67,18 @@ class TensorCores:
                 at = self.nest.simplify((row * choice.places + place) * lanes + channel % lanes)
                 ir.buffer_store(self.item.shared, self.sums[number * _SUMS + own], [at])
 
-    def _add_pair(self, weights: Expr, values: Expr, pair: Expr) -> None:
-        """Emit the products of two units."""
+    def _add_product(self, weights: Expr, values: Expr, number: Expr) -> None:
+        """Emit the products of as many units as tensor cores take at once."""
         choice, shared = self.choice, self.item.shared
         inputs = self.nest.local((choice.columns * _INPUTS,), "float32")
         for column in range(choice.columns):
             place = (column * choice.tile[1] + self.along) * PLACES + self.group
             for half in range(_INPUTS):
-                at = values + ((pair * _INPUTS + half) * choice.places + place) * self.lanes + self.quad
-                ir.buffer_store(inputs, shared[self.nest.simplify(at)], [column * _INPUTS + half])
+                at = self.nest.simplify(values + self._input(number, half, place))
+                ir.buffer_store(inputs, shared[at], [column * _INPUTS + half])
         theirs = self._parts(inputs)
         for block in range(choice.blocks):
-            product = pair * (self.channels // CHANNELS) + block * choice.tile[0] + self.across
+            product = number * (self.channels // CHANNELS) + block * choice.tile[0] + self.across
             at = self.nest.simplify(weights + (product * WARP + self.group * _QUAD + self.quad) * _WEIGHTS)
             own = self.nest.local((_WEIGHTS,), "float32")
             self.nest.load(own, 0, _WEIGHTS, partial(self._shared_at, at))
@@ -82,11 +86,20 @@ class TensorCores:
             for column in range(choice.columns):
                 self._multiply(block * choice.columns + column, mine, theirs, column * _INPUTS)
 
+    def _input(self, number: Expr, half: int, place: Expr) -> Expr:
+        """Return the place of a word of inputs, of the first or second half of a product's units."""
+        if self.choice.arithmetic == "f16":  # two words of a block of four channels
+            unit = (number * _INPUTS + half) * 2 + self.quad // 2
+            return (unit * self.choice.places + place) * 2 + self.quad % 2
+        return ((number * _INPUTS + half) * self.choice.places + place) * self.lanes + self.quad
+
     def _shared_at(self, first: Expr, place: Expr) -> Expr:
         return self.item.shared[first + place]
 
     def _parts(self, numbers: tirx.Buffer) -> list[tirx.Buffer]:
-        """Round numbers to tfloat32; return them, and what was rounded off if that counts, too."""
+        """Return numbers rounded to tfloat32, and what was rounded off if that counts; float16 as it is."""
+        if self.choice.arithmetic == "f16":
+            return [numbers]
         count = int(numbers.shape[0])
         parts = [
             self.nest.local((count,), "float32")
@@ -105,7 +118,7 @@ class TensorCores:
         for one, other in [(1, 0), (0, 1), (0, 0)] if len(weights) > 1 else [(0, 0)]:
             places = ((self.sums, number * _SUMS), (weights[one], 0), (inputs[other], first))
             addresses = [tirx.address_of(buffer[place]) for buffer, place in places]
-            ir.evaluate(tirx.call_extern("int32", "edge_mma_m16n8k8_tf32", *addresses))
+            ir.evaluate(tirx.call_extern("int32", self.instruction, *addresses))
 
 
 def _rounded(value: Expr) -> Expr:

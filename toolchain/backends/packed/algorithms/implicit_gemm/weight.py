@@ -33,7 +33,9 @@ def pack_weight(weight: Array, conv: Convolution, choice: ImplicitGemmChoice, la
     units = filled.reshape(tiles, wide, steps.blocks, lanes, taps).transpose(0, 4, 2, 3, 1)
     ordered = units.reshape(tiles, steps.units, lanes, wide)
     full = np.pad(ordered, ((0, 0), (0, padded - steps.units), (0, 0), (0, 0)))
-    return np.ascontiguousarray(_in_fragments(full) if choice.on_tensor_cores else full).reshape(shape)
+    if choice.on_tensor_cores:
+        full = _pairs_of_halves(full) if choice.arithmetic == "f16" else _in_fragments(full)
+    return np.ascontiguousarray(full).reshape(shape)
 
 
 def _in_fragments(units: Array) -> Array:
@@ -44,3 +46,13 @@ def _in_fragments(units: Array) -> Array:
     tiles, count, _lanes, wide = units.shape
     pairs = units.reshape(tiles, count // 2, 2, 4, wide // CHANNELS, 2, CHANNELS // 2)
     return pairs.transpose(0, 1, 4, 6, 3, 2, 5)
+
+
+def _pairs_of_halves(units: Array) -> Array:
+    """Return weights (tiles, units, 4, channels) as (tiles, fours of units, products, lanes, 4, 2).
+
+    Lane 4 g + t has the weights of channels g and g + 8 and of the inputs 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
+    """
+    tiles, count, _lanes, wide = units.shape
+    fours = units.reshape(tiles, count // 4, 2, 2, 2, 2, wide // CHANNELS, 2, CHANNELS // 2)
+    return fours.transpose(0, 1, 6, 8, 3, 4, 2, 7, 5)
