@@ -24,7 +24,7 @@ from toolchain.lowering.dialects.literals import CUDA_FORMS
 from toolchain.lowering.dialects.nvrtc import compile_cuda
 from toolchain.lowering.dialects.source import KernelSource, MachineCode
 
-_KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\([^;{]*\)'
+_KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\(\d+(?:, 1)?\) )?(\w+)\([^;{]*\)'
 _DECLARATION = re.compile(rf"(?m)^{_KERNEL};\n")
 _DEFINITION = re.compile(rf"(?m)^{_KERNEL} \{{")
 
@@ -35,6 +35,7 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 #endif
 """
+_BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
 _CALLED = re.compile(r"\bedge_\w+\(")
 
 
@@ -64,6 +65,11 @@ def _sections(source: str) -> dict[str, str]:
         head += _text("warp.cuh")  # instructions that CUDA C++ has no word for
     ends = [*(begin.start() for begin in begins[1:]), len(plain)]
     return {begin[1]: head + plain[begin.start() : end] for begin, end in zip(begins, ends, strict=True)}
+
+
+def _finished(source: str) -> str:
+    """Say that one group on a unit is enough: else the assembler spills registers so that more groups fit."""
+    return _BOUNDS.sub(r"__launch_bounds__(\1, 1)", source)
 
 
 def _architectures(target: tvm.target.Target) -> list[str]:
@@ -116,7 +122,7 @@ CUDA = Dialect(
     forms=CUDA_FORMS,
     rewritten=with_cuda_vectors,
     sections=_sections,
-    finished=str,
+    finished=_finished,
     prepare=_prepare,
     machine_code=_machine_code,
     resources=_resources,
