@@ -105,7 +105,7 @@ def test_float16_compiles(network: str) -> None:
         ('extern "C" __global__ void f() { g(); }', 80, 'for sm_80: identifier "g" is undefined'),
         ('extern "C" __global__ void f() {}', 42, "for sm_42: "),
         (
-            'extern "C" __global__ void f(float* x) { __shared__ float y[20000]; y[(int)*x] = 1; *x = y[2]; }',
+            'extern "C" __global__ void f(int* x) { __shared__ int y[20000]; y[*x] = 1; *x = y[2]; }',
             80,
             "for sm_80: Entry function 'f' uses too much shared data",
         ),
