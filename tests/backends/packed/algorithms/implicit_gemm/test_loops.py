@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,13 @@ from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import layer, side_by_side
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.implicit_gemm import space
+from toolchain.backends.packed.algorithms.implicit_gemm.algorithm import ImplicitGemm
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network import choices
 from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.backends.packed.recognise.convolution import Convolution
 
 pytestmark = pytest.mark.slow
 
@@ -78,3 +81,38 @@ def test_layers_of_every_kind(
     with emulated(monkeypatch) as board:
         assert least <= error_of(loaded(model), board, tmp_path, dtype) < most
     assert len(taken) == len(cases)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("dtype", ["float32", "float16", "tfloat32"])
+def test_any_candidate_of_any_layer(
+    dtype: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    """Ten layers, drawn with one of their candidates each."""
+    assert state
+    drawn = random.Random(seed)
+    layers = [
+        Layer(
+            drawn.randint(1, 24),
+            drawn.randint(1, 70),
+            (drawn.randint(3, 12), drawn.randint(3, 12)),
+            kernel := drawn.choice([1, 2, 3, 5]),
+            stride=drawn.choice([1, 1, 2]),
+            pad=drawn.randint(0, kernel // 2),
+            batch=drawn.choice([1, 1, 3]),
+        )
+        for number in range(10)
+    ]
+
+    def wanted(contraction: Contraction, machine: Machine, use_winograd: bool) -> Choice:
+        algorithm = ImplicitGemm()
+        if not isinstance(contraction, Convolution) or not algorithm.applies(contraction, machine):
+            return default_choice(contraction, machine, use_winograd)
+        return drawn.choice(space.candidates(contraction, machine))
+
+    monkeypatch.setattr(choices, "default_choice", wanted)
+    model = side_by_side([layer(of) for of in layers if min(of.size) >= of.kernel - 2 * of.pad])
+    with emulated(monkeypatch) as board:
+        most = {"float32": 3e-6, "tfloat32": 3e-3, "float16": 5e-3}[dtype]
+        assert error_of(loaded(model), board, tmp_path, dtype) < most
