@@ -1,0 +1,74 @@
+"""The contenders: arithmetic and algorithms of ours that `build` offers today, and what PyTorch offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolchain.measuring.numerics import TOLERANCE
+from toolchain.tasks.options import DTYPES
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A way to build a network with our code.
+
+    Attributes
+    ----------
+    arithmetic
+        float32, tfloat32 or float16: peers of the same arithmetic are compared with it.
+    options
+        Options of `toolchain build`.
+    batches
+        Batches that are measured; empty: all.
+    """
+
+    name: str
+    arithmetic: str
+    options: tuple[str, ...] = ()
+    batches: tuple[int, ...] = ()
+
+    @property
+    def offered(self) -> bool:
+        """Whether the `build` of this version knows the options."""
+        return "--dtype" not in self.options or self.options[self.options.index("--dtype") + 1] in DTYPES
+
+
+OURS = (
+    Ours("float32", "float32"),
+    Ours("float32, direct", "float32", ("--winograd", "off"), batches=(1,)),
+    Ours("tfloat32", "tfloat32", ("--dtype", "tfloat32")),
+    Ours("float16", "float16", ("--dtype", "float16")),
+)
+"""A line for each; those that `build` does not offer yet are left out."""
+
+PEERS = ("torch", "tensorrt")
+ARITHMETICS = ("float32", "tfloat32", "float16")
+MODES = ("compile default", "compile reduce-overhead", "eager", "compile max-autotune")
+FORMATS = ("channels_last", "contiguous")
+
+TFLOAT32_TOLERANCE = 1e-2
+"""Ten bits of a factor are kept; sums are float32."""
+
+
+def tolerance_of(arithmetic: str) -> float:
+    """Return the largest error that is accepted of a peer, by the rule of `verify`."""
+    return TOLERANCE.get(arithmetic, TFLOAT32_TOLERANCE)
+
+
+def peers() -> list[dict[str, str]]:
+    """Return the peers, those first that were the fastest elsewhere."""
+    return [
+        {
+            "who": "torch",
+            "name": f"{mode}, {layout}",
+            "mode": mode,
+            "format": layout,
+            "arithmetic": arithmetic,
+        }
+        for arithmetic in ARITHMETICS
+        for mode in MODES
+        for layout in FORMATS
+    ] + [
+        {"who": "tensorrt", "name": "engine", "mode": "", "format": "", "arithmetic": arithmetic}
+        for arithmetic in ARITHMETICS
+    ]

@@ -1,0 +1,145 @@
+"""Measures a pack's networks on this machine: ours by edge-rt, peers by PyTorch and TensorRT where they are.
+
+The results are in one file, complete after each row. The run ends by its deadline; the same command again
+goes on with the rows that are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.nvidia.travel.machine import machine
+from benchmarks.nvidia.travel.members import Pack
+from benchmarks.nvidia.travel.ours import Failure, Sampling, measure_ours
+from benchmarks.nvidia.travel.peer import measure_peer, versions
+from benchmarks.nvidia.travel.plan import OURS, Row, rows_of
+from benchmarks.nvidia.travel.results import Results
+from benchmarks.nvidia.travel.stop import Stop
+
+ROOT = Path(__file__).resolve().parents[3]
+_LEAST_S = 5.0
+_ROW_S = {"edge-rt": 60.0, "torch": 120.0, "tensorrt": 180.0}
+_SLOW_S = 240.0  # max-autotune times many kernels for each layer
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure until all rows are there or the time is over; exit with 2 if nothing can be measured."""
+    given = _options(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        left = measure(given)
+    except Stop as stop:
+        print(f"run.py: {stop}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print(f"run.py: interrupted; what was measured is in {given.out}", file=sys.stderr)
+        sys.exit(130)
+    print(f"{given.out}: " + (f"{left} rows are left: run it again" if left else "complete"), file=sys.stderr)
+
+
+def measure(given: argparse.Namespace) -> int:
+    """Measure the rows that are not in the file of results; return how many are left.
+
+    Raises
+    ------
+    Stop
+        The pack was changed, or the results cannot be read or written.
+    """
+    deadline = time.monotonic() + given.minutes * 60
+    pack = Pack(ROOT)
+    pack.check()
+    results = Results(given.out.resolve(), pack.id)
+    sampling = Sampling(given.samples, given.sample_ms)
+    with tempfile.TemporaryDirectory(prefix="bench-cuda-", dir=given.scratch) as name:
+        scratch = Path(name)
+        program = scratch / "edge-rt"
+        shutil.copyfile(ROOT / "edge-rt", program)
+        program.chmod(0o755)
+        found = versions(given.python, ROOT)
+        here = {who for who, each in found.items() if each["version"]}
+        results.begin({**machine(program, scratch), "peers": found, "sampling": vars(sampling)})
+        left = [row for row in rows_of(pack.manifest, here) if not results.has(row.key)]
+        while left:
+            row = left[0]
+            most = _SLOW_S if "max-autotune" in row.contender["name"] else _ROW_S[row.who]
+            begun = time.monotonic()
+            seconds = min(given.row_seconds or most, deadline - begun)
+            if seconds < _LEAST_S:
+                break
+            told = _row(pack, program, row, sampling, given, seconds, scratch)
+            if told.get("status") == "late" and seconds < (given.row_seconds or most):
+                break  # the run's deadline, not its own: it gets another turn
+            results.add(row.key, {**row.document(), **told, "took_s": round(time.monotonic() - begun, 2)})
+            _note(row, told)
+            left.pop(0)
+    return len(left)
+
+
+def _row(
+    pack: Pack,
+    program: Path,
+    row: Row,
+    sampling: Sampling,
+    given: argparse.Namespace,
+    seconds: float,
+    scratch: Path,
+) -> dict[str, Any]:
+    """Return what was measured, or the status and the reason of a failure."""
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        folder = Path(name)
+        wanted = {"input": row.entry["input"], "expected": row.entry["expected"]}
+        if row.who == OURS:
+            wanted["library"] = row.contender["library"]
+        else:
+            wanted.update(graph=row.entry["graph"], weights=row.entry["weights"])
+        names = {"library": "network.so", "input": "input.npy"}
+        files = {key: pack.unpack(entry, folder / names.get(key, key)) for key, entry in wanted.items()}
+        try:
+            if row.who == OURS:
+                told = measure_ours(program, files, row, sampling, seconds, folder)
+            else:
+                tolerance = pack.manifest["tolerances"][row.contender["arithmetic"]]
+                told = measure_peer(
+                    given.python, ROOT, files, row, tolerance, sampling, given.device, seconds, folder
+                )
+        except Failure as failure:
+            return {"status": failure.status, "reason": str(failure)}
+        except (OSError, ValueError, KeyError) as error:
+            return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
+        return {"status": "measured", **told}
+
+
+def _note(row: Row, told: dict[str, Any]) -> None:
+    if told["status"] != "measured":
+        said = f"{told['status']}: {told['reason']}"
+    else:
+        said = f"{min(told['times_ms']):.4f} ms, error {told['error']:.1e}"
+    print(f"{time.strftime('%H:%M:%S')} {row.key}: {said}", file=sys.stderr, flush=True)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=8.0, help="the run's deadline (default 8)")
+    parser.add_argument("--out", type=Path, default=Path("results.json"), help="default results.json")
+    parser.add_argument(
+        "--python", default=sys.executable, help="a Python with the peers (default: this one)"
+    )
+    parser.add_argument("--samples", type=int, default=20, help="of each row (default 20)")
+    parser.add_argument("--sample-ms", type=int, default=50, help="least time of a sample (default 50)")
+    parser.add_argument("--row-seconds", type=float, help="deadline of each row (default 60 to 240)")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="of PyTorch (default cuda)")
+    parser.add_argument("--scratch", type=Path, help="folder for unpacked libraries (default: the system's)")
+    return parser.parse_args(arguments)
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt

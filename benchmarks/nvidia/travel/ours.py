@@ -1,0 +1,105 @@
+"""Measures a library of ours with edge-rt: correctness, latency, then the time of each operator."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.nvidia.travel import child
+from benchmarks.nvidia.travel.judging import error_of, floats, read_npz
+from benchmarks.nvidia.travel.plan import Row
+from benchmarks.nvidia.travel.smi import Watch
+
+_PASSED = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "EDGE_CUDA_DRIVER", "EDGE_CUDA_FAULT")
+_WARM_UP = 10
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a contender's latency is sampled: so many samples, each of at least so many milliseconds."""
+
+    samples: int
+    milliseconds: int
+
+
+class Failure(Exception):  # noqa: N818
+    """A contender failed; the status is what the table says of it."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def measure_ours(
+    program: Path, files: dict[str, Path], row: Row, sampling: Sampling, seconds: float, scratch: Path
+) -> dict[str, Any]:
+    """Return error, samples, operators and what nvidia-smi saw.
+
+    Parameters
+    ----------
+    files
+        Unpacked members: library, input and expected.
+
+    Raises
+    ------
+    Failure
+        edge-rt fails, does not end, or its output is wrong.
+    """
+    deadline = time.monotonic() + seconds
+    options = [str(files["library"]), "--input", str(files["input"]), "--device", "cuda"]
+    options += ["--state", str(scratch / "state"), *([] if row.graph else ["--graph", "off"])]
+    output = scratch / "output.npz"
+    _said(program, ["run", *options, "--output", str(output)], deadline, scratch)
+    result = judged(_read(output), files["expected"], row, row.contender["tolerance"])
+    repeat = ["--repeat", str(sampling.samples), "--min-repeat-ms", str(sampling.milliseconds)]
+    warm = _WARM_UP if sampling.milliseconds else 1
+    with Watch() as watch:
+        told = _said(program, ["bench", *options, "--warmup", str(warm), *repeat], deadline, scratch)
+    result.update(times_ms=told["times_ms"], inferences=told["number"], device=told["device"])
+    result.update(copies_ms=told["copies_ms"], peak_host_mib=told["peak_rss_mib"], gpu=watch.seen)
+    if row.graph:
+        profile = ["bench", *options, "--warmup", "1", "--repeat", "1", "--profile"]
+        result["operators"] = _said(program, profile, deadline, scratch)["operators"]
+    return result
+
+
+def judged(output: Any, expected: Path, row: Row, tolerance: float) -> dict[str, Any]:
+    """Return the error of an output.
+
+    Raises
+    ------
+    Failure
+        It is larger than the tolerance, or the output has another size.
+    """
+    classes = row.entry["expected"]["shape"][-1]
+    try:
+        error = error_of(output, floats(expected.read_bytes()), classes, row.entry["softmax"])
+    except ValueError as problem:
+        raise Failure("wrong", str(problem)) from problem
+    if not error <= tolerance:
+        raise Failure("wrong", f"its error is {error:.2e}, and {tolerance:.0e} is accepted")
+    return {"error": error, "tolerance": tolerance}
+
+
+def _read(output: Path) -> Any:
+    try:
+        return read_npz(output)
+    except (OSError, ValueError, zipfile.BadZipFile, KeyError, SyntaxError) as problem:
+        raise Failure("wrong", f"its output cannot be read: {problem}") from problem
+
+
+def _said(program: Path, words: list[str], deadline: float, folder: Path) -> dict[str, Any]:
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    left = max(1.0, deadline - time.monotonic())
+    ended = child.run([str(program), *words], left, {**environment, "LC_ALL": "C"}, folder)
+    if ended.code is None:
+        raise Failure("late", ended.reason)
+    if ended.code:
+        raise Failure("crashed" if ended.code < 0 else "failed", ended.reason)
+    document: dict[str, Any] = json.loads(ended.output)
+    return document

@@ -1,0 +1,77 @@
+"""The rows of a pack, in the order in which they are worth a GPU's time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+OURS = "edge-rt"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement: a network, a batch and a contender.
+
+    Attributes
+    ----------
+    entry
+        The network's entry in the manifest.
+    contender
+        The contender's entry: of `ours` of the network, or of the pack's `peers`.
+    who
+        edge-rt, torch or tensorrt.
+    graph
+        Whether edge-rt launches the network as a graph.
+    rank
+        Rows of a lower rank come first.
+    """
+
+    entry: dict[str, Any]
+    contender: dict[str, Any]
+    who: str
+    graph: bool
+    rank: int
+
+    @property
+    def key(self) -> str:
+        """A name that no other row has."""
+        words = [self.entry["network"], f"batch {self.entry['batch']}", self.who, self.contender["name"]]
+        words.append(self.contender["arithmetic"])
+        return " / ".join([*words, *([] if self.graph else ["graph off"])])
+
+    def document(self) -> dict[str, Any]:
+        """Return what the row's results begin with."""
+        return {
+            "network": self.entry["network"],
+            "batch": self.entry["batch"],
+            "who": self.who,
+            "name": self.contender["name"],
+            "arithmetic": self.contender["arithmetic"],
+            "graph": self.graph,
+        }
+
+
+def rows_of(manifest: dict[str, Any], peers: set[str]) -> list[Row]:
+    """Return all rows; of peers, those that are here.
+
+    A run may end before the last row, so what the goals are about comes first: ours at batch 1, the peers of
+    the first two networks in float32, those of the first network in other arithmetic, then ours in batches.
+    """
+    names = list(dict.fromkeys(entry["network"] for entry in manifest["networks"]))
+    rows = []
+    for entry in manifest["networks"]:
+        one, place = entry["batch"] == 1, names.index(entry["network"])
+        for ours in entry["ours"]:
+            rows += [Row(entry, ours, OURS, graph, 0 if one else 3) for graph in (True, False)]
+        for peer in manifest["peers"]:
+            if peer["who"] in peers:
+                rows.append(Row(entry, peer, peer["who"], True, _rank(one, place, peer["arithmetic"])))
+    return sorted(rows, key=lambda row: row.rank)
+
+
+def _rank(one: bool, place: int, arithmetic: str) -> int:
+    if not one:
+        return 5
+    if arithmetic == "float32":
+        return 1 if place < 2 else 4
+    return 2 if place == 0 else 5

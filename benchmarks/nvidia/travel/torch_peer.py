@@ -1,0 +1,113 @@
+"""Runs a network by PyTorch in one mode: writes its output, and how long an inference takes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.nvidia.travel.torch_graph import module_of
+
+_WARM_UP = 10  # max-autotune and CUDA graphs record within the first three
+_MOST_CALLS = 100_000
+
+
+def main() -> None:
+    """Read the request, compute and measure, and write output and answer."""
+    request = json.loads(Path(sys.argv[1]).read_text())
+    with torch.inference_mode():
+        answer = peer(request)
+    Path(request["answer"]).write_text(json.dumps(answer))
+
+
+def peer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return samples and memory of the mode that is asked for; write the output."""
+    cuda = request["device"] == "cuda"
+    if cuda and not torch.cuda.is_available():
+        raise SystemExit("PyTorch finds no GPU")
+    allowed = request["arithmetic"] == "tfloat32"
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.backends.cudnn.benchmark = True
+    dtype = torch.float16 if request["arithmetic"] == "float16" else torch.float32
+    layout = torch.channels_last if request["format"] == "channels_last" else torch.contiguous_format
+    network = module_of(json.loads(Path(request["graph"]).read_text()), Path(request["weights"]))
+    network = network.to(request["device"], dtype).to(memory_format=layout)
+    data = read_npy(Path(request["input"])).to(request["device"], dtype).to(memory_format=layout)
+    called = compiled(network, request["mode"])
+    begun = time.perf_counter()
+    output = called(data).float().cpu().contiguous()
+    first_s = time.perf_counter() - begun
+    Path(request["output"]).write_bytes(bytes(output.flatten().view(torch.uint8).tolist()))
+
+    def infer() -> None:
+        called(data)
+
+    times = (samples_on_gpu if cuda else samples_on_cpu)(infer, request["samples"], request["milliseconds"])
+    peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else None
+    return {"times_ms": times, "first_s": first_s, "peak_mib": peak, "torch": torch.__version__}
+
+
+def compiled(network: Any, mode: str) -> Any:
+    """Return what is called for an inference."""
+    if mode == "eager":
+        return network
+    name = mode.split()[-1]
+    return torch.compile(network, mode=name, fullgraph=True, dynamic=False)
+
+
+def read_npy(file: Path) -> torch.Tensor:
+    """Return a float32 array of numpy's format 1."""
+    data = file.read_bytes()
+    begin = 10 + int.from_bytes(data[8:10], "little")
+    shape = ast.literal_eval(data[10:begin].decode("latin1"))["shape"]
+    return torch.frombuffer(bytearray(data[begin:]), dtype=torch.float32).reshape(shape)
+
+
+def samples_on_gpu(infer: Callable[[], None], samples: int, milliseconds: int) -> list[float]:
+    """Return milliseconds of an inference, by CUDA events around runs of many, as edge-rt takes them."""
+    for _ in range(_WARM_UP):
+        infer()
+    torch.cuda.synchronize()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def run(number: int) -> float:
+        begin.record()
+        for _ in range(number):
+            infer()
+        end.record()
+        end.synchronize()
+        return float(begin.elapsed_time(end))
+
+    return sampled(run, samples, milliseconds)
+
+
+def samples_on_cpu(infer: Callable[[], None], samples: int, milliseconds: int) -> list[float]:
+    """Return milliseconds of an inference by the clock."""
+
+    def run(number: int) -> float:
+        begin = time.perf_counter()
+        for _ in range(number):
+            infer()
+        return (time.perf_counter() - begin) * 1e3
+
+    run(1)
+    return sampled(run, samples, milliseconds)
+
+
+def sampled(run: Callable[[int], float], samples: int, milliseconds: int) -> list[float]:
+    """Return samples of at least so many milliseconds, each divided by its inferences."""
+    number = 1
+    while run(number) < milliseconds and number < _MOST_CALLS:
+        number *= 2
+    return [run(number) / number for _ in range(samples)]
+
+
+if __name__ == "__main__":
+    main()
