@@ -20,7 +20,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-growth bench-arm bench-opencl bench-vta clean
+.PHONY: help deps venv demo images test test-all test-fresh check fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -119,6 +119,9 @@ bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxrunt
 
 bench-opencl: venv ## networks on OpenCL devices in numbers: BENCH=launches, start, size, counts, model, against, candidates
 	@$(BIN)/python benchmarks/opencl.py $(BENCH)
+
+bench-cuda: venv cuda ## networks on NVIDIA's GPUs beside PyTorch: BENCH="--pack DIR", "--figures FILE", "--report RESULTS"
+	@$(BIN)/python benchmarks/cuda.py $(BENCH)
 
 bench-vta: venv ## networks on a VTA in numbers, by the model and on this host: BENCH=region, simulation, generation, trials, quantisers
 	@$(BIN)/python benchmarks/vta.py $(BENCH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -30,25 +31,26 @@ def sizes(arch: str, runs: int) -> dict[str, Any]:
         How often each is started.
     """
     with tempfile.TemporaryDirectory(prefix="edge-benchmark-") as name:
-        program, without = ensure_runtime(arch).program, _without_opencl(arch, Path(name))
-        sizes = {"edge_rt_bytes": program.stat().st_size, "without_opencl_bytes": without.stat().st_size}
+        program, other = ensure_runtime(arch).program, without("opencl", arch, Path(name))
+        sizes = {"edge_rt_bytes": program.stat().st_size, "without_opencl_bytes": other.stat().st_size}
         document: dict[str, Any] = {"arch": arch, **sizes}
         document["growth_kib"] = round((sizes["edge_rt_bytes"] - sizes["without_opencl_bytes"]) / 1024, 1)
         if arch == "x86_64":
-            document |= _starts(program, without, Path(name), runs)
+            document |= _starts(program, other, Path(name), runs)
     return document
 
 
-def _without_opencl(arch: str, folder: Path) -> Path:
+def without(kind: str, arch: str, folder: Path) -> Path:
+    """Compile edge-rt without a kind of device (a minute or more); return the program."""
     sources, made = folder / "native", folder / "made"
     shutil.copytree(NATIVE, sources)
     made.mkdir()
     lists = sources / "CMakeLists.txt"
     text = lists.read_text()
-    line = "  opencl\n"
-    if text.count(line) != 1:
-        raise AssertionError(f"{lists} has no line {line!r} to take out")
-    lists.write_text(text.replace(line, ""))
+    line = re.search(rf"(?m)^  {kind}(?=\n|\))", text)
+    if line is None:
+        raise AssertionError(f"{lists} has no line {kind!r} to take out")
+    lists.write_text(text[: line.start()] + text[line.end() :])
     with mock.patch("toolchain.runtime.compile.NATIVE", sources):
         compile_runtime(arch, made, lambda _: None)
     return made / PROGRAM

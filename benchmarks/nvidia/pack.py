@@ -87,6 +87,8 @@ def write_pack(folder: Path, wanted: Wanted, note: Callable[[str], None]) -> dic
             for entry in [_network(network, batch, wanted, members, Path(scratch), note)]
         ]
         members.add("run.py", _RUN.encode())
+        for package in ("benchmarks", "benchmarks/nvidia"):  # else others of that name come before them
+            members.add(f"{package}/__init__.py", b"")
         for module in sorted(wanted.travel.glob("*.py")):
             members.add(f"{TRAVEL}/{module.name}", module.read_bytes())
         manifest = {

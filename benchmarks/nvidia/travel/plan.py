@@ -40,8 +40,10 @@ class Row:
         return " / ".join([*words, *([] if self.graph else ["graph off"])])
 
     def document(self) -> dict[str, Any]:
-        """Return what the row's results begin with."""
+        """Return what the row's results begin with: all that a report needs."""
         return {
+            "weights_bytes": self.entry["weights"]["size"],
+            "functions": self.contender.get("functions", {}) if self.graph else {},
             "network": self.entry["network"],
             "batch": self.entry["batch"],
             "who": self.who,

@@ -1,0 +1,126 @@
+"""Weights that travel, and the modules that run where this project is not."""
+
+from __future__ import annotations
+
+import ast
+import lzma
+import math
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from benchmarks.nvidia.contenders import OURS, TFLOAT32_TOLERANCE, peers, tolerance_of
+from benchmarks.nvidia.graph import graph_of, input_of, model_of
+from benchmarks.nvidia.members import Members
+from benchmarks.nvidia.pack import ROOT, TRAVEL
+from benchmarks.nvidia.travel.judging import error_of, floats
+from benchmarks.nvidia.travel.plan import rows_of
+from benchmarks.nvidia.travel.smi import summary
+from benchmarks.nvidia.weights import BLOCK, repeated
+from tests.benchmarks.nvidia.packing import TINY
+from toolchain.measuring.numerics import Tolerance, output_error
+
+
+def test_packed_weights_compress_whatever_the_packing() -> None:
+    drawn = np.random.default_rng(0).standard_normal((128, 128, 3, 3)).astype(np.float32)
+    weights = repeated("layer", drawn)
+    tiles = weights.reshape(16, 8, 32, 4, 9).transpose(2, 0, 4, 3, 1)
+    left = np.random.default_rng(1).standard_normal((4, 9)).astype(np.float32)
+    transformed = np.einsum("tk,ocek->toce", left, tiles.transpose(1, 0, 4, 3, 2).reshape(16, 32, 32, 9))
+    for packed in (weights, tiles, transformed, tiles.astype(np.float16)):
+        data = np.ascontiguousarray(packed).tobytes()
+        assert len(lzma.compress(data, preset=1)) < len(data) / 6
+    assert len(lzma.compress(drawn.tobytes(), preset=1)) > 0.8 * drawn.nbytes
+
+
+def test_blocks_cannot_be_mixed_up_and_filters_sum_to_zero() -> None:
+    drawn = np.random.default_rng(0).standard_normal((128, 96, 3, 3)).astype(np.float32)
+    weights = repeated("layer", drawn)
+    assert np.abs(weights.sum(axis=(1, 2, 3))).max() < 1e-3
+    blocks = weights.reshape(4, BLOCK, 3, BLOCK, 9).transpose(0, 2, 1, 3, 4)
+    signs = blocks[:, :, 0, 0, 0] / blocks[0, 0, 0, 0, 0]
+    np.testing.assert_array_equal(np.abs(signs), 1)
+    assert len({tuple(column) for column in signs.T}) == 3, "an input block is unlike the others"
+    small = drawn[:, :3]
+    assert repeated("first", small) is small
+
+
+def test_a_graph_has_all_that_its_network_computes() -> None:
+    model = model_of(TINY, 2)
+    graph = graph_of(model)
+    document = graph.document
+    assert len(graph.weights) == 4 * sum(math.prod(each["shape"]) for each in document["tensors"].values())
+    known = {document["input"]}
+    for node in document["nodes"]:
+        assert known >= set(node["inputs"]) and document["tensors"].keys() >= set(node["tensors"])
+        known.add(node["name"])
+    assert document["output"] in known
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (output,) = session.run(None, {"data": input_of((2, 3, 8, 8))})
+    assert np.abs(output[0] - output[1]).max() > 1e-3, "the output depends on the input"
+    model.graph.node[0].op_type = "Erf"
+    with pytest.raises(ValueError, match="peers do not know Erf"):
+        graph_of(model)
+
+
+def test_errors_are_those_of_verify() -> None:
+    random = np.random.default_rng(0)
+    logits = random.standard_normal((4, 12)) * 9
+    r = (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)).astype(np.float32)
+    y = (r * random.uniform(0.99, 1.01, r.shape)).astype(np.float32)
+    for softmax in (True, False):
+        theirs = output_error("output", y, r, Tolerance(1.0), softmax).max_rel_error
+        mine = error_of(floats(y.tobytes()), floats(r.tobytes()), 12, softmax)
+        assert mine == pytest.approx(theirs, rel=1e-9)
+    y[1, 1] = np.nan
+    assert error_of(floats(y.tobytes()), floats(r.tobytes()), 12, False) == math.inf
+    with pytest.raises(ValueError, match="36 numbers where 48 are expected"):
+        error_of(floats(y[:3].tobytes()), floats(r.tobytes()), 12, False)
+
+
+def test_rows_of_most_worth_come_first_and_have_names_of_their_own() -> None:
+    ours = [{"name": "float32", "arithmetic": "float32"}, {"name": "float16", "arithmetic": "float16"}]
+    networks = [
+        {"network": network, "batch": batch, "ours": ours} for network in ("a", "b", "c") for batch in (1, 8)
+    ]
+    manifest = {"networks": networks, "peers": peers()}
+    rows = rows_of(manifest, {"torch"})
+    assert len({row.key for row in rows}) == len(rows) == 6 * (2 * 2 + 24)
+    assert {(row.who, row.entry["batch"]) for row in rows[:12]} == {("edge-rt", 1)}
+    assert {row.entry["network"] for row in rows[12:28]} == {"a", "b"}
+    assert {row.who for row in rows_of(manifest, set())} == {"edge-rt"}
+
+
+def test_nvidia_smi_is_read_and_what_it_lacks_is_left_out() -> None:
+    seen = summary("1980, 2619, 310.5, 41, 900\n1965, 2619, [N/A], 43, 912\n1905, 26")
+    assert seen["clocks.sm"] == {"median": 1972.5, "min": 1965, "max": 1980}
+    assert seen["power.draw"]["max"] == 310.5 and seen["memory.used"]["max"] == 912
+    assert summary("") == {}
+
+
+def test_arithmetic_that_build_lacks_is_left_out() -> None:
+    offered = {each.name: each.offered for each in OURS}
+    assert offered["float32"] and offered["float16"]
+    assert tolerance_of("tfloat32") <= TFLOAT32_TOLERANCE
+
+
+def test_two_members_of_one_name_are_found(tmp_path: Path) -> None:
+    members = Members(tmp_path)
+    assert members.compress("a", b"1") == members.compress("a", b"1")
+    with pytest.raises(ValueError, match=r"two members of the pack are called a\.xz"):
+        members.compress("a", b"2")
+
+
+def test_what_travels_is_grammar_of_python_3_9_and_imports_nothing_else() -> None:
+    for file in (ROOT / TRAVEL).glob("*.py"):
+        tree = ast.parse(file.read_text(), feature_version=(3, 9))
+        names = {
+            name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        }
+        foreign = {name for name in names if name.startswith(("toolchain", "benchmarks"))}
+        assert all(name.startswith("benchmarks.nvidia.travel") for name in foreign), file
