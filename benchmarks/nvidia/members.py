@@ -13,7 +13,7 @@ from toolchain.files.atomic import write_bytes
 LIMIT = 64 * 2**20
 """Bytes that a machine with a GPU takes at once."""
 
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 2**26}]  # two layers of ResNet-50 fit in
+_DICTIONARY = 2**26  # two of the largest layers, as winograd transforms them
 
 
 class Members:
@@ -63,8 +63,14 @@ class Members:
         if self._unpacked.setdefault(member, sums) != sums:
             raise ValueError(f"two members of the pack are called {member}")
         if member not in self.written:
-            self.add(member, lzma.compress(data, lzma.FORMAT_XZ, filters=_FILTERS))
+            self.add(member, _compressed(data))
         return {"member": member, **sums}
+
+
+def _compressed(data: bytes) -> bytes:
+    size = max(2**12, min(_DICTIONARY, len(data)))
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": size}]
+    return lzma.compress(data, lzma.FORMAT_XZ, filters=filters)
 
 
 def _sums(data: bytes) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.latency.layers import task_of
 from benchmarks.nvidia.goals import NOT, goals
+from benchmarks.nvidia.gpus import LAUNCH_MS
 from benchmarks.nvidia.results import Measured, median_ms
 from benchmarks.nvidia.travel.plan import OURS
 
@@ -90,7 +91,7 @@ def _operators(results: Measured) -> str:
         return f"{NOT}."
     pieces = []
     for row in profiled:
-        head = ("operator", "calls", "ms", "bytes and FLOPs take", "ms / that")
+        head = ("operator", "calls", "ms", "roofline, ms", "ms / that")
         title = f"### {row['network']}, batch {row['batch']}, {row['name']}"
         slowest = sorted(row["operators"], key=lambda each: -each["ms"])[:_OPERATORS]
         pieces += [title, _table(head, [_operator(each, row, results) for each in slowest])]
@@ -104,7 +105,8 @@ def _operator(operator: dict[str, Any], row: dict[str, Any], results: Measured) 
     name = function["label"] if function else operator["name"]
     if function is None or results.gpu is None:
         return name, f"{calls:.0f}", f"{operator['ms']:.4f}", "", ""
-    least = calls * results.gpu.floor_ms(function["bytes"], function["flops"], row["arithmetic"])
+    computed = results.gpu.floor_ms(function["bytes"], function["flops"], row["arithmetic"])
+    least = calls * (computed + LAUNCH_MS)
     return name, f"{calls:.0f}", f"{operator['ms']:.4f}", f"{least:.4f}", f"{operator['ms'] / least:.1f}"
 
 

@@ -99,8 +99,7 @@ def _row(
             wanted["library"] = row.contender["library"]
         else:
             wanted.update(graph=row.entry["graph"], weights=row.entry["weights"])
-        names = {"library": "network.so", "input": "input.npy"}
-        files = {key: pack.unpack(entry, folder / names.get(key, key)) for key, entry in wanted.items()}
+        files = unpacked(pack, wanted, scratch / "unpacked")
         try:
             if row.who == OURS:
                 told = measure_ours(program, files, row, sampling, seconds, folder)
@@ -114,6 +113,26 @@ def _row(
         except (OSError, ValueError, KeyError) as error:
             return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
         return {"status": "measured", **told}
+
+
+def unpacked(pack: Pack, wanted: dict[str, Any], folder: Path) -> dict[str, Path]:
+    """Unpack members into a folder that keeps those of the last call; return their files.
+
+    Raises
+    ------
+    Stop
+        One does not unpack to what was packed.
+    """
+    folder.mkdir(exist_ok=True)
+    kept = {entry["sha256"] for entry in wanted.values()}
+    for file in folder.iterdir():
+        if file.name not in kept:
+            file.unlink()
+    files = {key: folder / entry["sha256"] for key, entry in wanted.items()}
+    for key, file in files.items():
+        if not file.exists():
+            pack.unpack(wanted[key], file)
+    return files
 
 
 def _note(row: Row, told: dict[str, Any]) -> None:

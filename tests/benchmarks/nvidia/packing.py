@@ -32,6 +32,7 @@ request = json.loads(pathlib.Path(sys.argv[1]).read_text())
 if request["mode"] == "crashes":
     os.kill(os.getpid(), signal.SIGSEGV)
 if request["mode"] == "hangs":
+    pathlib.Path(os.environ["HANGS"]).write_text(str(os.getpid()))
     time.sleep(600)
 if request["mode"] == "gives up":
     raise SystemExit("no such mode")
@@ -52,13 +53,18 @@ def wanted(travel: Path = ROOT / TRAVEL, **more: Any) -> Wanted:
     return Wanted([TINY], (1,), Target("cuda", "sm_90,emulated"), ours, peers, travel, **more)
 
 
+def environment_of(**more: str) -> dict[str, str]:
+    """Return what the pack's command sees: the emulated driver."""
+    return {"PATH": os.environ["PATH"], "EDGE_CUDA_DRIVER": str(ensure_emulated_cuda()), **more}
+
+
 def run(pack: Path, out: Path, *options: str, **environment: str) -> tuple[int, str, Any]:
     """Run the pack's command with the standard library alone; return exit code, words and results."""
     argv = [sys.executable, "-S", "run.py", "--out", str(out), "--samples", "3", "--sample-ms", "0"]
     done = subprocess.run(
         [*argv, *options],
         cwd=pack,
-        env={"PATH": os.environ["PATH"], "EDGE_CUDA_DRIVER": str(ensure_emulated_cuda()), **environment},
+        env=environment_of(**environment),
         capture_output=True,
         text=True,
         timeout=120,

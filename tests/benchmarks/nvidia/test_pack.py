@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from benchmarks.cuda import main
@@ -17,7 +19,8 @@ from benchmarks.nvidia.launches import counting_driver, launches
 from benchmarks.nvidia.pack import ROOT, TRAVEL, write_pack
 from benchmarks.nvidia.travel.members import Pack
 from benchmarks.nvidia.travel.stop import Stop
-from tests.benchmarks.nvidia.packing import FAKE_PEER, MODES, run, wanted
+from tests.benchmarks.nvidia.packing import FAKE_PEER, MODES, environment_of, run, wanted
+from tests.waiting import until
 from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.errors import UsageError
 from toolchain.runtime import ensure_runtime
@@ -67,7 +70,8 @@ def test_a_peer_that_fails_costs_itself(pack: Path, tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("__version__ = 'fake'")
     options = ("--row-seconds", "6")
     begun = time.monotonic()
-    code, words, results = run(pack, tmp_path / "results.json", *options, PYTHONPATH=str(tmp_path))
+    fakes = {"PYTHONPATH": str(tmp_path), "HANGS": str(tmp_path / "hangs")}
+    code, words, results = run(pack, tmp_path / "results.json", *options, **fakes)
     assert code == 0 and time.monotonic() - begun < 100
     rows = {row["name"]: row for row in results["rows"].values() if row["who"] == "torch"}
     assert [rows[mode]["status"] for mode in MODES] == ["crashed", "late", "failed", "wrong", "measured"], (
@@ -76,6 +80,27 @@ def test_a_peer_that_fails_costs_itself(pack: Path, tmp_path: Path) -> None:
     assert "signal 11" in rows["crashes"]["reason"] and "no such mode" in rows["gives up"]["reason"]
     assert rows["compile default"]["error"] == 0 and rows["compile default"]["peak_mib"] == 7
     assert results["rows"][OURS]["status"] == "measured"
+
+
+def test_who_interrupts_it_ends_its_children_and_keeps_the_rows(pack: Path, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("__version__ = 'fake'")
+    out, hangs = tmp_path / "results.json", tmp_path / "hangs"
+    process = subprocess.Popen(
+        [sys.executable, "run.py", "--out", str(out), "--samples", "1", "--sample-ms", "0"],
+        cwd=pack, stderr=subprocess.PIPE, text=True,
+        env=environment_of(PYTHONPATH=str(tmp_path), HANGS=str(hangs)),
+    )  # fmt: skip
+    try:
+        until(lambda: hangs.exists() and hangs.read_text())
+        process.send_signal(signal.SIGINT)
+        words = process.communicate(timeout=60)[1]
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130 and f"what was measured is in {out}" in words
+    assert not psutil.pid_exists(int(hangs.read_text()))
+    rows = json.loads(out.read_text())["rows"]
+    assert rows[OURS]["status"] == "measured" and len(rows) == 3
 
 
 def test_a_driver_that_fails_is_a_row_with_its_reason(pack: Path, tmp_path: Path) -> None:

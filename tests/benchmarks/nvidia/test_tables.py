@@ -76,7 +76,7 @@ def test_ratios_are_of_medians_to_the_best_that_is_compiled(tmp_path: Path) -> N
 
 def test_an_operator_stands_beside_its_roofline_and_a_failure_beside_its_reason(tmp_path: Path) -> None:
     made = parts(read_results(written(tmp_path, DOCUMENT)), FIGURES)
-    assert "| 64→64 3x3, 56x56 | 2 | 0.0500 | 0.0020 | 25.0 |" in made["operators"]
+    assert "| 64→64 3x3, 56x56 | 2 | 0.0500 | 0.0060 | 8.3 |" in made["operators"]
     assert "- torch, compile x, float32: crashed: by \\| signal 11" in made["latency"]
     assert "| torch, eager, contiguous | float32 | 0.0500 | 0.50 | 1.0e-06 |  | 1980 |" in made["latency"]
 
