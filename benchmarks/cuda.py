@@ -23,7 +23,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+if sys.path[0] == str(Path(__file__).parent):
+    sys.path[0] = str(ROOT)  # else this file would be the package `cuda` of NVIDIA's bindings
 
 from benchmarks.latency import document  # noqa: E402
 from benchmarks.nvidia.results import NOTHING, read_results  # noqa: E402

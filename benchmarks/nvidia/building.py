@@ -47,7 +47,6 @@ class Built:
     library: bytes
     expected: np.ndarray
     softmax: bool
-    tolerance: float
     size: dict[str, int]
 
 
@@ -65,9 +64,8 @@ def built(model: str, sample: Path | None, ours: Ours, target: Target, folder: P
     if len(bundle.expected) != 1:
         raise ToolchainError(f"{model} has {len(bundle.expected)} outputs, and a peer has one")
     ((name, expected),) = bundle.expected.items()
-    manifest = bundle.manifest
-    softmax = name in manifest.model.softmax_outputs
-    return Built(bundle.library, expected, softmax, manifest.tolerance, said["size"])
+    softmax = name in bundle.manifest.model.softmax_outputs
+    return Built(bundle.library, expected, softmax, said["size"])
 
 
 def functions_of(model: str, ours: Ours, target: Target, folder: Path) -> dict[str, dict[str, Any]]:

@@ -42,17 +42,15 @@ OURS = (
 """A line for each; those that `build` does not offer yet are left out."""
 
 PEERS = ("torch", "tensorrt")
-ARITHMETICS = ("float32", "tfloat32", "float16")
 MODES = ("compile default", "compile reduce-overhead", "eager", "compile max-autotune")
 FORMATS = ("channels_last", "contiguous")
 
-TFLOAT32_TOLERANCE = 1e-2
-"""Ten bits of a factor are kept; sums are float32."""
+TOLERANCES = {"float32": TOLERANCE["float32"], "tfloat32": 1e-2, "float16": 5e-2}
+"""Largest error that is accepted of a contender, by the rule of `verify`.
 
-
-def tolerance_of(arithmetic: str) -> float:
-    """Return the largest error that is accepted of a peer, by the rule of `verify`."""
-    return TOLERANCE.get(arithmetic, TFLOAT32_TOLERANCE)
+tfloat32 keeps ten bits of a factor. In float16, `verify` accepts 2e-2 of ours; MobileNet's logits are so alike
+that PyTorch's float16 errs by 3.7e-2 on a CPU, where each value between layers is rounded to float16.
+"""
 
 
 def peers() -> list[dict[str, str]]:
@@ -65,10 +63,10 @@ def peers() -> list[dict[str, str]]:
             "format": layout,
             "arithmetic": arithmetic,
         }
-        for arithmetic in ARITHMETICS
+        for arithmetic in TOLERANCES
         for mode in MODES
         for layout in FORMATS
     ] + [
         {"who": "tensorrt", "name": "engine", "mode": "", "format": "", "arithmetic": arithmetic}
-        for arithmetic in ARITHMETICS
+        for arithmetic in TOLERANCES
     ]

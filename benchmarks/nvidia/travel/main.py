@@ -100,11 +100,11 @@ def _row(
         else:
             wanted.update(graph=row.entry["graph"], weights=row.entry["weights"])
         files = unpacked(pack, wanted, scratch / "unpacked")
+        tolerance = pack.manifest["tolerances"][row.contender["arithmetic"]]
         try:
             if row.who == OURS:
-                told = measure_ours(program, files, row, sampling, seconds, folder)
+                told = measure_ours(program, files, row, tolerance, sampling, seconds, folder)
             else:
-                tolerance = pack.manifest["tolerances"][row.contender["arithmetic"]]
                 told = measure_peer(
                     given.python, ROOT, files, row, tolerance, sampling, given.device, seconds, folder
                 )

@@ -36,7 +36,13 @@ class Failure(Exception):  # noqa: N818
 
 
 def measure_ours(
-    program: Path, files: dict[str, Path], row: Row, sampling: Sampling, seconds: float, scratch: Path
+    program: Path,
+    files: dict[str, Path],
+    row: Row,
+    tolerance: float,
+    sampling: Sampling,
+    seconds: float,
+    scratch: Path,
 ) -> dict[str, Any]:
     """Return error, samples, operators and what nvidia-smi saw.
 
@@ -55,7 +61,7 @@ def measure_ours(
     options += ["--state", str(scratch / "state"), *([] if row.graph else ["--graph", "off"])]
     output = scratch / "output.npz"
     _said(program, ["run", *options, "--output", str(output)], deadline, scratch)
-    result = judged(_read(output), files["expected"], row, row.contender["tolerance"])
+    result = judged(_read(output), files["expected"], row, tolerance)
     repeat = ["--repeat", str(sampling.samples), "--min-repeat-ms", str(sampling.milliseconds)]
     warm = _WARM_UP if sampling.milliseconds else 1
     with Watch() as watch:

@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from benchmarks.nvidia.contenders import OURS, TFLOAT32_TOLERANCE, peers, tolerance_of
+from benchmarks.nvidia.contenders import OURS, TOLERANCES, peers
 from benchmarks.nvidia.graph import graph_of, input_of, model_of
 from benchmarks.nvidia.members import Members
 from benchmarks.nvidia.pack import ROOT, TRAVEL
@@ -103,7 +103,7 @@ def test_nvidia_smi_is_read_and_what_it_lacks_is_left_out() -> None:
 def test_arithmetic_that_build_lacks_is_left_out() -> None:
     offered = {each.name: each.offered for each in OURS}
     assert offered["float32"] and offered["float16"]
-    assert tolerance_of("tfloat32") <= TFLOAT32_TOLERANCE
+    assert {each.arithmetic for each in OURS} <= TOLERANCES.keys()
 
 
 def test_two_members_of_one_name_are_found(tmp_path: Path) -> None:
