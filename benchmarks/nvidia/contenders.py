@@ -18,14 +18,11 @@ class Ours:
         float32, tfloat32 or float16: peers of the same arithmetic are compared with it.
     options
         Options of `toolchain build`.
-    batches
-        Batches that are measured; empty: all.
     """
 
     name: str
     arithmetic: str
     options: tuple[str, ...] = ()
-    batches: tuple[int, ...] = ()
 
     @property
     def offered(self) -> bool:
@@ -35,7 +32,6 @@ class Ours:
 
 OURS = (
     Ours("float32", "float32"),
-    Ours("float32, direct", "float32", ("--winograd", "off"), batches=(1,)),
     Ours("tfloat32", "tfloat32", ("--dtype", "tfloat32")),
     Ours("float16", "float16", ("--dtype", "float16")),
 )

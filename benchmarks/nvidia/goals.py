@@ -81,12 +81,10 @@ def _kernels(figures: dict[str, Any], network: str, name: str) -> int | None:
 
 def _without_gpu(figures: dict[str, Any]) -> Sequence[Line]:
     kernels = _kernels(figures, "resnet-18", "float32")
-    direct = _kernels(figures, "resnet-18", "float32, direct")
     nvrtc = figures.get("nvrtc", {})
     beyond = [row for row in figures.get("networks", []) if row["network"] == "resnet-18"]
-    remark = f"{direct} without winograd" if direct is not None else ""
     return [
-        ("kernels of an inference, ResNet-18", "≤ 26", NOT if kernels is None else str(kernels), remark),
+        ("kernels of an inference, ResNet-18", "≤ 26", NOT if kernels is None else str(kernels), ""),
         (
             "NVRTC, CPU seconds, all tasks of ResNet-18 for one architecture",
             "≤ 6",

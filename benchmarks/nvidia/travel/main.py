@@ -70,11 +70,12 @@ def measure(given: argparse.Namespace) -> int:
             row = left[0]
             most = _SLOW_S if "max-autotune" in row.contender["name"] else _ROW_S[row.who]
             begun = time.monotonic()
-            seconds = min(given.row_seconds or most, deadline - begun)
-            if seconds < _LEAST_S:
+            own, left_s = given.row_seconds or most, deadline - begun
+            if left_s < _LEAST_S:
                 break
+            seconds = min(own, left_s)
             told = _row(pack, program, row, sampling, given, seconds, scratch)
-            if told.get("status") == "late" and seconds < (given.row_seconds or most):
+            if told.get("status") == "late" and seconds < own:
                 break  # the run's deadline, not its own: it gets another turn
             results.add(row.key, {**row.document(), **told, "took_s": round(time.monotonic() - begun, 2)})
             _note(row, told)
