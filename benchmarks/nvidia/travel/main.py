@@ -50,7 +50,7 @@ def measure(given: argparse.Namespace) -> int:
     Raises
     ------
     Stop
-        The pack was changed, or the results cannot be read or written.
+        The pack was changed, no GPU is there, or the results cannot be read or written.
     """
     deadline = time.monotonic() + given.minutes * 60
     pack = Pack(ROOT)
@@ -64,8 +64,12 @@ def measure(given: argparse.Namespace) -> int:
         program.chmod(0o755)
         found = versions(given.python, ROOT)
         here = {who for who, each in found.items() if each["version"]}
-        results.begin({**machine(program, scratch), "peers": found, "sampling": vars(sampling)})
-        left = [row for row in rows_of(pack.manifest, here) if not results.has(row.key)]
+        facts = machine(program, scratch)
+        if given.device == "cuda" and facts["cuda"].get("problem"):
+            raise Stop(f"edge-rt finds no GPU: {facts['cuda']['problem']}")
+        results.begin({**facts, "peers": found, "sampling": vars(sampling)})
+        rows = rows_of(pack.manifest, here)
+        left = [row for row in rows if not results.has(row.key, measured=given.retry)]
         while left:
             row = left[0]
             most = _SLOW_S if "max-autotune" in row.contender["name"] else _ROW_S[row.who]
@@ -156,6 +160,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=20, help="of each row (default 20)")
     parser.add_argument("--sample-ms", type=int, default=50, help="least time of a sample (default 50)")
     parser.add_argument("--row-seconds", type=float, help="deadline of each row (default 60 to 240)")
+    parser.add_argument("--retry", action="store_true", help="measure rows again that failed")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="of PyTorch (default cuda)")
     parser.add_argument("--scratch", type=Path, help="folder for unpacked libraries (default: the system's)")
     return parser.parse_args(arguments)

@@ -37,9 +37,10 @@ class Results:
                 raise Stop(f"{file} holds results of another pack: name another file by --out")
             self.document = found
 
-    def has(self, key: str) -> bool:
-        """Whether a row was measured, or failed by itself."""
-        return key in self.document["rows"]
+    def has(self, key: str, *, measured: bool = False) -> bool:
+        """Whether a row was measured; or failed by itself, unless only `measured` ones count."""
+        row = self.document["rows"].get(key)
+        return row is not None and (not measured or row["status"] == "measured")
 
     def begin(self, facts: dict[str, Any]) -> None:
         """Add a run with facts about the machine, and write the file."""

@@ -108,6 +108,16 @@ def test_a_driver_that_fails_is_a_row_with_its_reason(pack: Path, tmp_path: Path
     code, _, results = run(pack, tmp_path / "results.json", **fault)
     assert code == 0 and results["rows"][OURS]["status"] == "failed"
     assert "CUDA_ERROR_OUT_OF_MEMORY" in results["rows"][OURS]["reason"]
+    code, _, results = run(pack, tmp_path / "results.json")
+    assert code == 0 and results["rows"][OURS]["status"] == "failed"
+    code, _, results = run(pack, tmp_path / "results.json", "--retry")
+    assert code == 0 and {row["status"] for row in results["rows"].values()} == {"measured"}
+
+
+def test_without_a_gpu_nothing_is_measured(pack: Path, tmp_path: Path) -> None:
+    code, words, results = run(pack, tmp_path / "results.json", EDGE_CUDA_FAULT="cuInit:100")
+    assert (code, results) == (2, None) and "edge-rt finds no GPU" in words
+    assert "CUDA_ERROR_NO_DEVICE" in words
 
 
 def test_the_time_is_over_before_a_row_begins(pack: Path, tmp_path: Path) -> None:
