@@ -23,7 +23,7 @@ _MOST_GROUPS = 32  # at once on a unit (CUDA C++ Programming Guide, "Compute Cap
 
 @dataclass(frozen=True)
 class Launch:
-    """What a kernel does.
+    """Work of a kernel, as the estimate of its time sees it.
 
     Attributes
     ----------

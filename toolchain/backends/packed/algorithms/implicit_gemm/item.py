@@ -1,4 +1,4 @@
-"""What the items of a group share while they compute an implicit GEMM, and who adds up an item's sums."""
+"""The work item of an implicit GEMM: its place in its group, and who adds up its sums."""
 
 from __future__ import annotations
 
