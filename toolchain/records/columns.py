@@ -9,7 +9,7 @@ KEY = ("workload", "triple", "cpu", "level", "threads", "board_class", "device")
 OWN = ("function", "kind", "payload", "digest", "run_ms", "failure", "confirmed", "created")
 PROVENANCE = (
     *("run", "board", "runtime", "tvm", "tvm_ffi", "tool", "trial"),
-    *("governor", "temperature_c", "excluded", "modelled"),
+    *("governor", "temperature_c", "excluded", "modelled", "conditions"),
 )
 NAMES = (*KEY, *OWN, *PROVENANCE)
 IDENTITY = (*KEY, "function", "kind", "digest", "run_ms", "confirmed", "run", "board")

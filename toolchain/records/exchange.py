@@ -19,12 +19,15 @@ from toolchain.records import rows
 from toolchain.records.columns import NAMES
 from toolchain.records.function import Function, function_id
 from toolchain.records.record import Record
+from toolchain.records.tables import ADDED
 
 FORMAT = "edge-toolchain records"
 VERSION = 1
 _LONGEST_LINE = 64 * 2**20  # bytes; a definition of TensorIR has some 10 KB
 _LARGEST = 2**53  # the largest integer that every JSON reader represents exactly
 _FLAGS = ("confirmed", "modelled")
+_MAY_LACK = frozenset(ADDED)
+"""Fields that are written only if they have a value: earlier programs refuse what they do not know."""
 
 
 def write_records(path: Path, functions: Iterable[Function], records: Iterable[Record]) -> tuple[int, int]:
@@ -171,10 +174,13 @@ def _function(fields: Any) -> Function:
 def _fields(record: Record) -> dict[str, Any]:
     names = dict(zip(NAMES, rows.values(record), strict=False))  # best_ms is left out
     flags = {name: bool(names[name]) for name in _FLAGS}
-    return {**names, **flags, "run_ms": record.run_ms}
+    known = {name: value for name, value in names.items() if name not in _MAY_LACK or value is not None}
+    return {**known, **flags, "run_ms": record.run_ms}
 
 
 def _record(fields: Any) -> Record:
+    if isinstance(fields, dict):
+        fields = {**dict.fromkeys(_MAY_LACK), **fields}
     _check_fields(fields, NAMES)
     if not isinstance(fields["run_ms"], list):
         raise ValueError("run_ms must be a list of numbers")

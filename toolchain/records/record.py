@@ -31,6 +31,10 @@ class Provenance:
         Versions.
     governor, temperature_c
         The CPU frequency governor and temperature of the board, if readable.
+    conditions
+        What a device other than the CPU said of itself just after the measurement, as a JSON object: its
+        clock (`clock_mhz`), its temperature (`temperature_c`), and how many other processes computed on it
+        (`others`); None where it said nothing.
     excluded
         What the run was told to leave out, in its backend's words, such as `winograd`; empty if it searched
         everything. Its winner was not compared with any candidate left out.
@@ -47,6 +51,7 @@ class Provenance:
     trial: int | None = None
     governor: str | None = None
     temperature_c: float | None = None
+    conditions: str | None = None
     excluded: str = ""
     modelled: bool = False
 

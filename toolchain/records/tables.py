@@ -42,8 +42,13 @@ CREATE TABLE records (
     temperature_c {real},
     excluded TEXT NOT NULL,
     modelled {integer} NOT NULL,
+    conditions TEXT,
     CHECK ((best_ms IS NULL) = (failure IS NOT NULL))
 );
+"""
+ADDED = {"conditions": "TEXT"}
+"""Columns that a store of this version may lack, because an earlier program made it. They are added when it is
+opened, and need no new schema version: older programs read and write as before.
 """
 _INDEXED = {
     "by_rank": f"({', '.join(GROUP)}, {FAILED}, {RANK})",

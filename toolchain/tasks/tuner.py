@@ -26,6 +26,8 @@ class Result:
         Name of the board that measured; empty if none did.
     governor, temperature_c
         Frequency governor and temperature of the board's CPU just before the measurement; None if unreadable.
+    conditions
+        How the device was just after the measurement, as JSON; None where nothing is known.
     modelled
         The time was computed by a model of the device, not measured with a clock.
     """
@@ -36,6 +38,7 @@ class Result:
     board: str = ""
     governor: str | None = None
     temperature_c: float | None = None
+    conditions: str | None = None
     modelled: bool = False
 
     @property

@@ -9,6 +9,8 @@ from toolchain.tuning.schedulers.table import SCHEDULERS
 
 BOARDS = "boards"
 """Name of the runner that measures on boards, over RPC."""
+OFFLINE = "offline"
+"""First word in the place of a board's name, in records of candidates that were exported."""
 
 
 @dataclass(frozen=True)

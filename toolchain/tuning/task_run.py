@@ -18,7 +18,7 @@ from toolchain.tasks.key import entry_of, unbelievable
 from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
-from toolchain.tuning.boards.cases import Cases
+from toolchain.tuning.boards.cases import ExpectedCases
 from toolchain.tuning.events import Listener, Trial
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, Measured, result_of
 from toolchain.tuning.result import TunedTask
@@ -47,7 +47,7 @@ class RunContext:
     """
 
     evaluator: Evaluator
-    cases: Cases
+    cases: ExpectedCases
     store: RecordStore
     provenance: Provenance
     listener: Listener
@@ -67,6 +67,28 @@ class Proposal(Generic[P]):
 
 class BadDefaultError(ToolchainError):
     """The default of a task does not compile, computes wrong outputs, or asks too much of its device."""
+
+
+def earlier_records(
+    store: RecordStore, key: RecordKey, task: Task, *, modelled: bool = False
+) -> dict[str, Record]:
+    """Return what earlier runs stored of a task: a record of each point, by its digest.
+
+    Parameters
+    ----------
+    modelled
+        Whether modelled times are wanted, and measured ones ignored; else the other way round.
+    """
+    wanted = store.measured(key)
+    rows = [
+        row
+        for row in store.all(key)
+        if row.digest in wanted and row.provenance.modelled == modelled and not unbelievable(row, task)
+    ]
+    # Confirmed records come first, so that trials replace them: they may have been timed in a network, and
+    # tuners should learn from times that were all measured alike.
+    rows.sort(key=lambda row: not row.confirmed)
+    return {row.digest: row for row in rows}
 
 
 class TaskRun(Generic[P]):
@@ -249,19 +271,7 @@ class TaskRun(Generic[P]):
 
     def _earlier(self) -> list[tuple[P, Result]]:
         """Return the results of earlier runs, whose points are not measured again."""
-        wanted = self.context.store.measured(self.key)
-        # Modelled times are ignored if this run measures, and measured times if it models.
-        rows = [
-            row
-            for row in self.context.store.all(self.key)
-            if row.digest in wanted
-            and row.provenance.modelled == self.modelled
-            and not unbelievable(row, self.task)
-        ]
-        # Confirmed records come first, so that trials replace them in `known`: they may have been timed in a
-        # network, and tuners should learn from times that were all measured alike.
-        rows.sort(key=lambda row: not row.confirmed)
-        self.known = {row.digest: row for row in rows}
+        self.known = earlier_records(self.context.store, self.key, self.task, modelled=self.modelled)
         found = []
         for row in self.known.values():
             try:
@@ -359,6 +369,7 @@ class TaskRun(Generic[P]):
                 trial=trial,
                 governor=result.governor,
                 temperature_c=result.temperature_c,
+                conditions=result.conditions,
                 excluded=self.space.excluded,
                 modelled=result.modelled,
             ),

@@ -30,6 +30,7 @@ from toolchain.files import atomic
 from toolchain.processes.interrupts import uninterrupted
 
 _CHUNK = 1 << 20
+_DRIVERS = ("EDGE_CUDA_", "EDGE_NVML")  # variables of edge-rt about a driver
 
 
 class LocalTransport:
@@ -199,8 +200,10 @@ class LocalTransport:
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        # As on a remote board: none of the caller's LD_…, OMP_… or QEMU_… variables.
-        return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+        # As on a remote board: none of the caller's LD_…, OMP_… or QEMU_… variables. What is passed names the
+        # driver that edge-rt is to open: the emulated one, for instance.
+        drivers = {name: value for name, value in os.environ.items() if name.startswith(_DRIVERS)}
+        return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **drivers}
 
     def _not_started(self, argv: Sequence[str], error: OSError) -> ToolchainError:
         self._check_root()

@@ -127,6 +127,28 @@ class Search(TypedDict):
     metavar="FILE",
     help="Write the run's plots as an HTML page; `toolchain report` can also make it later.",
 )
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Measure nothing: write the candidates to a new folder, for `DIR/edge-rt measure DIR` on a board "
+    "that cannot be reached.",
+)
+@click.option(
+    "--max-mib",
+    type=click.IntRange(min=1),
+    default=48,
+    show_default=True,
+    metavar="N",
+    help="With --export: the largest size of the folder; what does not fit is listed.",
+)
+@click.option(
+    "--import",
+    "import_",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Measure nothing: store what `edge-rt measure` wrote to an exported folder.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be tuned; measure nothing.")
 @engine_option
 @output_options
@@ -138,6 +160,9 @@ def command(
     tasks: str,
     min_repeat_ms: int | None,
     report: Path | None,
+    export: Path | None,
+    max_mib: int,
+    import_: Path | None,
     dry_run: bool,
     engine: str | None,
     **search: Unpack[Search],
@@ -151,16 +176,17 @@ def command(
     from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
 
+    _check_offline(export, import_, search["runner"], dry_run=dry_run)
+    offline = export is not None or import_ is not None
     on_boards = measured_on_boards(search["runner"], code.device_kind)
-    boards = find_measured(board_name(board), on_boards=on_boards)
+    boards = find_measured(board_name(board), on_boards=on_boards and not offline)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
     profile = boards[0].profile
     profile.device(code.device_kind)
-    writes = [report.parent] if report else []
-    if container := container_for(
-        engine, profile, code.device_kind, files_of(model, files=options.value_files), writes
-    ):
-        if dry_run or not on_boards:
+    reads = [*options.value_files, *([import_] if import_ else [])]
+    writes = [path.parent for path in (report, export) if path]
+    if container := container_for(engine, profile, code.device_kind, files_of(model, files=reads), writes):
+        if dry_run or not on_boards or offline:
             return container.run()
         from toolchain.rpc.lab import join
 
@@ -185,11 +211,30 @@ def command(
             planned = plan_model(loaded, backend, boards, store, how)
         emit(planned.to_json(), lambda: show_plan(planned))
         return None
+    if export:
+        from toolchain.cli.tuning.offline import export_candidates
+
+        export_candidates(loaded, backend, boards[0], how, export, max_mib << 20)
+        return None
     with user_store_with_warnings() as store, tuning_progress() as listener:
-        result = tune(loaded, backend, boards, store, how, listener)
+        if import_:
+            from toolchain.tuning.offline.importing import import_results
+
+            result = import_results(loaded, backend, boards[0], store, how, import_, listener)
+        else:
+            result = tune(loaded, backend, boards, store, how, listener)
         if report:
             from toolchain.reports.tuning import report_result
 
             report_result(report, store, result, loaded.source)
     emit(result.to_json(), lambda: show_result(result))
     return None
+
+
+def _check_offline(export: Path | None, import_: Path | None, runner: str | None, *, dry_run: bool) -> None:
+    for option, given in (("--export", export), ("--import", import_)):
+        others = {"--import": import_ and option != "--import", "--runner": runner, "--dry-run": dry_run}
+        if given and (odd := next((name for name, other in others.items() if other), None)):
+            from toolchain.errors import UsageError
+
+            raise UsageError(f"{option} and {odd} do not go together", f"leave {odd} out")

@@ -98,6 +98,9 @@ size_t Number(const std::string& name, const DeviceKind& kind, const Presence& p
   throw Missing(name, std::string("the last of that kind is ") + kind.name + ":" + std::to_string(real - 1));
 }
 
+std::string only_kind;  // empty: all devices may be used
+size_t only_number = 0;
+
 thread_local std::string computes_on;
 thread_local int without_graphs = 0;  // blocks that say so
 
@@ -134,6 +137,41 @@ WithoutGraphs::~WithoutGraphs() { --without_graphs; }
 bool UsesGraphs() { return without_graphs == 0; }
 
 const std::vector<DeviceKind>& DeviceKinds() { return Kinds(); }
+
+static std::string Known(const char* key, const std::optional<double>& value) {
+  return Quote(key) + ": " + (value ? JsonNumber(*value) : "null");
+}
+
+std::string JsonConditions(const std::optional<Conditions>& conditions) {
+  if (!conditions) return "null";
+  return "{" + Known("clock_mhz", conditions->clock_mhz) + ", " + Known("temperature_c", conditions->temperature_c) +
+         ", \"others\": " + (conditions->others ? std::to_string(*conditions->others) : "null") + "}";
+}
+
+std::optional<Conditions> ConditionsOf(DLDevice device) {
+  for (const DeviceKind& kind : Kinds()) {
+    if (kind.type == device.device_type && kind.conditions != nullptr) return kind.conditions(device.device_id);
+  }
+  return std::nullopt;
+}
+
+void UseOnly(const std::string& name) {
+  const size_t colon = name.find(':');
+  const std::string kind = name.substr(0, colon), digits = colon == name.npos ? "" : name.substr(colon + 1);
+  const bool known = std::any_of(Kinds().begin() + 1, Kinds().end(), [&](const DeviceKind& each) {
+    return each.name == kind && each.type != kDLCPU;
+  });
+  if (!known || digits.empty() || digits.size() > 4 || digits.find_first_not_of("0123456789") != digits.npos) {
+    throw Usage("--only-device " + Quote(name) + ": give KIND:NUMBER of a device with memory of its own");
+  }
+  only_kind = kind;
+  only_number = std::strtoul(digits.c_str(), nullptr, 10);
+}
+
+std::optional<size_t> OnlyNumber(const std::string& kind) {
+  if (only_kind.empty() || kind != only_kind) return std::nullopt;
+  return only_number;
+}
 
 std::string JsonKind(const char* name, const Presence& presence) {
   std::string details;

@@ -6,6 +6,7 @@
 #include <dlpack/dlpack.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct Presence {
   // So many, the last of them, only compute what a device would: they are taken by their names alone. Where
   // there are no others, `problem` says why.
   size_t simulated = 0;
+};
+
+// What a device says of itself just after it computed; what it doesn't know is none.
+struct Conditions {
+  std::optional<double> clock_mhz, temperature_c;
+  std::optional<int> others;  // other processes that compute on it
 };
 
 struct DeviceKind {
@@ -44,6 +51,8 @@ struct DeviceKind {
   // Registers the functions that the client of an RPC session is given (offer.h). Called once, in the session's
   // own process.
   void (*offer)() = nullptr;
+  // Says how a device is that this process has computed on, by its number.
+  Conditions (*conditions)(int number) = nullptr;
   // Runs `edge-rt NAME`, a verb of the kind's own; returns the exit code.
   int (*verb)(const Options& options) = nullptr;
 };
@@ -97,6 +106,31 @@ bool UsesGraphs();
 
 // All kinds, the CPU first.
 const std::vector<DeviceKind>& DeviceKinds();
+
+// "null" where the kind can't say.
+std::string JsonConditions(const std::optional<Conditions>& conditions);
+// Of the device where tensors lie; none where its kind can't say.
+std::optional<Conditions> ConditionsOf(DLDevice device);
+
+// From here on this process knows of a kind's devices just one, as the first: "cuda:1". Said before the first device is
+// asked for. Several boards of a machine have a device each by it. Throws EDGE_USAGE for another form.
+void UseOnly(const std::string& name);
+// The number of the kind's only device, among those that its driver names; none where all may be used.
+std::optional<size_t> OnlyNumber(const std::string& kind);
+
+// Leaves of a kind's devices the one that this process is to know.
+template <typename Each>
+void KeepOnly(const std::string& kind, std::vector<Each>* devices, std::string* problem) {
+  const auto number = OnlyNumber(kind);
+  if (!number || devices->empty()) return;
+  if (*number >= devices->size()) {
+    *problem = "this board is to compute on " + kind + ":" + std::to_string(*number) + ", and the last one here is " +
+               kind + ":" + std::to_string(devices->size() - 1);
+    devices->clear();
+    return;
+  }
+  *devices = {(*devices)[*number]};
+}
 
 // Kinds as JSON, the CPU first: the names and, where there are none but simulations, the problem. Without
 // `drivers` only the kinds that need none.

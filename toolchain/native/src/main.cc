@@ -12,6 +12,7 @@
 #include "failure.h"
 #include "machine.h"
 #include "measure.h"
+#include "offline/command.h"
 #include "serve.h"
 #include "text.h"
 
@@ -33,6 +34,7 @@ const std::vector<Command> kCommands = {
      edge::BenchCommand,
      {"input", "number", "repeat", "min-repeat-ms", "time", "warmup", "device", "threads", "cluster",
       "spin-us", "requires", "functions", "state", "wait", "profile!", "graph"}},
+    {"measure", edge::MeasureCommand, {"device", "state", "wait", "time"}},
     {"serve",
      edge::ServeCommand,
      {"tracker", "key", "host", "port", "state", "threads", "cluster",
@@ -47,7 +49,11 @@ int Dispatch(int argc, char** argv) {
   std::string names;
   for (const Command& command : commands) {
     if (name == command.name) {
-      return command.run(edge::Options(argc - 2, argv + 2, command.options));
+      std::vector<std::string> known = command.options;
+      known.push_back("only-device");
+      const edge::Options options(argc - 2, argv + 2, known);
+      if (options.Has("only-device")) edge::UseOnly(options.Text("only-device", ""));
+      return command.run(options);
     }
     names += (names.empty() ? "" : ", ") + std::string(command.name);
   }

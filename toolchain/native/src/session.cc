@@ -113,6 +113,9 @@ void ServeSession(int socket, const SessionSettings& settings) {
   global("edge.info", [] { return Info(session.state, JsonDevices(false)); });
   // The session's own deadline is that of a driver, too.
   global("edge.devices", [] { return JsonDevices(true); });
+  global("edge.conditions", [](int type, int id) {
+    return JsonConditions(ConditionsOf({static_cast<DLDeviceType>(type), id}));
+  });
   global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
   for (const DeviceKind& kind : DeviceKinds()) {
     if (kind.offer != nullptr) kind.offer();

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import UsageError
 from toolchain.records.database import Tell
-from toolchain.records.tables import DROP_SUPERSEDED, INDEXES, VERSION, tables
+from toolchain.records.tables import ADDED, DROP_SUPERSEDED, INDEXES, VERSION, tables
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -36,6 +36,7 @@ def prepare_tables(db: Connection[Any], name: str, tell: Tell) -> None:
                 _create(db, name)
                 return
     _check_version(db, name)
+    _add_columns(db, name)
     if _lacks_indexes(db):
         tell(
             f"creating indexes in the records database {name}, once: with many records that may take a minute"
@@ -49,6 +50,35 @@ def prepare_tables(db: Connection[Any], name: str, tell: Tell) -> None:
 def _take_turns(db: Connection[Any]) -> None:
     """Wait until no other process creates tables or indexes, and keep others out."""
     db.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
+def _add_columns(db: Connection[Any], name: str) -> None:
+    """Add the columns that a database of an earlier program lacks."""
+    from psycopg.errors import InsufficientPrivilege
+
+    if not _missing_columns(db):
+        return
+    try:
+        with db.transaction():
+            _take_turns(db)
+            for column in _missing_columns(db):
+                db.execute(f"ALTER TABLE records ADD COLUMN {column} {ADDED[column]}".encode())
+    except InsufficientPrivilege as error:
+        raise UsageError(
+            f"the records database {name} lacks columns that only the owner of its tables may add: "
+            f"{', '.join(_missing_columns(db))}",
+            "let its owner open it once with this version: `toolchain records list`",
+        ) from error
+
+
+def _missing_columns(db: Connection[Any]) -> list[str]:
+    found = db.execute(
+        "SELECT attname::text FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
+        " JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE pg_class.relname = 'records' AND nspname = ANY (current_schemas(false)) AND attnum > 0"
+        " AND NOT attisdropped"
+    ).fetchall()
+    return [name for name in ADDED if (name,) not in found]
 
 
 def _lacks_indexes(db: Connection[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Migration of a store from schema version 1 to version 2."""
+"""Migration of a store from schema version 1 to version 2, and columns that were added since."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sqlite3
 from hashlib import sha256
 
 from toolchain.records.sqlite.transaction import transaction
+from toolchain.records.tables import ADDED
 
 _STEPS = (
     "ALTER TABLE functions RENAME COLUMN module TO definition",
@@ -26,8 +27,14 @@ def digest_of_choice(payload: object) -> str:
     return sha256(f"cpu {payload}".encode()).hexdigest()
 
 
+def missing_columns(db: sqlite3.Connection) -> list[str]:
+    """Return the columns that a store of an earlier program lacks."""
+    there = {row[1] for row in db.execute("PRAGMA table_info(records)")}
+    return [name for name in ADDED if name not in there]
+
+
 def migrate(db: sqlite3.Connection) -> None:
-    """Migrate a store of version 1 to version 2, completely or not at all; leave other versions alone.
+    """Migrate a store of version 1 to version 2 and add missing columns, completely or not at all.
 
     If several processes open the file at once, the first one migrates it while the others wait.
     """
@@ -36,10 +43,12 @@ def migrate(db: sqlite3.Connection) -> None:
         if db.execute("PRAGMA user_version").fetchone()[0] == 1:
             for step in _STEPS:
                 db.execute(step)
+        for name in missing_columns(db):
+            db.execute(f"ALTER TABLE records ADD COLUMN {name} {ADDED[name]}")
 
 
 def migrated_copy(db: sqlite3.Connection) -> sqlite3.Connection:
-    """Return a migrated copy in memory of a store of version 1, for a file that cannot be written."""
+    """Return a migrated copy in memory of an earlier program's store, for a file that cannot be written."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     try:
         db.backup(copy)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolchain.errors import UsageError
 from toolchain.records.database import Tell
-from toolchain.records.sqlite.migration import migrate, migrated_copy
+from toolchain.records.sqlite.migration import migrate, migrated_copy, missing_columns
 from toolchain.records.sqlite.transaction import transaction
 from toolchain.records.tables import DROP_SUPERSEDED, INDEXES, VERSION, tables
 
@@ -40,7 +40,7 @@ def connect(path: Path, *, read_only: bool, wait_s: float, tell: Tell) -> sqlite
             _write_ahead(db, wait_s)
             db.execute("PRAGMA synchronous=FULL")  # a commit survives a power cut
             _create(db)
-        current = _version(db, path) == VERSION
+        current = _version(db, path) == VERSION and not missing_columns(db)
         if not read_only:
             if not current:
                 migrate(db)

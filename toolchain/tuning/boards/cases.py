@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -30,8 +31,15 @@ _FACTOR = {"float16": 8.0}  # factor of large values: the largest float16 is 655
 _ANY_FACTOR = 64.0
 _ROUNDED = ("float32", "float16", "int8", "uint8")  # types of rounded values; the others may be indices
 
-_HALVES = 1e-2
+HALVES = 1e-2
 """Share of rounded integers that may differ by one: some sums of random numbers end close to a half."""
+
+
+class ExpectedCases(Protocol):
+    """The cases of the tasks of a run."""
+
+    def of(self, task: Task) -> tuple[Case, ...]:
+        """Return the cases of a task."""
 
 
 class Cases:
@@ -141,26 +149,30 @@ def wrong(outputs: Sequence[Array], expected: Sequence[Array]) -> str:
 
     Values whose expected value is not finite are ignored: random inputs may be outside a function's domain.
     """
-    half = any(each.dtype == np.float16 for each in expected)
-    tolerance = TOLERANCE["float16" if half else "float32"]
+    tolerance = tolerance_of(expected)
     for output, wanted in zip(outputs, expected, strict=True):
         exact = wanted.astype(np.float64)
         finite = np.isfinite(exact)
         difference = np.abs(output.astype(np.float64) - exact)[finite]
         scale = np.abs(exact[finite]).max(initial=0.0)
         error = difference.max(initial=0.0)
-        if (
-            error <= 1
-            and wanted.dtype.name in _ROUNDED
-            and _steps(exact[finite])
-            and np.mean(difference > tolerance * scale) <= _HALVES
-        ):
+        if error <= 1 and rounds(wanted) and np.mean(difference > tolerance * scale) <= HALVES:
             continue
         if not error <= tolerance * scale:  # NaN is never less
             return f"differs from the definition by {error:.3g} where values reach {scale:.3g}"
     return ""
 
 
-def _steps(values: np.ndarray) -> bool:
+def tolerance_of(expected: Sequence[Array]) -> float:
+    """Return the largest allowed difference as a share of an output's largest value."""
+    half = any(each.dtype == np.float16 for each in expected)
+    return TOLERANCE["float16" if half else "float32"]
+
+
+def rounds(wanted: Array) -> bool:
     """Whether all values are integers and span more than one, as outputs of a function that rounds do."""
+    if wanted.dtype.name not in _ROUNDED:
+        return False
+    values = wanted.astype(np.float64)
+    values = values[np.isfinite(values)]
     return bool(values.size and np.ptp(values) > 1 and np.array_equal(values, np.rint(values)))

@@ -12,6 +12,7 @@ import tvm
 from toolchain.answers import lie, shown, understood
 from toolchain.arrays import Array
 from toolchain.boards.edge_rt.answers import EdgeRtInfo
+from toolchain.devices.device import CPU
 from toolchain.devices.failure import Failure
 from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError
@@ -23,6 +24,7 @@ from toolchain.tasks.reference import Case
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode, Often, Opened, Times
 from toolchain.tuning.boards.cases import wrong
+from toolchain.tuning.boards.conditions import known_conditions
 from toolchain.tuning.boards.failing import failure_of
 from toolchain.tuning.boards.operands import Operands
 
@@ -126,6 +128,7 @@ class _Opened:
     """A session with the file loaded."""
 
     request: Request
+    session: tvm.rpc.RPCSession
     board: str
     facts: EdgeRtInfo
     file: Opened
@@ -162,8 +165,17 @@ class _Opened:
             _believed(self.board, times, request),
             governor=self.facts.governor,
             temperature_c=self.facts.temperature_c,
+            conditions=self._conditions(subject.memory),
             modelled=times.modelled,
         )
+
+    def _conditions(self, memory: str) -> str | None:
+        """Ask how the device is now: its clock falls soon after it has nothing to do."""
+        if memory == CPU:
+            return None
+        device = tvm.runtime.device(memory)
+        said = self.session.get_function("edge.conditions")(device.dlpack_device_type(), device.index)
+        return known_conditions(self.board, said)
 
 
 def _open(session: tvm.rpc.RPCSession, request: Request) -> _Opened:
@@ -172,7 +184,9 @@ def _open(session: tvm.rpc.RPCSession, request: Request) -> _Opened:
     facts = _facts(board, session.get_function("edge.info")())
     session.upload(str(request.library))
     opens = request.code.open if request.code else _Library
-    return _Opened(request, board, facts, opens(session, request.library.name, board), Operands(session))
+    return _Opened(
+        request, session, board, facts, opens(session, request.library.name, board), Operands(session)
+    )
 
 
 class _Library:

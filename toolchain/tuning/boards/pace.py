@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from toolchain.records.key import RecordKey
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 from toolchain.tasks.task import Task
-from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.options import OFFLINE, TuneOptions
 
 _ENOUGH = 8  # least number of trials in a run that a pace is computed from: one batch
 
@@ -35,7 +35,7 @@ class Pace:
     most: bool = False
 
 
-def earlier_pace(store: RecordStore, key: RecordKey, runner: str, others: Container[str]) -> Pace | None:
+def earlier_pace(store: RecordStore, key: RecordKey, runner: str, others: Iterable[str]) -> Pace | None:
     """Return the pace of the last run with the same runner, target and class; None if there was no such run.
 
     It is the time from the first default to the last trial, divided by the number of trials: so it includes
@@ -54,6 +54,8 @@ def earlier_pace(store: RecordStore, key: RecordKey, runner: str, others: Contai
         mine = who == runner if runner in others else who not in others
         return mine and _place(record.key) == _place(key)
 
+    # What was measured without this host was stored in one go.
+    others = {*others, OFFLINE}
     for run, _last in store.runs():
         if not all(map(alike, store.of_run(run, 1))):
             continue  # a run is of one target, one class and one runner

@@ -43,7 +43,7 @@ def preflight(probe: Probe, evaluator: Evaluator, folder: Path) -> None:
         The kernel cannot be built, a board computes it wrongly or too slowly, or no board comes back in time.
         The message names the step and the board.
     """
-    evaluator.runner.expect(probe.task, [_case(probe, folder)])
+    evaluator.runner.expect(probe.task, [probe_case(probe, folder)])
     (built,) = evaluator.builder.build([probe.candidate])
     if built.failure:
         raise _failed("on this host", Result(failure=built.failure, message=built.message))
@@ -53,7 +53,8 @@ def preflight(probe: Probe, evaluator: Evaluator, folder: Path) -> None:
     _check(results)
 
 
-def _case(probe: Probe, folder: Path) -> Case:
+def probe_case(probe: Probe, folder: Path) -> Case:
+    """Write the case of a known-good kernel, with its expected outputs, to a folder."""
     case = write_case(folder, "probe", drawn(probe.reference.parameters, 0))
     compute(probe.reference, [case])
     return case

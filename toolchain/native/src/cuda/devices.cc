@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "cuda/conditions.h"
 #include "device.h"
 #include "text.h"
 
@@ -49,11 +50,6 @@ std::vector<CuDevice> DevicesOf(const Driver& driver, std::string* problem) {
   return devices;
 }
 
-std::string PciId(const CuDevice& device) {
-  char id[kMostText] = {};
-  return device.driver->cuDeviceGetPCIBusId(id, sizeof id - 1, device.id) == kSuccess ? id : "";
-}
-
 Presence Probe() {
   Presence presence;
   for (const CuDevice& device : Devices(&presence.problem)) {
@@ -63,7 +59,13 @@ Presence Probe() {
   return presence;
 }
 
-const RegisterDevice registered({"cuda", kDLCUDA, Probe, true});
+Conditions ConditionsOfNumber(int number) {
+  std::string problem;
+  const auto& devices = Devices(&problem);
+  return number < 0 || static_cast<size_t>(number) >= devices.size() ? Conditions{} : ConditionsOf(devices[number]);
+}
+
+const RegisterDevice registered({.name = "cuda", .type = kDLCUDA, .probe = Probe, .driver = true, .conditions = ConditionsOfNumber});
 
 }  // namespace
 
@@ -73,8 +75,16 @@ const std::vector<CuDevice>& Devices(std::string* problem) {
   static auto* devices = new std::vector<CuDevice>;
   const std::lock_guard lock(*mutex);
   if (!devices->empty()) return *devices;
-  if (const auto driver = OpenDriver(problem)) *devices = DevicesOf(*new Driver(*driver), problem);
+  if (const auto driver = OpenDriver(problem)) {
+    *devices = DevicesOf(*new Driver(*driver), problem);
+    KeepOnly("cuda", devices, problem);
+  }
   return *devices;
+}
+
+std::string PciId(const CuDevice& device) {
+  char id[kMostText] = {};
+  return device.driver->cuDeviceGetPCIBusId(id, sizeof id - 1, device.id) == kSuccess ? id : "";
 }
 
 uint64_t DeviceNumber(const CuDevice& device, CUdevice_attribute attribute) {

@@ -35,6 +35,9 @@ std::string Details(const CuDevice& device);
 // 0 where the driver doesn't know.
 uint64_t DeviceNumber(const CuDevice& device, CUdevice_attribute attribute);
 
+// As "0000:01:00.0"; empty where the driver doesn't know.
+std::string PciId(const CuDevice& device);
+
 // "NVIDIA H200 (sm_90), driver for CUDA 13.0", for messages.
 std::string Describe(const CuDevice& device);
 

@@ -108,6 +108,7 @@ const std::vector<ClDevice>& Devices(std::string* problem) {
     std::string why;
     if (const auto driver = OpenDriver(file, &why)) {
       *devices = DevicesOf(*new Driver(*driver), &why);
+      KeepOnly("opencl", devices, &why);
       if (!devices->empty()) return *devices;
     }
     problems += (problems.empty() ? "" : "; ") + why;

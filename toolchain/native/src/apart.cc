@@ -1,0 +1,106 @@
+#include "apart.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "failure.h"
+
+namespace edge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kReaped = std::chrono::seconds(1);
+
+[[noreturn]] void Work(const std::function<std::string()>& work, int pipe, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  const rlimit none{0, 0};
+  if (setrlimit(RLIMIT_CORE, &none) != 0) errno = 0;  // it may well crash
+  // What it prints is no part of our document, and what can't be killed must not hold the files of whoever waits for
+  // this program's end.
+  const int null = open("/dev/null", O_RDWR);
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) dup2(null, fd);
+  std::string answer;
+  try {
+    answer = work();
+  } catch (...) {
+    _exit(1);
+  }
+  for (size_t done = 0; done < answer.size();) {
+    const ssize_t wrote = write(pipe, answer.data() + done, answer.size() - done);
+    if (wrote <= 0) _exit(1);
+    done += wrote;
+  }
+  _exit(0);  // no exit handlers: drivers have some that hang
+}
+
+// What comes until the pipe's end, or until it is too much; false when time ran out before.
+bool ReadAll(int pipe, Clock::time_point until, size_t most, std::string* answer) {
+  while (answer->size() < most) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd wait{pipe, POLLIN, 0};
+    const int ready = left <= 0 ? 0 : poll(&wait, 1, static_cast<int>(std::min<int64_t>(left, 1 << 30)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return false;
+    char bytes[4096];
+    const ssize_t got = read(pipe, bytes, std::min(sizeof bytes, most - answer->size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    answer->append(bytes, got);
+  }
+  return true;
+}
+
+// Its status as waitpid tells it; 0 where it does not end. One that is stuck in the kernel is left behind.
+int Reap(pid_t child) {
+  const auto until = Clock::now() + kReaped;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (Clock::now() >= until) return 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return status;
+}
+
+}  // namespace
+
+Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Io("pipe");
+  const pid_t parent = getpid(), child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    Work(work, ends[1], parent);
+  }
+  close(ends[1]);
+  if (child < 0) {
+    close(ends[0]);
+    throw Io("fork");
+  }
+  Ended ended{};
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  ended.in_time = ReadAll(ends[0], until, most, &ended.answer);
+  close(ends[0]);
+  // Also what it left running; it may have ended before it had a group of its own.
+  int status = ended.in_time ? Reap(child) : 0;
+  kill(-child, SIGKILL);
+  kill(child, SIGKILL);
+  if (!ended.in_time) Reap(child);
+  ended.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  return ended;
+}
+
+}  // namespace edge

@@ -1,0 +1,21 @@
+// Work that may crash, hang or spoil memory, in a process of its own.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace edge {
+
+struct Ended {
+  std::string answer;
+  bool in_time;  // it ended before its time was over; if not, it was killed
+  int signal;    // that ended it; 0: none
+  int code;      // with which it ended by itself
+};
+
+// Forks, and returns what `work` returned there: at most `most` bytes of it, however they came about. It has so many
+// seconds. What it prints goes nowhere, and all that it started in its process group ends with it. Only while this
+// process has one thread.
+Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most);
+
+}  // namespace edge

@@ -1,0 +1,94 @@
+#include "offline/command.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "cpu.h"
+#include "device.h"
+#include "edge_rt.h"
+#include "failure.h"
+#include "lock.h"
+#include "machine.h"
+#include "offline/plan.h"
+#include "offline/results.h"
+#include "offline/trial.h"
+#include "text.h"
+
+namespace edge {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using offline::Outcome;
+
+std::string Times(const Outcome& outcome) {
+  std::string list;
+  for (const double ms : outcome.ms) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.9g", ms);
+    list += (list.empty() ? "" : ", ") + std::string(text);
+  }
+  return "[" + list + "]";
+}
+
+std::string Members(const Outcome& outcome, const std::string& governor, const std::string& temperature) {
+  const bool ok = outcome.status == "ok";
+  return "\"failure\": " + (ok ? "null" : Quote(outcome.status)) + ", \"ms\": " + Times(outcome) + ", \"message\": " +
+         Quote(outcome.message) + ", \"device\": " + Quote(outcome.device) + ", \"governor\": " + governor +
+         ", \"temperature_c\": " + temperature + ", \"conditions\": " + JsonConditions(outcome.conditions);
+}
+
+void Tell(size_t number, size_t count, const std::string& name, const Outcome& outcome) {
+  const std::string said = outcome.status == "ok" ? JsonNumber(outcome.ms[0]) + " ms" : outcome.status + ": " + outcome.message;
+  std::fprintf(stderr, "%zu/%zu %s: %s\n", number, count, name.c_str(), said.substr(0, said.find('\n')).c_str());
+}
+
+// As before a live run: what fails here would fail with each candidate.
+void Probe(const offline::Plan& plan, const std::string& device) {
+  const Outcome outcome = offline::Try(plan, plan.candidates.front(), device);
+  if (outcome.status == "ok") return;
+  throw Failure(EDGE_FAILED, "probe", "a known-good kernel fails here, before anything is measured: " + outcome.status + ": " +
+                                          outcome.message);
+}
+
+}  // namespace
+
+int MeasureCommand(const Options& options) {
+  const double budget = options.Seconds("time", 1e9);
+  const std::string folder = options.Only("folder of candidates"), state = options.State(true);
+  const offline::Plan plan = offline::ReadPlan(folder);
+  CheckFeatures(plan.requirements);
+  const std::string device = options.Text("device", plan.device);
+  if (device.substr(0, device.find(':')) != plan.device) {
+    throw Usage("--device " + device + ": the candidates are for " + plan.device);
+  }
+  SetDeviceFolder(state + "/devices", false);
+  const MeasureLock lock(state, "measure " + folder, options.Seconds("wait", 0));
+  offline::Results results(plan);
+  const auto begin = Clock::now();
+  if (plan.probed) Probe(plan, device);
+  const size_t first = plan.probed ? 1 : 0, count = plan.candidates.size() - first;
+  size_t measured = 0, failed = 0, before = 0, left = 0;
+  for (size_t at = first; at < plan.candidates.size(); ++at) {
+    const offline::Candidate& candidate = plan.candidates[at];
+    if (results.Has(candidate.digest)) {
+      ++before;
+      continue;
+    }
+    if (std::chrono::duration<double>(Clock::now() - begin).count() >= budget) {
+      ++left;
+      continue;
+    }
+    const std::string governor = Governor(), temperature = TemperatureC();
+    const Outcome outcome = offline::Try(plan, candidate, device);
+    results.Add(candidate.digest, Members(outcome, governor, temperature));
+    ++measured;
+    failed += outcome.status != "ok";
+    Tell(at + 1 - first, count, candidate.name, outcome);
+  }
+  std::printf("{\"candidates\": %zu, \"measured\": %zu, \"failed\": %zu, \"before\": %zu, \"left\": %zu, \"results\": %s, "
+              "\"caches_flushed\": false}\n",
+              count, measured, failed, before, left, Quote(results.path()).c_str());
+  return EDGE_OK;
+}
+
+}  // namespace edge

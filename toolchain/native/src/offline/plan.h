@@ -1,0 +1,63 @@
+// The plan of a folder of candidates, which a host exported: what to measure here, in which order, and how.
+//
+// Lines of ASCII with single blanks. In this order:
+//
+//   edge-toolchain-plan 1
+//   runtime FINGERPRINT                        of the edge-rt that the candidates are for
+//   compute DEVICE THREADS CLUSTER REQUIRES    as edge_options has them; "-" for none
+//   samples NUMBER REPEAT MIN_REPEAT_MS
+//   member SHA256 BYTES                        each file of the folder `members`, named by its digest
+//   candidate DIGEST NAME SECONDS LIBRARY FUNCTION MEMORY    or `probe …`: a known-good one, the first
+//     case                                     one or more
+//     input MEMBER                             in the order of the function's parameters
+//     output DTYPE SHAPE MEMBER TOLERANCE HALVES
+//   end COUNT                                  of candidates, the probe too
+//   digest SHA256                              of all that stands before this line
+//
+// An output's member has the expected values in its layout, as floats; NaN where any value will do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace edge::offline {
+
+struct Output {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::string expected;
+  double tolerance;  // largest difference, as a share of the largest expected value
+  double halves;     // share of values that may differ by one instead: they are rounded, and some end close to a half
+};
+
+struct Case {
+  std::vector<std::string> inputs;
+  std::vector<Output> outputs;
+};
+
+struct Candidate {
+  std::string digest, name;
+  double limit_s;
+  std::string library, function, memory;
+  std::vector<Case> cases;
+};
+
+struct Plan {
+  std::string folder;
+  std::string digest;
+  std::string device, cluster, requirements;  // empty: none
+  int threads, number, repeat, min_repeat_ms;
+  bool probed;  // the first candidate is a probe
+  std::vector<Candidate> candidates;
+
+  std::string Member(const std::string& digest) const { return folder + "/members/" + digest; }
+};
+
+// Throws EDGE_USAGE for a plan that is none, of another version or edge-rt, damaged, or with a member that is missing
+// or changed. All members are read.
+Plan ReadPlan(const std::string& folder);
+
+bool IsDigest(const std::string& text);
+
+}  // namespace edge::offline

@@ -1,0 +1,80 @@
+"""What a plan says of a candidate, and the files that it names; native/src/offline/plan.h has the format."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+
+from toolchain.arrays import Array
+from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.reference import Case
+from toolchain.tuning.boards.cases import HALVES, rounds, tolerance_of
+from toolchain.tuning.offline.members import Member
+
+_EXACT_IN_FLOAT32 = ("float16", "float32", "int8", "uint8", "int16", "uint16", "bool")
+
+
+@dataclass(frozen=True)
+class CaseBlock:
+    """A case of a candidate: its lines of the plan, and the files that they name."""
+
+    lines: tuple[str, ...]
+    members: tuple[Member, ...]
+
+
+def case_block(candidate: Candidate, case: Case) -> CaseBlock:
+    """Return a case in the layouts of a candidate.
+
+    Its expected outputs must be known. Values that the layout leaves open, such as padding, are NaN there.
+    """
+    arguments, expected = case.arguments(), case.expected()
+    if expected is None:
+        raise AssertionError("a case without expected outputs was to be exported")
+    lines, members = ["case"], []
+    inputs = candidate.parameters[: -candidate.outputs]
+    for place, parameter in enumerate(inputs):
+        members.append(_stored(parameter.filled(arguments.get(place))))
+        lines.append(f"input {members[-1].digest}")
+    tolerance = tolerance_of(expected)
+    for parameter, wanted in zip(candidate.parameters[len(inputs) :], expected, strict=True):
+        packed = parameter.filled(None)
+        members.append(_stored(_in_layout(parameter, packed, wanted)))
+        shape = "x".join(map(str, packed.shape)) or "-"
+        halves = HALVES if rounds(wanted) else 0
+        lines.append(f"output {packed.dtype} {shape} {members[-1].digest} {tolerance:g} {halves:g}")
+    return CaseBlock(tuple(lines), tuple(members))
+
+
+def block(
+    word: str, name: str, limit_s: float, library: str, function: str, memory: str, cases: Sequence[CaseBlock]
+) -> tuple[str, ...]:
+    """Return a candidate's lines of the plan; the first has `{digest}` in the place of its digest."""
+    first = f"{word} {{digest}} {name} {limit_s:.3f} {library} {function} {memory}"
+    return (first, *(line for each in cases for line in each.lines))
+
+
+def content_digest(lines: Sequence[str], workload: str, entry: Entry) -> str:
+    """Return the digest by which a result is matched to its candidate: of its code, operands and point."""
+    point = (workload, entry.kind, entry.payload, entry.digest)
+    parts = [part.encode() for part in (*point, *lines)]
+    return sha256(b"".join(b"%d:%s" % (len(part), part) for part in parts)).hexdigest()
+
+
+def _in_layout(parameter: Parameter, packed: Array, wanted: Array) -> Array:
+    """Return the expected values where a candidate writes them: `Parameter.logical` only selects elements."""
+    places = parameter.logical(np.arange(packed.size).reshape(packed.shape))
+    floats = np.float32 if wanted.dtype.name in _EXACT_IN_FLOAT32 else np.float64
+    values = np.full(packed.size, np.nan, floats)
+    values[places.ravel()] = wanted.astype(floats).ravel()
+    return values.reshape(packed.shape)
+
+
+def _stored(array: Array) -> Member:
+    file = io.BytesIO()
+    np.save(file, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+    return Member.of(file.getvalue())

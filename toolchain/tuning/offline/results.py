@@ -1,0 +1,108 @@
+"""The results that a station wrote, checked like the answers of any board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from toolchain.answers import Answer, Kind, Sentence, Several, Word, problem
+from toolchain.errors import CheckError, UsageError
+from toolchain.files.plain import open_plain
+from toolchain.tuning.boards.conditions import Conditions
+from toolchain.tuning.offline.about import Versions
+from toolchain.tuning.offline.plan import Plan
+
+FILE = "results"
+_MOST = 64 << 20  # bytes, as in edge-rt
+_LINE = 64 << 10
+_Number = Annotated[float, Field(ge=0)]
+
+
+class Head(Answer):
+    """The first line: whose results follow."""
+
+    results: Literal[1]
+    plan: Word
+    runtime: Word
+
+
+class Measured(Answer):
+    """A line of a candidate; see native/src/offline/command.cc."""
+
+    candidate: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    failure: Literal["wrong result", "timeout", "runtime", "upload"] | None
+    ms: Several[_Number]
+    message: Sentence
+    device: Word
+    governor: Word | None
+    temperature_c: float | None
+    conditions: Conditions
+
+
+def read_results(folder: Path, plan: Plan, versions: Versions) -> Mapping[str, Measured]:
+    """Return the results of a folder by the digests of their candidates.
+
+    A last line without an end was cut: it is ignored, as edge-rt does that measures the rest.
+
+    Raises
+    ------
+    UsageError
+        There are no results, or they are those of another plan or edge-rt, or of candidates that are not in
+        the plan.
+    CheckError
+        A line is not what edge-rt writes.
+    """
+    path = folder / FILE
+    try:
+        with open_plain(path) as file:
+            content = file.read(_MOST + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}",
+            f"measure first, on the board: {folder}/edge-rt measure {folder}",
+        ) from error
+    if len(content) > _MOST:
+        raise UsageError(f"{path} is too large: more than {_MOST} bytes", "measure again")
+    lines = content.split(b"\n")[:-1]
+    if not lines:
+        raise UsageError(f"{path} is empty", "measure again")
+    head = _parsed(Head, lines[0], path, 1)
+    if head.plan != plan.digest:
+        raise UsageError(
+            f"{path} holds the results of another export than {folder / 'plan'}", "copy the whole folder back"
+        )
+    if head.runtime != versions.runtime:
+        raise UsageError(
+            f"{path} was written by edge-rt {head.runtime}, the candidates are for {versions.runtime}",
+            "measure with the edge-rt in the folder",
+        )
+    found: dict[str, Measured] = {}
+    for number, line in enumerate(lines[1:], 2):
+        result = _parsed(Measured, line, path, number)
+        if result.candidate not in plan.blocks:
+            raise UsageError(
+                f"{path}, line {number}: the result of a candidate that is not in the plan",
+                "copy the whole folder back, or measure again",
+            )
+        found[result.candidate] = result
+    return found
+
+
+def impossible(path: Path, number: int, problem: str) -> CheckError:
+    """Return the error for a line that cannot be true."""
+    return CheckError(
+        f"{path}, line {number} cannot be right: {problem}; nothing was imported",
+        "measure again; a board that goes on saying so is not to be trusted",
+    )
+
+
+def _parsed(kind: type[Kind], line: bytes, path: Path, number: int) -> Kind:
+    if len(line) > _LINE:
+        raise impossible(path, number, f"it has {len(line)} bytes")
+    try:
+        return kind.model_validate_json(line)
+    except ValidationError as error:
+        raise impossible(path, number, problem(error)) from error

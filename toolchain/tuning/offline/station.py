@@ -1,0 +1,82 @@
+"""A station's results in the place of a board: looked up by the candidate that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from toolchain.devices.table import kind_of
+from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.evaluator import BuiltCandidate
+from toolchain.tasks.reference import Case
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+from toolchain.tuning.boards.failing import failure_of
+from toolchain.tuning.offline.results import Measured
+
+_MISSING = Result(failure="upload", message="the station did not measure it")
+
+
+class Station:
+    """Builder and runner of candidates that were measured already; see `tasks.evaluator`.
+
+    Parameters
+    ----------
+    name
+        In the place of a board's name.
+    found
+        Results by the workload of a task and the digest of a point.
+    """
+
+    lanes = 1
+
+    def __init__(self, name: str, found: Mapping[tuple[str, str], Result]) -> None:
+        self.names: tuple[str, ...] = (name,)
+        self._found = found
+        self.in_use_s: Mapping[str, float] = {}
+
+    def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
+        """Return the candidates as they are: they were built when they were exported."""
+        return [BuiltCandidate(candidate) for candidate in candidates]
+
+    def expect(self, task: Task, cases: Sequence[Case]) -> None:
+        """Ignore the cases: the station compared with those of the folder."""
+        del task, cases
+
+    def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
+        """Return the station's results; what it did not measure failed as if the board had gone away."""
+        return [self._found.get((task.workload, each.candidate.entry.digest), _MISSING) for each in built]
+
+    def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
+        """Return the station's results."""
+        return self.run(task, built)
+
+    def probe(self, task: Task, built: BuiltCandidate) -> list[Result]:  # noqa: ARG002
+        """Return success: the station tried its own way before it measured."""
+        return [Result()]
+
+    def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
+        """Return the same times in each round: nothing is measured again."""
+        return [self.run(task, built)] * rounds
+
+
+def result_of(measured: Measured, board: str, kind: str) -> Result:
+    """Return what a line of results says, in the form of a board's result.
+
+    Parameters
+    ----------
+    kind
+        Kind of the device that computed, whose row says what its causes of failure mean.
+    """
+    if measured.failure in ("runtime", "upload"):
+        error = RuntimeError(measured.message)
+        failure, message = failure_of(error, measured.failure, kind_of(kind))
+        return Result(failure=failure, message=message, board=board)
+    if measured.failure is not None:
+        return Result(failure=measured.failure, message=measured.message, board=board)
+    return Result(
+        measured.ms,
+        board=board,
+        governor=measured.governor,
+        temperature_c=measured.temperature_c,
+        conditions=measured.conditions.text(),
+    )
