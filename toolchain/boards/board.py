@@ -25,6 +25,8 @@ class Board:
         Key under which its edge-rt servers register at the lab's tracker.
     record_class
         Board class of its tuning records: `<class>`, or `<class>+emulated` for an emulated board.
+    only_device
+        The one device of its kind that it computes on, as edge-rt counts them: `cuda:1`. Empty: all.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Board:
     transport: Transport
     tracker_key: str
     record_class: str
+    only_device: str = ""
 
     @property
     def build_for(self) -> BuildFor:

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from toolchain.configuration.file import FILE_NAME, find_file
 from toolchain.errors import MissingError, UsageError
@@ -110,23 +118,37 @@ class Settings(_Table):
     )
 
 
+THIS_HOST = "local"
+"""In place of a host and of a class: this machine, without SSH."""
+
+
 class BoardEntry(_Table):
-    """Every key of `[boards.NAME]`, which describes a board over SSH."""
+    """Every key of `[boards.NAME]`, which describes a board over SSH, or one device of this host."""
 
     model_config = ConfigDict(frozen=True)
 
     board_class: str = Field(alias="class", description="Its board class.")
     host: str = Field(
         pattern=r"^[A-Za-z0-9_.:][A-Za-z0-9_.:%-]*$",
-        description="Name, address, or a `Host` of your ssh_config.",
+        description='Name, address, or a `Host` of your ssh_config; `local`, with `class = "local"`: this '
+        "machine, without SSH.",
     )
     port: int | None = Field(None, ge=1, le=65535, description="Default: ssh_config's, else 22.")
     user: str | None = Field(
         None, pattern=r"^[A-Za-z0-9_.][A-Za-z0-9_.@+$-]*$", description="Default: ssh_config's, else yours."
     )
     host_key: str = Field(
+        "",
         pattern=r"^[a-z0-9@.-]+ [A-Za-z0-9+/=]+$",
-        description="The pinned key of its SSH server, such as `ssh-ed25519 AAAA…`; no other is accepted.",
+        description="The pinned key of its SSH server, such as `ssh-ed25519 AAAA…`; no other is accepted. "
+        "Needed but for this machine.",
+    )
+    device: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9-]{1,32}:[0-9]{1,4}$",
+        description="The one device of its kind that this board computes on, such as `cuda:1`, counted as "
+        "`toolchain board show --devices` lists them; several GPUs of a machine are several boards by it. "
+        "Default: all.",
     )
     identity: Path | None = Field(
         None,
@@ -143,6 +165,14 @@ class BoardEntry(_Table):
         min_length=1,
         description="The installation's folder there, relative to the login's home.",
     )
+
+    @model_validator(mode="after")
+    def _check_way(self) -> BoardEntry:
+        if (self.host == THIS_HOST) != (self.board_class == THIS_HOST):
+            raise ValueError('this machine has `class = "local"` and `host = "local"`, other hosts neither')
+        if not self.host_key and self.host != THIS_HOST:
+            raise ValueError("host_key is missing: `toolchain board add` asks the host for it")
+        return self
 
 
 class _File(BaseModel):

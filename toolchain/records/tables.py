@@ -47,8 +47,8 @@ CREATE TABLE records (
 );
 """
 ADDED = {"conditions": "TEXT"}
-"""Columns that a store of this version may lack, because an earlier program made it. They are added when it is
-opened, and need no new schema version: older programs read and write as before.
+"""Columns that a store of this version may lack, because an earlier program made it. They are added when it
+is opened, and need no new schema version: older programs read and write as before.
 """
 _INDEXED = {
     "by_rank": f"({', '.join(GROUP)}, {FAILED}, {RANK})",

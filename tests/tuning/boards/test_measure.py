@@ -70,7 +70,7 @@ def test_where_nothing_is_known_the_first_to_come_are_right(tmp_path: Path) -> N
 
     def measured(value: np.ndarray) -> Result:
         file: Any = Writes(value)
-        return _Opened(request, "far", facts, file, file).measure(subject)
+        return _Opened(request, file, "far", facts, file, file).measure(subject)
 
     assert measured(first).run_ms == (1.0,)
     assert measured(first).run_ms == (1.0,)

@@ -22,19 +22,30 @@ _DRIVER_SECONDS = 20.0  # for each driver; PoCL takes 0.2 s on a PC, and 10 s un
 
 @dataclass(frozen=True)
 class Installed:
-    """`edge-rt` on a board: its path there, and its answer to `edge-rt info`."""
+    """`edge-rt` on a board: its path, its answer to `edge-rt info`, and the one device that it may use."""
 
     program: str
     facts: EdgeRtInfo
+    only_device: str = ""
 
     def command(self, verb: str, *arguments: str) -> list[str]:
         """Return the command line of a verb; all verbs use one state folder, and therefore one lock."""
-        return command(self.program, verb, *arguments)
+        return command(self.program, verb, *arguments, only_device=self.only_device)
 
 
-def command(program: str, verb: str, *arguments: str) -> list[str]:
-    """Return the command line of a verb of the `edge-rt` at path `program` on a board."""
-    return [program, verb, *arguments, "--state", STATE_FOLDER]
+def command(program: str, verb: str, *arguments: str, only_device: str = "") -> list[str]:
+    """Return the command line of a verb of the `edge-rt` at path `program` on a board.
+
+    Parameters
+    ----------
+    only_device
+        `Board.only_device`. Boards that have one device of a machine each have a lock each: they measure at
+        the same time.
+    """
+    if not only_device:
+        return [program, verb, *arguments, "--state", STATE_FOLDER]
+    state = f"{STATE_FOLDER}-{only_device.replace(':', '-')}"
+    return [program, verb, *arguments, "--only-device", only_device, "--state", state]
 
 
 def install(
@@ -86,7 +97,9 @@ def ask_program(board: Board, program: str, fingerprint: str, *, drivers: bool =
     options = ["--devices", "--timeout", f"{_DRIVER_SECONDS:g}"] if drivers else []
     try:
         with named(board):
-            completed = board.transport.run(command(program, "info", *options), timeout=_INFO_SECONDS)
+            completed = board.transport.run(
+                command(program, "info", *options, only_device=board.only_device), timeout=_INFO_SECONDS
+            )
     except DeadlineError as error:
         raise ToolchainError(
             f"board {board.name}: `edge-rt info` did not end within {_INFO_SECONDS:g} s and was killed",
@@ -94,7 +107,7 @@ def ask_program(board: Board, program: str, fingerprint: str, *, drivers: bool =
         ) from error
     facts = _facts(board, completed)
     _check(board, facts, fingerprint)
-    return Installed(program, facts)
+    return Installed(program, facts, board.only_device)
 
 
 def _facts(board: Board, completed: Completed) -> EdgeRtInfo:

@@ -12,15 +12,17 @@ from tomlkit.exceptions import TOMLKitError
 
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
+from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.file import FILE_NAME
-from toolchain.configuration.settings import NAME, BoardEntry, configuration, state_dir
+from toolchain.configuration.settings import NAME, THIS_HOST, BoardEntry, configuration, state_dir
 from toolchain.configuration.starter import starter_text
 from toolchain.errors import UsageError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
+from toolchain.host import host_profile
 from toolchain.profiles import class_names, load_profile
 from toolchain.runtime import arch_of
 
@@ -42,6 +44,8 @@ def load(name: str) -> Board:
         Its class or host key is wrong; the message names the entry.
     """
     entry = configuration().boards[name]
+    if entry.host == THIS_HOST:
+        return _of_this_host(name, entry)
     try:
         profile = load_profile(entry.board_class)
         arch_of(profile)  # refuses a class whose boards cannot run edge-rt
@@ -57,6 +61,24 @@ def load(name: str) -> Board:
         transport=SshTransport(address, entry.root),
         tracker_key=profile.name,
         record_class=profile.name,
+        only_device=entry.device or "",
+    )
+
+
+def _of_this_host(name: str, entry: BoardEntry) -> Board:
+    root = state_dir() / "boards" / name
+    for private in (state_dir(), root):
+        atomic.make_private_folder(private)
+    profile = host_profile()
+    return Board(
+        name=name,
+        profile=profile,
+        emulated=False,
+        shared_cpu=True,
+        transport=LocalTransport(root),
+        tracker_key=THIS_HOST,
+        record_class=profile.name,
+        only_device=entry.device or "",
     )
 
 

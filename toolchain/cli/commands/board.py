@@ -190,17 +190,20 @@ def _reach(name: str | None) -> dict[str, Any]:
     """Return the address of a board and its other facts in toolchain.toml; empty if it has no entry."""
     from toolchain.boards.ssh.address import show_address
     from toolchain.boards.ssh.hostkeys import fingerprint
-    from toolchain.configuration.settings import configuration
+    from toolchain.configuration.settings import THIS_HOST, configuration
 
     entry = configuration().boards.get(name or "")
     if entry is None:
         return {}
+    if entry.host == THIS_HOST:
+        return {"address": THIS_HOST, "groups": list(entry.groups), "device": entry.device}
     return {
         "address": show_address(entry.user, entry.host, entry.port),
         "fingerprint": fingerprint(entry.host_key),
         "jump": entry.jump,
         "groups": list(entry.groups),
         "root": entry.root,
+        "device": entry.device,
     }
 
 

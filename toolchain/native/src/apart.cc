@@ -21,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kReaped = std::chrono::seconds(1);
+constexpr int kPipe = STDERR_FILENO + 1, kMostFiles = 4096;
 
 [[noreturn]] void Work(const std::function<std::string()>& work, int pipe, pid_t parent) {
   setpgid(0, 0);
@@ -32,6 +33,9 @@ constexpr auto kReaped = std::chrono::seconds(1);
   // this program's end.
   const int null = open("/dev/null", O_RDWR);
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) dup2(null, fd);
+  if (dup2(pipe, kPipe) < 0) _exit(1);  // after that: `null` may have this number
+  // It may write to whatever is open: to the parent's files, too.
+  for (int fd = kPipe + 1; fd < kMostFiles; ++fd) close(fd);
   std::string answer;
   try {
     answer = work();
@@ -39,7 +43,7 @@ constexpr auto kReaped = std::chrono::seconds(1);
     _exit(1);
   }
   for (size_t done = 0; done < answer.size();) {
-    const ssize_t wrote = write(pipe, answer.data() + done, answer.size() - done);
+    const ssize_t wrote = write(kPipe, answer.data() + done, answer.size() - done);
     if (wrote <= 0) _exit(1);
     done += wrote;
   }

@@ -49,7 +49,7 @@ void EachPart(const std::string& path, int64_t most, Part part) {
 // The words of one line; each is taken by what it must be.
 class Line {
  public:
-  Line(std::string text, int number) : number_(number), words_(Words(text)) {
+  Line(const std::string& text, int number) : number_(number), words_(Words(text)) {
     std::string again;
     for (const std::string& word : words_) again += (again.empty() ? "" : " ") + word;
     if (again != text || text.find_first_not_of(kPrintable) != text.npos) Wrong("it has other than words and single blanks");
@@ -94,7 +94,8 @@ class Line {
   }
   std::vector<int64_t> Shape() {
     std::vector<int64_t> shape;
-    std::string text = Optional(400);
+    const std::string text = Optional(400);
+    if (text.starts_with("x") || text.ends_with("x") || text.find("xx") != text.npos) Wrong("no shape");
     for (const std::string& extent : Split(text, 'x')) {
       int64_t value = 0;
       const auto [end, code] = std::from_chars(extent.data(), extent.data() + extent.size(), value);

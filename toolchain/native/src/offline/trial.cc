@@ -101,8 +101,11 @@ std::vector<Tensor> Operands(const Plan& plan, const Case& given, DLDevice devic
   return operands;
 }
 
+// As a session passes them.
 std::vector<AnyView> Arguments(const std::vector<Tensor>& operands) {
-  return std::vector<AnyView>(operands.begin(), operands.end());
+  std::vector<AnyView> arguments;
+  for (const Tensor& each : operands) arguments.emplace_back(const_cast<DLTensor*>(each.operator->()));
+  return arguments;
 }
 
 // Computes a case; returns what is wrong with its outputs, empty if nothing is.

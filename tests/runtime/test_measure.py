@@ -1,0 +1,204 @@
+"""`edge-rt measure`: candidates cost themselves alone, and what was measured stays."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.runtime.conftest import Edge
+from tests.runtime.offline_folder import DOUBLED, Act, case_of, copied, libraries, resealed, write_folder
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
+
+FAILED, USAGE, REQUIRES, BUSY = 1, 2, 5, 75
+DEADLY = {
+    "hang()": "timeout",
+    "crash()": "runtime",
+    "spoil_heap()": "runtime",
+    "smash_stack()": "runtime",
+    "send_nonsense()": "runtime",
+}
+Measure = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    acts = (DOUBLED, *DEADLY)
+    return dict(zip(acts, libraries(acts, tmp_path_factory.mktemp("libraries")), strict=True))
+
+
+@pytest.fixture
+def measure(native: Edge, tmp_path: Path) -> Measure:
+    return lambda folder, *options: native("measure", folder, "--state", tmp_path / "rt", *options)
+
+
+@pytest.fixture
+def plain(made: dict[str, Path], tmp_path: Path) -> Path:
+    """Return a folder of three candidates that are right, behind a probe."""
+    acts = [Act("probe", probe=True), *(Act(f"c0ffee:{number}") for number in range(3))]
+    write_folder(tmp_path / "plain", acts, [made[DOUBLED]] * 4, case_of(tmp_path))
+    return tmp_path / "plain"
+
+
+def lines(folder: Path) -> list[Any]:
+    return [json.loads(line) for line in (folder / "results").read_text().splitlines()]
+
+
+def test_a_crash_a_hang_and_spoilt_memory_cost_one_candidate_each(
+    made: dict[str, Path], measure: Measure, tmp_path: Path
+) -> None:
+    acts = [Act("first")]
+    for place, act in enumerate(DEADLY):
+        limit_s = 1.0 if act == "hang()" else 20.0
+        acts += [Act(f"deadly:{place}", act, limit_s), Act(f"sound:{place}")]
+    digests = write_folder(tmp_path / "f", acts, [made[act.body] for act in acts], case_of(tmp_path))
+    code, said = measure(tmp_path / "f")
+    assert (code, said["measured"], said["failed"], said["left"]) == (0, len(acts), len(DEADLY), 0)
+    assert said["caches_flushed"] is False
+    head, *found = lines(tmp_path / "f")
+    assert head["results"] == 1 and [each["candidate"] for each in found] == digests
+    assert [each["failure"] for each in found[1::2]] == [*DEADLY.values()]
+    assert all(each["failure"] is None and len(each["ms"]) == 2 for each in found[::2])
+    assert all(ms > 0 for each in found[::2] for ms in each["ms"])
+
+
+def test_it_goes_on_where_it_was_cut(plain: Path, measure: Measure) -> None:
+    assert measure(plain, "--time", "0")[1] == {
+        "candidates": 3,
+        "measured": 0,
+        "failed": 0,
+        "before": 0,
+        "left": 3,
+        "results": str(plain / "results"),
+        "caches_flushed": False,
+    }
+    assert measure(plain)[1]["measured"] == 3
+    whole = (plain / "results").read_bytes()
+    *first, last = whole.splitlines(keepends=True)
+    for cut in (b"", last[:30], last[:-1]):
+        (plain / "results").write_bytes(b"".join(first) + cut)
+        said = measure(plain)[1]
+        assert (said["before"], said["measured"]) == (2, 1), cut
+        assert (plain / "results").read_bytes().splitlines(keepends=True)[:-1] == first
+    (plain / "results").write_bytes(first[0][:20])
+    assert measure(plain)[1]["measured"] == 3
+    assert measure(plain)[1]["before"] == 3
+
+
+def test_wrong_outputs_are_told(made: dict[str, Path], measure: Measure, tmp_path: Path) -> None:
+    case = case_of(tmp_path, np.array([0, 2, 4, 7], np.float32))
+    write_folder(tmp_path / "f", [Act("off")], [made[DOUBLED]], case)
+    assert measure(tmp_path / "f")[1]["failed"] == 1
+    (result,) = lines(tmp_path / "f")[1:]
+    assert result["failure"] == "wrong result"
+    assert result["message"] == "differs from the definition by 1 where values reach 7"
+
+
+def test_a_station_that_does_not_work_measures_nothing(
+    made: dict[str, Path], measure: Measure, tmp_path: Path
+) -> None:
+    acts = [Act("probe", "crash()", probe=True), Act("sound")]
+    write_folder(tmp_path / "f", acts, [made["crash()"], made[DOUBLED]], case_of(tmp_path))
+    code, said = measure(tmp_path / "f")
+    assert (code, said["error"]["kind"]) == (FAILED, "probe")
+    assert "a known-good kernel fails here, before anything is measured: runtime" in said["error"]["message"]
+    assert len(lines(tmp_path / "f")) == 1
+
+
+def test_another_process_measures_the_folder(plain: Path, measure: Measure) -> None:
+    with (plain / "results").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        code, said = measure(plain)
+    assert (code, said["error"]["kind"]) == (BUSY, "busy")
+
+
+def test_folders_that_are_refused(plain: Path, measure: Measure, tmp_path: Path) -> None:
+    text = (plain / "plan").read_text()
+    member = next((plain / "members").iterdir())
+
+    def refused(name: str, change: Callable[[Path], object]) -> str:
+        folder = copied(plain, tmp_path / name)
+        change(folder)
+        code, said = measure(folder)
+        assert code == USAGE, (name, said)
+        return str(said["error"]["message"])
+
+    def sealed(old: str, new: str) -> Callable[[Path], None]:
+        assert old in text
+        return lambda folder: resealed(folder, text.replace(old, new, 1))
+
+    assert "holds no plan" in refused("empty", lambda f: (f / "plan").write_text(""))
+    assert "cannot be read" in refused("none", lambda f: (f / "plan").unlink())
+    version = refused("version", lambda f: (f / "plan").write_text(text.replace("plan 1", "plan 2", 1)))
+    assert 'has version "2", this edge-rt reads version 1' in version
+    assert "was changed" in refused(
+        "changed", lambda f: (f / "plan").write_text(text.replace(" 2 1\n", " 9 1\n", 1))
+    )
+    assert "is cut" in refused("cut", lambda f: (f / "plan").write_text(text[:-200]))
+    assert "take the edge-rt of the version" in refused("runtime", sealed("runtime ", "runtime 0"))
+    gone = refused("gone", lambda f: (f / "members" / member.name).unlink())
+    assert member.name in gone and "cannot be read" in gone
+    changed = refused(
+        "member", lambda f: (f / "members" / member.name).write_bytes(b"\0" * member.stat().st_size)
+    )
+    assert "was changed or cut: it has another digest" in changed
+    longer = refused(
+        "longer", lambda f: (f / "members" / member.name).write_bytes(member.read_bytes() + b"0")
+    )
+    assert "has more than" in longer
+    large = refused("large", lambda f: (f / "plan").open("r+b").truncate(17 << 20))
+    assert "has more than 16777216 bytes" in large
+    for number, (old, new) in enumerate(
+        [
+            ("end 4", "end 5"),
+            ("output float32 4", "output float32 x4"),
+            ("output float32 4", "output  float32 4"),
+            ("samples 1 2 1", "samples 1 0 1"),
+            ("samples 1 2 1", "samples 1 2"),
+            ("\ncase\n", "\n"),
+            ("main_0 cpu", "main_0"),
+            (" 20.000 ", " nan "),
+            (" 20.000 ", " 1e9 "),
+            (f"member {member.name}", f"member ../{member.name[3:]}"),
+            ("candidate ", "candidate 0"),
+        ]
+    ):
+        assert "the plan's line " in refused(f"odd{number}", sealed(old, new)), new
+
+
+def test_results_of_others_are_not_added_to(plain: Path, measure: Measure) -> None:
+    measure(plain)
+    good = (plain / "results").read_text()
+    other = good.replace('"plan": "', '"plan": "0', 1)
+    for text in (
+        other,
+        good + good.splitlines()[-1].replace('"candidate": "', '"candidate": "0') + "\n",
+        good + "x\n",
+    ):
+        (plain / "results").write_text(text)
+        code, said = measure(plain)
+        assert code == USAGE and "results" in said["error"]["message"]
+        assert (plain / "results").read_text() == text
+
+
+def test_another_device_than_that_of_the_candidates(plain: Path, measure: Measure) -> None:
+    code, said = measure(plain, "--device", "opencl")
+    assert (code, said["error"]["message"]) == (USAGE, "--device opencl: the candidates are for cpu")
+    resealed(plain, (plain / "plan").read_text().replace("compute cpu", "compute cuda", 1))
+    code, said = measure(plain)
+    assert code == FAILED and "there is no device cuda here" in said["error"]["message"]
+
+
+def test_it_says_on_stderr_how_far_it_is(native: Edge, plain: Path, tmp_path: Path) -> None:
+    command = [*native.command, "measure", str(plain), "--state", str(tmp_path / "rt")]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    told = done.stderr.decode().splitlines()
+    assert [line.partition(": ")[0] for line in told] == [f"{n}/3 c0ffee:{n - 1}" for n in (1, 2, 3)]
+    assert all(line.endswith(" ms") for line in told)
