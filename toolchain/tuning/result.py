@@ -87,6 +87,7 @@ class TuneResult:
             "estimated_ms_after": sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks),
             "boards": self.boards,
             "search_seconds": round(self.search_s, 1),
+            "caches_flushed": False,
             "in_use_seconds": {name: round(seconds, 1) for name, seconds in self.in_use_s.items()},
             "network": self.network.to_json() if self.network else None,
             "tasks": [

@@ -17,6 +17,7 @@ from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
+from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event
@@ -36,7 +37,7 @@ class Offline:
     model: Model
 
     def export(self, folder: Path, most: int = 48 * MIB, store: RecordStore | None = None) -> Exported:
-        with store or RecordStore(None) as records:
+        with store or RecordStore(SqliteFile(None)) as records:
             return export(*self._for(), records, HOW, folder, most, lambda _event: None)
 
     def load(

