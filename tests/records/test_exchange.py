@@ -291,3 +291,17 @@ def test_on_a_full_disk_nothing_is_imported(store: RecordStore, tmp_path: Path) 
     with RecordStore(other) as imported:
         assert imported.all() == [] and imported.functions() == []
         assert imported.add_new(*read_records(file)) == 199
+
+
+def test_a_field_that_older_programs_refuse_is_written_only_if_it_has_a_value(
+    store: RecordStore, file: Path
+) -> None:
+    assert "conditions" not in file.read_text()
+    assert {record.provenance.conditions for record in read_records(file)[1]} == {None}
+    known = replace(PROVENANCE, conditions='{"others": 2}')
+    put(store, 8.0, provenance=known)
+    write_records(file, store.functions(), store.all())
+    assert file.read_text().count("conditions") == 1
+    assert read_records(file)[1] == store.all()
+    changed(file, 7, lambda document: document["record"].update(conditions=3))
+    assert "line 7" in refused(file)

@@ -365,6 +365,24 @@ def test_tables_from_before_get_the_indexes(postgres_server: Postgres, postgres_
     assert {name for (name,) in found} - {"records_pkey", "functions_pkey"} == set(INDEXES)
 
 
+def test_tables_from_before_get_the_columns_from_their_owner(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    with RecordStore(connect(postgres_url)) as store:
+        record = put(store, 1.0)
+    postgres_server.sql("ALTER TABLE records DROP COLUMN conditions", postgres_url)
+    postgres_server.sql(f"CREATE ROLE stranger LOGIN PASSWORD '{PASSWORD}'")
+    schema = postgres_url.rpartition("%3D")[2]
+    postgres_server.sql(f"GRANT USAGE ON SCHEMA {schema} TO stranger")
+    postgres_server.sql("GRANT SELECT ON records, functions, edge_toolchain TO stranger", postgres_url)
+    with pytest.raises(UsageError, match="lacks columns that only the owner") as caught:
+        connect(postgres_url.replace(USER, "stranger", 1))
+    assert "records list" in caught.value.hint
+    with RecordStore(connect(postgres_url)) as store:
+        known = put(store, 2.0, provenance=replace(PROVENANCE, conditions="{}"))
+        assert store.all() == [record, known]
+
+
 def test_the_socket_and_the_password_file(
     postgres_server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

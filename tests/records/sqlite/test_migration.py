@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.records.samples import KEY, KINDS, put
+from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.backends.packed.kinds import KINDS as PACKED
 from toolchain.backends.packed.kinds import usable
 from toolchain.errors import ToolchainError, UsageError
@@ -193,3 +193,30 @@ def set_version(path: Path, number: int) -> None:
     with sqlite3.connect(path) as db:
         db.execute(f"PRAGMA user_version={number}")
     db.close()
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Path:
+    """Return a store of this version as a program made it that knew fewer columns."""
+    path = tmp_path / "narrow.sqlite"
+    with RecordStore(path) as store:
+        put(store, 5.0)
+    with sqlite3.connect(path) as db:
+        db.execute("ALTER TABLE records DROP COLUMN conditions")
+    db.close()
+    return path
+
+
+def test_columns_that_are_missing_are_added(narrow: Path) -> None:
+    with RecordStore(narrow) as store:
+        known = replace(PROVENANCE, conditions='{"clock_mhz": 1980.0}')
+        put(store, 4.0, provenance=known)
+        assert [record.provenance.conditions for record in store.all()] == [None, known.conditions]
+    assert version(narrow) == 2
+
+
+def test_a_narrow_file_that_is_only_read_stays_as_it_is(narrow: Path) -> None:
+    before = narrow.read_bytes()
+    with RecordStore(narrow, read_only=True) as store:
+        assert [record.best_ms for record in store.all()] == [5.0]
+    assert narrow.read_bytes() == before
