@@ -37,6 +37,8 @@ typedef unsigned long long uint64_t;
 """
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
 _CALLED = re.compile(r"\bedge_\w+\(")
+# What TVM's generator writes for groups of asynchronous copies, as instructions of NVIDIA's.
+_GROUPS = re.compile(r'asm volatile\("cp\.async\.(commit|wait)_group ?(\d*);"[^;]*\);')
 
 
 def _header(tags: Iterable[str]) -> str:
@@ -90,7 +92,8 @@ def _emulated(source: str, target: tvm.target.Target) -> MachineCode:
     architecture = architecture_of(triple)
     if architecture is None:
         raise ToolchainError(f"the emulated CUDA driver does not run on {triple}")
-    return MachineCode(number_of(EMULATED), 0, compile_emulated(source, architecture))
+    calls = _GROUPS.sub(r"edge_cp_async_\1(\2);", source)
+    return MachineCode(number_of(EMULATED), 0, compile_emulated(calls, architecture))
 
 
 def _resources(
