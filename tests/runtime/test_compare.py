@@ -96,7 +96,7 @@ def test_they_agree(native: Edge, tmp_path: Path) -> None:
             expected[name] = wrong([given], [exact])
     finally:
         compilers.close()
-    document = about.Folder(
+    document = about.FolderContents(
         plan="", model="", versions=about.versions_here(), target=about.for_target(target, ""), candidates=()
     )
     packing.write(

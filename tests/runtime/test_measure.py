@@ -14,6 +14,7 @@ import pytest
 
 from tests.runtime.conftest import Edge
 from tests.runtime.offline_folder import DOUBLED, Act, case_of, copied, libraries, resealed, write_folder
+from tests.runtime.test_opencl import PROGRAMS, Device, device_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 
@@ -34,9 +35,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return dict(zip(acts, libraries(acts, tmp_path_factory.mktemp("libraries")), strict=True))
 
 
+@pytest.fixture(scope="module", params=PROGRAMS)
+def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Device:
+    return device_for(request, tmp_path_factory.mktemp("measure"))
+
+
 @pytest.fixture
-def measure(native: Edge, tmp_path: Path) -> Measure:
-    return lambda folder, *options: native("measure", folder, "--state", tmp_path / "rt", *options)
+def measure(device: Device, tmp_path: Path) -> Measure:
+    return lambda folder, *options: device("measure", folder, "--state", tmp_path / "rt", *options)
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_on_a_station(tmp_path: Path) -> None:
             packing.add([Wanted(TASK, each, "search")], [case_of(tmp_path)])
     finally:
         compilers.close()
-    document = about.Folder(
+    document = about.FolderContents(
         plan="",
         model="",
         versions=about.versions_here(),

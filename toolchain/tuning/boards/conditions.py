@@ -1,4 +1,4 @@
-"""What a device says of itself just after a candidate was timed on it."""
+"""Reads how a device is just after a candidate was timed on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolchain.answers import Answer, lie, shown, understood
 
 
 class Conditions(Answer):
-    """Clock, temperature, and number of other processes that compute there; None where it is not known."""
+    """Clock, temperature, and number of other processes that compute there; None if unknown."""
 
     clock_mhz: Annotated[float, Field(ge=0)] | None
     temperature_c: float | None

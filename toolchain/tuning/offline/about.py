@@ -1,4 +1,4 @@
-"""What the host knows of an exported folder: whose candidates they are. edge-rt does not read it."""
+"""The document that tells the host whose candidates a folder has; edge-rt does not read it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class _Part(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
 
-class Versions(_Part):
-    """What must be equal where candidates are exported and where their results are imported."""
+class ExportVersions(_Part):
+    """The versions that export and import must agree on."""
 
     tool: str
     tvm: str
@@ -33,7 +33,7 @@ class Versions(_Part):
 
 
 class ForTarget(_Part):
-    """What the candidates were made for."""
+    """The target that the candidates were made for."""
 
     triple: str
     cpu: str
@@ -65,7 +65,7 @@ class About(_Part):
     message: str = ""
 
 
-class LeftOut(_Part):
+class NotExported(_Part):
     """A candidate or a task that is not in the folder, and why."""
 
     task: str
@@ -73,21 +73,21 @@ class LeftOut(_Part):
     reason: str
 
 
-class Folder(_Part):
+class FolderContents(_Part):
     """The document `candidates.json`; `model` is the network as the user named it."""
 
     version: Literal[1] = 1
     plan: str
     model: str
-    versions: Versions
+    versions: ExportVersions
     target: ForTarget
     candidates: tuple[About, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[NotExported, ...] = ()
 
 
-def versions_here() -> Versions:
+def versions_here() -> ExportVersions:
     """Return the versions of this installation."""
-    return Versions(
+    return ExportVersions(
         tool=__version__,
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
@@ -108,7 +108,7 @@ def for_target(target: BoardTarget, record_class: str) -> ForTarget:
     )
 
 
-def read_about(folder: Path, plan: str) -> Folder:
+def read_about(folder: Path, plan: str) -> FolderContents:
     """Return the document of a folder, whose plan has the digest `plan`.
 
     Raises
@@ -125,7 +125,7 @@ def read_about(folder: Path, plan: str) -> Folder:
     if len(content) > _MOST:
         raise UsageError(f"{path} is too large: more than {_MOST} bytes", _AGAIN)
     try:
-        found = Folder.model_validate_json(content)
+        found = FolderContents.model_validate_json(content)
     except ValidationError as error:
         raise UsageError(f"{path} is malformed: {answers.problem(error)}", _AGAIN) from error
     if found.plan != plan:

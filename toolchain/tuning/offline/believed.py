@@ -11,12 +11,12 @@ from toolchain.records.key import RecordKey
 from toolchain.tasks.key import least_task_ms
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.offline.opened import Opened
-from toolchain.tuning.offline.results import FILE, Measured, impossible
+from toolchain.tuning.offline.opened import OpenedFolder
+from toolchain.tuning.offline.results import FILE, StationResult, impossible
 from toolchain.tuning.offline.station import result_of
 
 
-def device_of(opened: Opened, kind: str) -> str:
+def device_of(opened: OpenedFolder, kind: str) -> str:
     """Return the key of the device that measured; empty for a CPU.
 
     Raises
@@ -41,7 +41,7 @@ def device_of(opened: Opened, kind: str) -> str:
 
 
 def results_of(
-    opened: Opened, tasks: Sequence[Task], key_of: Callable[[str], RecordKey], board: str, kind: str
+    opened: OpenedFolder, tasks: Sequence[Task], key_of: Callable[[str], RecordKey], board: str, kind: str
 ) -> dict[tuple[str, str], Result]:
     """Return the results by the workload of a task and the digest of a point.
 
@@ -65,7 +65,7 @@ def results_of(
     return found
 
 
-def _check(opened: Opened, measured: Measured, least_ms: float) -> None:
+def _check(opened: OpenedFolder, measured: StationResult, least_ms: float) -> None:
     number = [*opened.results].index(measured.candidate) + 2
     path = opened.folder / FILE
     samples = 0 if measured.failure else opened.plan.samples

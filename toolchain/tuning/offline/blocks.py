@@ -1,4 +1,4 @@
-"""What a plan says of a candidate, and the files that it names; native/src/offline/plan.h has the format."""
+"""Makes the lines of a plan about a candidate, and the files that they name (native/src/offline/plan.h)."""
 
 from __future__ import annotations
 

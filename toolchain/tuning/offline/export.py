@@ -26,9 +26,9 @@ from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, StepBegan
 from toolchain.tuning.offline import about, plan
-from toolchain.tuning.offline.about import LeftOut
+from toolchain.tuning.offline.about import NotExported
 from toolchain.tuning.offline.packing import Packing
-from toolchain.tuning.offline.proposals import Search, Wanted, proposals
+from toolchain.tuning.offline.proposals import SearchStart, Wanted, proposals
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.plan import planned_tasks
 
@@ -38,7 +38,7 @@ _BATCH = 8  # candidates that share a library, as in a live run
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """The result of an export.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Exported:
     refused: int
     checked: int
     bytes: int
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[NotExported, ...]
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --export --json` prints it."""
@@ -103,7 +103,7 @@ def export(
         for task in tasks:
             cases.begin(task, network.reference(task))
         recorded = {} if options.fresh else _recorded(network, tasks, store, target, board)
-        search = Search(network, tasks, store, options, _keys(tasks, target, board), recorded)
+        search = SearchStart(network, tasks, store, options, _keys(tasks, target, board), recorded)
         made = stack.enter_context(atomic.replacing_folder(folder.absolute()))
         runtime = ensure_runtime(arch_of(board.profile))
         shutil.copyfile(runtime.program, made / PROGRAM)
@@ -130,7 +130,7 @@ def export(
             )
         left_out += packing.left_out
         written = packing.write(
-            about.Folder(
+            about.FolderContents(
                 plan="",
                 model=model.source,
                 versions=about.versions_here(),
@@ -157,7 +157,7 @@ def _recorded(
 
 def _known_cases(
     tasks: Sequence[Task], cases: Cases, listener: Listener
-) -> tuple[dict[str, tuple[Any, ...]], list[LeftOut]]:
+) -> tuple[dict[str, tuple[Any, ...]], list[NotExported]]:
     """Return the cases of the tasks whose expected outputs are known, and the other tasks."""
     known, left_out = {}, []
     for number, task in enumerate(tasks):
@@ -167,7 +167,7 @@ def _known_cases(
             known[task.workload] = of_task
         else:
             reason = "its definition could not be computed on this host, so nothing could be compared with it"
-            left_out.append(LeftOut(task=task.id, reason=reason))
+            left_out.append(NotExported(task=task.id, reason=reason))
     return known, left_out
 
 

@@ -28,7 +28,7 @@ from toolchain.tuning.boards.devices import told
 from toolchain.tuning.events import Began, LeftOut, Listener, Notice, StepBegan
 from toolchain.tuning.offline.about import About
 from toolchain.tuning.offline.believed import device_of, results_of
-from toolchain.tuning.offline.opened import Opened, open_folder
+from toolchain.tuning.offline.opened import OpenedFolder, open_folder
 from toolchain.tuning.offline.station import Station
 from toolchain.tuning.offline.tuner import Listed
 from toolchain.tuning.options import OFFLINE, TuneOptions
@@ -113,7 +113,7 @@ def _key(target: BoardTarget, board: Board, workload: str) -> RecordKey:
     return record_key(workload, target, board.record_class)
 
 
-def _tasks(network: Network[Any], opened: Opened) -> list[Task]:
+def _tasks(network: Network[Any], opened: OpenedFolder) -> list[Task]:
     """Return the tasks of the folder, in the order of the network."""
     wanted = {each.task for each in opened.about.candidates}
     found = [task for task in network.tasks if task.workload in wanted]
@@ -126,7 +126,7 @@ def _tasks(network: Network[Any], opened: Opened) -> list[Task]:
     return found
 
 
-def _provenance(opened: Opened, station: str) -> Provenance:
+def _provenance(opened: OpenedFolder, station: str) -> Provenance:
     versions = opened.about.versions
     return Provenance(
         run=opened.plan.digest[:32],
@@ -149,7 +149,11 @@ class _Taken:
 
     @classmethod
     def of(
-        cls, task: Task, network: Network[Any], opened: Opened, results: Mapping[tuple[str, str], Result]
+        cls,
+        task: Task,
+        network: Network[Any],
+        opened: OpenedFolder,
+        results: Mapping[tuple[str, str], Result],
     ) -> _Taken:
         """Read the points of a task; one that is not in its space was made by another version."""
         space = network.space(task)

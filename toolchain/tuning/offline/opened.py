@@ -12,17 +12,17 @@ from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Entry
-from toolchain.tuning.offline.about import About, Folder, for_target, read_about, versions_here
+from toolchain.tuning.offline.about import About, FolderContents, for_target, read_about, versions_here
 from toolchain.tuning.offline.blocks import content_digest
 from toolchain.tuning.offline.members import FOLDER
-from toolchain.tuning.offline.plan import Plan, read_plan
-from toolchain.tuning.offline.results import Measured, read_results
+from toolchain.tuning.offline.plan import StationPlan, read_plan
+from toolchain.tuning.offline.results import StationResult, read_results
 
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedFolder:
     """A folder whose digests and versions are right.
 
     Attributes
@@ -32,12 +32,12 @@ class Opened:
     """
 
     folder: Path
-    plan: Plan
-    about: Folder
-    results: Mapping[str, Measured]
+    plan: StationPlan
+    about: FolderContents
+    results: Mapping[str, StationResult]
 
 
-def open_folder(folder: Path, target: BoardTarget, board: Board) -> Opened:
+def open_folder(folder: Path, target: BoardTarget, board: Board) -> OpenedFolder:
     """Read a folder and check it; files that only the station needs may be missing.
 
     Raises
@@ -68,10 +68,10 @@ def open_folder(folder: Path, target: BoardTarget, board: Board) -> Opened:
             _check_candidate(folder, plan, candidate)
     for digest, size in plan.members.items():
         _check_member(folder / FOLDER / digest, digest, size)
-    return Opened(folder, plan, about, read_results(folder, plan, about.versions))
+    return OpenedFolder(folder, plan, about, read_results(folder, plan, about.versions))
 
 
-def _check_candidate(folder: Path, plan: Plan, candidate: About) -> None:
+def _check_candidate(folder: Path, plan: StationPlan, candidate: About) -> None:
     entry = Entry(candidate.kind, candidate.payload, candidate.point)
     lines = plan.blocks.get(candidate.digest)
     if lines is None or content_digest(lines, candidate.task, entry) != candidate.digest:

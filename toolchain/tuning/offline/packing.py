@@ -15,7 +15,7 @@ from toolchain.tasks.reference import Case, Probe
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.offline import about, plan
-from toolchain.tuning.offline.about import About, LeftOut
+from toolchain.tuning.offline.about import About, NotExported
 from toolchain.tuning.offline.blocks import CaseBlock, block, case_block, content_digest
 from toolchain.tuning.offline.members import Member, Members
 from toolchain.tuning.offline.proposals import Wanted
@@ -66,7 +66,7 @@ class Packing:
         self._failed: list[About] = []
         self._probe: tuple[str, ...] = ()
         self._without_default: set[str] = set()
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[NotExported] = []
 
     @property
     def count(self) -> int:
@@ -132,7 +132,7 @@ class Packing:
                     return
                 each.cases.append(more)
 
-    def write(self, document: about.Folder, head: Sequence[str]) -> int:
+    def write(self, document: about.FolderContents, head: Sequence[str]) -> int:
         """Write the plan and the document; return the bytes of the folder."""
         blocks, candidates = [self._probe] if self._probe else [], []
         for place, each in enumerate(self._taken):
@@ -169,7 +169,7 @@ class Packing:
 
     def _leave_out(self, wanted: Wanted, reason: str) -> None:
         point = wanted.candidate.entry.digest
-        self.left_out.append(LeftOut(task=wanted.task.id, point=point, reason=reason))
+        self.left_out.append(NotExported(task=wanted.task.id, point=point, reason=reason))
 
     def _block(
         self,

@@ -41,7 +41,7 @@ def text(first: Sequence[str], members: Mapping[str, int], blocks: Sequence[Sequ
 
 
 @dataclass(frozen=True)
-class Plan:
+class StationPlan:
     """A plan that was read.
 
     Attributes
@@ -62,7 +62,7 @@ class Plan:
     samples: int
 
 
-def read_plan(folder: Path) -> Plan:
+def read_plan(folder: Path) -> StationPlan:
     """Return the plan of a folder.
 
     Raises
@@ -96,7 +96,7 @@ def read_plan(folder: Path) -> Plan:
     if content[begin:] != f"{_DIGEST}{digest}\n".encode():
         raise UsageError(f"{path} was changed or cut: it has another digest than it says", _AGAIN)
     try:
-        return Plan(digest, _blocks(lines), _members(lines), _samples(lines))
+        return StationPlan(digest, _blocks(lines), _members(lines), _samples(lines))
     except (ValueError, IndexError, StopIteration) as error:  # its digest is right: another program wrote it
         raise UsageError(f"{path} is malformed: {error}", _AGAIN) from error
 

@@ -37,8 +37,8 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Search:
-    """What a search among the tasks of a network begins with.
+class SearchStart:
+    """The objects that a search among the tasks of a network begins with.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Search:
     recorded: Mapping[str, Any]
 
 
-def proposals(search: Search, options: TuneOptions) -> list[Wanted]:
+def proposals(search: SearchStart, options: TuneOptions) -> list[Wanted]:
     """Return at most `options.trials` candidates beside the defaults, those of all tasks in turn.
 
     A measurement that is cut short has then something of each task. Tuners learn what earlier runs measured,
@@ -78,7 +78,7 @@ def proposals(search: Search, options: TuneOptions) -> list[Wanted]:
 
 
 class _TaskSearch:
-    def __init__(self, search: Search, task: Task, place: int) -> None:
+    def __init__(self, search: SearchStart, task: Task, place: int) -> None:
         network, options, self._search, self.task = search.network, search.options, search, task
         self._space: Space[Any] = network.space(task)
         tuner = tuner_for(network, task, self._space, options.tuner, options.search_seed + place)

@@ -12,8 +12,8 @@ from toolchain.answers import Answer, Kind, Sentence, Several, Word, problem
 from toolchain.errors import CheckError, UsageError
 from toolchain.files.plain import open_plain
 from toolchain.tuning.boards.conditions import Conditions
-from toolchain.tuning.offline.about import Versions
-from toolchain.tuning.offline.plan import Plan
+from toolchain.tuning.offline.about import ExportVersions
+from toolchain.tuning.offline.plan import StationPlan
 
 FILE = "results"
 _MOST = 64 << 20  # bytes, as in edge-rt
@@ -29,7 +29,7 @@ class Head(Answer):
     runtime: Word
 
 
-class Measured(Answer):
+class StationResult(Answer):
     """A line of a candidate; see native/src/offline/command.cc."""
 
     candidate: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -42,7 +42,7 @@ class Measured(Answer):
     conditions: Conditions
 
 
-def read_results(folder: Path, plan: Plan, versions: Versions) -> Mapping[str, Measured]:
+def read_results(folder: Path, plan: StationPlan, versions: ExportVersions) -> Mapping[str, StationResult]:
     """Return the results of a folder by the digests of their candidates.
 
     A last line without an end was cut: it is ignored, as edge-rt does that measures the rest.
@@ -79,9 +79,9 @@ def read_results(folder: Path, plan: Plan, versions: Versions) -> Mapping[str, M
             f"{path} was written by edge-rt {head.runtime}, the candidates are for {versions.runtime}",
             "measure with the edge-rt in the folder",
         )
-    found: dict[str, Measured] = {}
+    found: dict[str, StationResult] = {}
     for number, line in enumerate(lines[1:], 2):
-        result = _parsed(Measured, line, path, number)
+        result = _parsed(StationResult, line, path, number)
         if result.candidate not in plan.blocks:
             raise UsageError(
                 f"{path}, line {number}: the result of a candidate that is not in the plan",

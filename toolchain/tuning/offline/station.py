@@ -11,7 +11,7 @@ from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.failing import failure_of
-from toolchain.tuning.offline.results import Measured
+from toolchain.tuning.offline.results import StationResult
 
 _MISSING = Result(failure="upload", message="the station did not measure it")
 
@@ -59,7 +59,7 @@ class Station:
         return [self.run(task, built)] * rounds
 
 
-def result_of(measured: Measured, board: str, kind: str) -> Result:
+def result_of(measured: StationResult, board: str, kind: str) -> Result:
     """Return what a line of results says, in the form of a board's result.
 
     Parameters
