@@ -450,3 +450,22 @@ def cubin() -> bytes:
     identity = b"\x7fELF\x02\x01\x01" + bytes(9)
     fields = (2, machine, 1, 0, 0, header, 0, header, 0, 0, section, 1, 0)
     return identity + struct.pack("<HHIQQQIHHHHHH", *fields) + bytes(section)
+
+
+def test_of_several_gpus_one_may_be_used(cuda: Cuda) -> None:
+    only = ("--only-device", "cuda:1")
+    code, answer, log = cuda("info", "--devices", *only, EDGE_CUDA_DEVICES="2")
+    assert code == 0 and len(found(answer)["names"]) == 1
+    library = cuda.network(cuda_network.chain())
+    output = ("--output", cuda.folder / "y.npz")
+    code, answer, log = cuda("run", *library, *output, *only, EDGE_CUDA_DEVICES="2")
+    assert code == 0, answer
+    assert {each["device"] for each in log if each.get("call") == "cuDevicePrimaryCtxRetain"} == {1}
+    code, answer, _ = cuda("run", *library, *output, *only)
+    assert (
+        code == REQUIRES
+        and "is to compute on cuda:1, and the last one here is cuda:0" in answer["error"]["message"]
+    )
+    for name in ("cuda", "cuda:", "cuda:x", "cpu:0", "vta:0", "fpga:0"):
+        code, answer, _ = cuda("info", "--only-device", name)
+        assert code == USAGE and "give KIND:NUMBER" in answer["error"]["message"], name
