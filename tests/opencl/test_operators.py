@@ -130,9 +130,9 @@ def test_so_do_the_other_cases() -> None:
     }
 
 
-def refusals(wanted: Iterable[Case]) -> dict[str, str]:
+def refusals(wanted: Iterable[Case], device: str = "opencl") -> dict[str, str]:
     """Judge cases, of which none may be computed wrongly; return which are refused, and the known reason."""
-    verdicts = list(judged(list(wanted), device="opencl"))
+    verdicts = list(judged(list(wanted), device=device))
     assert not [verdict for verdict in verdicts if verdict.verdict in BROKEN]
     known = (_NO_CODE, _SHAPE, _NO_REFERENCE)
     return {

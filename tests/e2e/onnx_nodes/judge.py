@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
@@ -24,12 +25,15 @@ import onnx
 
 from tests.e2e.onnx_nodes.cases import Case
 from toolchain.arrays import Array
+from toolchain.devices.cuda import EMULATED
 from toolchain.devices.device import CPU
 
 PASSED, REFUSED, WRONG, CRASHED, BUG, OUTSIDE = "passed", "refused", "wrong", "crashed", "bug", "outside"
 BROKEN = (WRONG, CRASHED, BUG)
 """Verdicts that no case may have."""
 
+ARCHITECTURES = {"cuda": EMULATED}
+"""Architecture of the code for a device, where it is not that of the class."""
 BATCH = 48
 LIMIT_S = 300
 
@@ -147,6 +151,7 @@ def _load(case: Case, folder: Path) -> Any:
 
 def _computed(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path, pipe: Any) -> Iterator[Verdict]:
     """Compile and run all as one, and compare; where that fails, all but those that fail alone."""
+    folder = Path(tempfile.mkdtemp(dir=folder))
     try:
         library, decisions = compiled_library(loaded, device, folder)
     except Exception:
@@ -155,7 +160,8 @@ def _computed(loaded: Sequence[tuple[Case, Any]], device: str, folder: Path, pip
         sound = []
         for each in loaded:
             try:
-                compiled_library([each], device, folder)
+                with tempfile.TemporaryDirectory(dir=folder) as alone:
+                    compiled_library([each], device, Path(alone))
                 sound.append(each)
             except Exception as error:
                 pipe.send(_failed(each[0].name, error))
@@ -184,7 +190,7 @@ def compiled_library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Pa
     target = find_target("x86_64")
     models = [model for _, model in loaded]
     whole = replace(models[0], module=merged(models))
-    backend = backend_for(target.profile, CodeOptions(device=device))
+    backend = backend_for(target.profile, CodeOptions(device=device, arch=ARCHITECTURES.get(device, "")))
     with backend.lower(whole, backend.target(), compiles=True) as network:
         decisions, _beside = decide_network(network, whole, target, None, BuildOptions())
         objects = network.compile({}, folder, lambda _step: None)
@@ -194,6 +200,7 @@ def compiled_library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Pa
 
 
 def run_library(library: Path, inputs: Sequence[Array], device: str, folder: Path) -> list[Array]:
+    from toolchain.emulated_cuda import ensure_emulated_cuda
     from toolchain.runtime import ensure_runtime
 
     arguments: list[str] = []
@@ -206,7 +213,8 @@ def run_library(library: Path, inputs: Sequence[Array], device: str, folder: Pat
     command += ["--output", str(out), "--state", str(folder / "state"), "--threads", "1"]
     if device != CPU:
         command += ["--device", device]
-    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
+    environment = os.environ | ({"EDGE_CUDA_DRIVER": str(ensure_emulated_cuda())} if device == "cuda" else {})
+    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S, env=environment)
     with np.load(out) as found:
         return [found[name] for name in found]
 
@@ -234,7 +242,7 @@ def _noise(wanted: Array) -> float:
 def main(arguments: Sequence[str]) -> None:
     """Judge the cases whose names match one of the patterns (all, without one); write verdicts as JSON.
 
-    The arguments are the file, the device (`cpu`, `opencl`) and the patterns.
+    The arguments are the file, the device (`cpu`, `opencl`, `cuda`) and the patterns.
     """
     from tests.e2e.onnx_nodes.cases import network_cases, node_cases
 

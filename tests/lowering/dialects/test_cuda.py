@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 from tests.runtime.opencl_network import _plus_one
 from toolchain.backends.table import backend_for
 from toolchain.building.chosen import chosen
-from toolchain.errors import MissingError, ToolchainError
+from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.lowering.dialects import nvrtc
 from toolchain.lowering.dialects.cubins import MAGIC, VERSION, container
 from toolchain.lowering.dialects.cuda import CUDA, joined
@@ -103,7 +103,6 @@ def test_float16_compiles(network: str) -> None:
     ("source", "architecture", "said"),
     [
         ('extern "C" __global__ void f() { g(); }', 80, 'for sm_80: identifier "g" is undefined'),
-        ('extern "C" __global__ void f() {}', 42, "for sm_42: "),
         (
             'extern "C" __global__ void f(int* x) { __shared__ int y[20000]; y[*x] = 1; *x = y[2]; }',
             80,
@@ -115,6 +114,30 @@ def test_what_nvrtc_refuses_is_told(source: str, architecture: int, said: str) -
     with pytest.raises(ToolchainError, match="cannot compile a kernel") as caught:
         compile_cuda(source, architecture)
     assert said in caught.value.message
+
+
+def test_an_architecture_that_nvrtc_does_not_know_is_refused_with_those_it_knows() -> None:
+    with pytest.raises(UsageError, match=r"NVRTC 13\.\d does not know the architecture sm_199") as caught:
+        compile_cuda('extern "C" __global__ void f() {}', 199)
+    assert caught.value.hint.startswith("it knows: sm_75, sm_80, ") and "sm_120" in caught.value.hint
+
+
+def test_loops_over_arrays_that_no_registers_hold_stay_loops() -> None:
+    source = """extern "C" __global__ void f(float* x) {{
+  float kept[{}];
+  for (int i = 0; i < 400; ++i) {{
+    kept[i % 8] = x[i];
+  }}
+  #pragma unroll
+  for (int i = 0; i < 400; ++i) {{
+  }}
+  for (int i = 0; i < 8; ++i) {{
+  }}
+}}"""
+    assert CUDA.finished(source.format(255)) == source.format(255)
+    finished = CUDA.finished(source.format(400))
+    assert finished.count("#pragma unroll 1\n  for (int i = 0; i < 400; ++i)") == 1
+    assert finished.count("#pragma") == 2
 
 
 def test_without_nvrtc_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

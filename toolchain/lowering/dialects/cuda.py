@@ -20,6 +20,7 @@ from toolchain.errors import ToolchainError
 from toolchain.lowering.dialects.cubins import container
 from toolchain.lowering.dialects.cuda_vectors import with_cuda_vectors
 from toolchain.lowering.dialects.dialect import Dialect
+from toolchain.lowering.dialects.lanes import with_stores_by_lane
 from toolchain.lowering.dialects.literals import CUDA_FORMS
 from toolchain.lowering.dialects.nvrtc import compile_cuda
 from toolchain.lowering.dialects.source import KernelSource, MachineCode
@@ -36,6 +37,12 @@ typedef unsigned long long uint64_t;
 #endif
 """
 _BOUNDS = re.compile(r"__launch_bounds__\((\d+)\)")
+# Private arrays of more bytes than a thread has registers lie in memory. If NVRTC unrolls a loop over them,
+# it tries registers nevertheless, and spills.
+_REGISTER_BYTES = 1020
+_LONG_LOOP = re.compile(
+    r"(?m)(?<!#pragma unroll\n)^([ \t]*)(for \(int (\w+) = 0; \3 < (?:1[7-9]|[2-9]\d|\d{3,}); \+\+\3\))"
+)
 _CALLED = re.compile(r"\bedge_\w+\(")
 # What TVM's generator writes for groups of asynchronous copies, as instructions of NVIDIA's.
 _GROUPS = re.compile(r'asm volatile\("cp\.async\.(commit|wait)_group ?(\d*);"[^;]*\);')
@@ -69,9 +76,19 @@ def _sections(source: str) -> dict[str, str]:
     return {begin[1]: head + plain[begin.start() : end] for begin, end in zip(begins, ends, strict=True)}
 
 
+def _rewritten(module: tvm.IRModule) -> tvm.IRModule:
+    return with_cuda_vectors(with_stores_by_lane(module))
+
+
 def _finished(source: str) -> str:
-    """Say that one group on a unit is enough: else the assembler spills registers so that more groups fit."""
-    return _BOUNDS.sub(r"__launch_bounds__(\1, 1)", source)
+    """Return the final source.
+
+    One group on a unit is enough: else the assembler spills registers so that more groups fit.
+    """
+    bounded = _BOUNDS.sub(r"__launch_bounds__(\1, 1)", source)
+    if CUDA_CPP.private_bytes(bounded) <= _REGISTER_BYTES:
+        return bounded
+    return _LONG_LOOP.sub(r"\1#pragma unroll 1\n\1\2", bounded)
 
 
 def _architectures(target: tvm.target.Target) -> list[str]:
@@ -123,7 +140,7 @@ CUDA = Dialect(
     definition=_DEFINITION,
     declaration=_DECLARATION,
     forms=CUDA_FORMS,
-    rewritten=with_cuda_vectors,
+    rewritten=_rewritten,
     sections=_sections,
     finished=_finished,
     prepare=_prepare,

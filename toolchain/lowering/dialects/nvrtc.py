@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.devices.kernel import Resources
-from toolchain.errors import MissingError, ToolchainError
+from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.foreign import first_line, shortened
 from toolchain.lowering.dialects.source import MachineCode
 
@@ -49,10 +50,13 @@ def compile_cuda(source: str, architecture: int) -> Cubin:
     ------
     MissingError
         NVRTC is not installed.
+    UsageError
+        NVRTC does not know the architecture.
     ToolchainError
-        NVRTC rejects the source, or does not know the architecture.
+        NVRTC rejects the source.
     """
     nvrtc, version = _loaded()
+    _check_known(nvrtc, version, architecture)
     options = [f"--gpu-architecture=sm_{architecture}", "--std=c++17", "--ptxas-options=-v"]
     options.append(f"--include-path={_headers()}")
     error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], [])
@@ -72,6 +76,15 @@ def compile_cuda(source: str, architecture: int) -> Cubin:
         return Cubin(MachineCode(architecture, version, bytes(code)), found)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _check_known(nvrtc: Any, version: int, architecture: int) -> None:
+    error, known = nvrtc.nvrtcGetSupportedArchs()
+    if error == nvrtc.nvrtcResult.NVRTC_SUCCESS and architecture not in known:
+        raise UsageError(
+            f"NVRTC {_shown(version)} does not know the architecture sm_{architecture}",
+            f"it knows: {', '.join(f'sm_{number}' for number in sorted(known))}",
+        )
 
 
 def nvrtc_version() -> str:
@@ -108,6 +121,8 @@ def _headers() -> Path:
     spec = find_spec("nvidia")
     folders = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
     found = [path for folder in folders for path in folder.glob("cu1*/include")]
+    if not found and (kit := os.environ.get("CUDA_PATH")):  # as in the image cuda
+        found = [path for path in [Path(kit) / "include"] if path.is_dir()]
     if not found:
         raise MissingError("the headers of CUDA are not installed", _INSTALL)
     return found[0]

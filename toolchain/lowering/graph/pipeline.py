@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tvm
 from tvm import relax
 
+from toolchain import tvm_compat
 from toolchain.devices.table import find_kind
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
@@ -12,6 +15,9 @@ from toolchain.lowering.graph.confined import CONFINED
 from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.scans import with_scans_moved
 from toolchain.processes.interrupts import uninterrupted
+
+# TVM takes functions with this prefix for what runs on the host.
+_NO_KERNEL = "vm.builtin."
 
 
 def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") -> tvm.IRModule:
@@ -76,7 +82,8 @@ def _graph(target: tvm.target.Target) -> list[tvm.transform.Pass]:
     """Return the pass after which edge-rt can capture a network as a graph, if its device has graphs.
 
     The pass moves kernels whose memory is the same in each run into functions of their own: all but those
-    that read the network's inputs or write its outputs.
+    that read the network's inputs or write its outputs. Functions of edge-rt check values on the host in each
+    run; the pass takes them for kernels unless their names are like those of TVM's own.
     """
     row = find_kind(str(target.kind.name))
     if row is None or not row.graph:
@@ -84,9 +91,26 @@ def _graph(target: tvm.target.Target) -> list[tvm.transform.Pass]:
 
     def rewrite(module: tvm.IRModule, _context: object) -> tvm.IRModule:
         with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):  # or it does nothing
-            return relax.transform.RewriteCUDAGraph()(module)
+            rewritten = relax.transform.RewriteCUDAGraph()(_renamed(module, "", _NO_KERNEL))
+        return _renamed(rewritten, _NO_KERNEL, "")
 
     return [tvm.transform.module_pass(rewrite, opt_level=0, name="graph")]
+
+
+def _renamed(module: tvm.IRModule, before: str, after: str) -> tvm.IRModule:
+    """Return a module that calls edge-rt's functions by names with another prefix."""
+
+    def renamed(function: Any, _mutator: Any) -> Any:
+        name = str(function.global_symbol)
+        if not name.startswith(before + "edge."):
+            return function
+        return relax.ExternFunc(after + name.removeprefix(before))
+
+    functions = dict(module.functions.items())
+    for name, func in functions.items():
+        if isinstance(func, relax.Function):
+            functions[name] = tvm_compat.mutated(func, [(relax.ExternFunc, renamed)])
+    return tvm.IRModule(functions, attrs=module.attrs)
 
 
 def _run(passes: list[tvm.transform.Pass], module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:

@@ -124,7 +124,7 @@ class Kernels:
         except ToolchainError as error:
             names = {symbol: f"function {name} of the network" for name, symbol in symbols.items()}
             told = _SYMBOL.sub(lambda found: names.get(found[0], found[0]), error.message)
-            raise ToolchainError(told, error.hint) from error
+            raise type(error)(told, error.hint) from error
         self._store.prune()
 
     def _say(self) -> None:
