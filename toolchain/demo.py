@@ -9,7 +9,7 @@ from typing import Any
 
 from toolchain.backends.table import backend_for
 from toolchain.boards.board import Board
-from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory.lookup import LOCAL, find_board, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
@@ -132,7 +132,7 @@ def demo_options(trials: int = TRIALS) -> TuneOptions:
 def _start_board(note: Note) -> Board:
     """Start an emulated board, unless it runs: a container, else a process; if both fail, return `local`."""
     name = emulated.default_name(CLASS)
-    if name in emulated.names() and emulated.condition(name) == "ready":
+    if name in stored.names() and emulated.condition(name) == "ready":
         note(f"board {name} is running already")
         return emulated.load(name)
     for kind in ("auto", "process"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.records.samples import put
-from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.inventory.register import take_out
 from toolchain.boards.ssh.address import SshAddress
@@ -85,7 +85,7 @@ def test_records_are_private() -> None:
 
 
 def test_a_board_is_written_for_its_owner_alone(tmp_path: Path) -> None:
-    emulated._write(tmp_path, emulated._State(name="b", board_class="rk3399"))
+    stored.write_state(tmp_path, stored.BoardState(name="b", board_class="rk3399"))
     assert mode(tmp_path / "board.json") == 0o600
 
 

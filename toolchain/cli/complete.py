@@ -25,7 +25,7 @@ def classes(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]
 
 def emulated(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Offer the emulated boards."""
-    from toolchain.boards.emulation.emulated import names
+    from toolchain.boards.emulation.stored import names
 
     return [name for name in _known(names) if name.startswith(incomplete)]
 

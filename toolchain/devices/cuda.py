@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolchain.devices.kind import DeviceKind
+from toolchain.devices.kind import DeviceKind, TestBed
 from toolchain.devices.language import CUDA_CPP
 
 if TYPE_CHECKING:
@@ -107,4 +107,12 @@ CUDA = DeviceKind(
     graph=True,
     language=CUDA_CPP,
     image="cuda",
+    test_bed=TestBed(
+        help="A CUDA driver that computes on the board's CPU and checks every access: a slow test bed, "
+        "no GPU. Boards of the classes cuda and jetson-orin have it without this option.",
+        board_class="cuda",
+        elsewhere="`toolchain build --check --arch emulated` computes on this host",
+        is_file=True,
+        entry={"arch": EMULATED, "name": EMULATED},
+    ),
 )

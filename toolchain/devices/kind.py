@@ -36,6 +36,11 @@ class TestBed:
         Name of a board class with such a device.
     elsewhere
         Hint for users: where else such a driver is installed.
+    is_file
+        Whether the driver is one file that the toolchain compiles, which any emulated board can be given. If
+        not, it is part of the system of a container.
+    entry
+        What the class's entry of the device says on a board with this driver, where that differs.
     """
 
     __test__ = False  # pytest
@@ -43,6 +48,8 @@ class TestBed:
     help: str
     board_class: str
     elsewhere: str
+    is_file: bool = False
+    entry: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

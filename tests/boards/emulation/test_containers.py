@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import until
 from toolchain.boards.board import Board
-from toolchain.boards.emulation import containers, emulated
+from toolchain.boards.emulation import containers, emulated, stored
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.boards.ssh.hostkeys import write_known_hosts
 from toolchain.boards.ssh.transport import SshTransport
@@ -199,7 +199,7 @@ def test_of_an_interrupted_start_nothing_stays(alone: Path, number: signal.Signa
             time.sleep(0.05)
         starter.send_signal(number)
         said = starter.communicate(timeout=60)[1]
-    assert emulated.names() == []
+    assert stored.names() == []
     if number == signal.SIGINT:
         assert b"KeyboardInterrupt" in said
         assert _left(alone) == [] and _ours(alone) == []

@@ -13,7 +13,7 @@ import filelock
 import pytest
 
 from toolchain.boards.edge_rt.install import install
-from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.runtime import ensure_runtime
@@ -138,8 +138,8 @@ def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
             starter.stdout.readline()
             time.sleep(wait_s)
             starter.kill()
-        seen.add(len(emulated.names()))
-        for name in emulated.names():
+        seen.add(len(stored.names()))
+        for name in stored.names():
             assert install(find_board(name)).facts.machine == "aarch64"
             emulated.stop(name)
     assert seen <= {0, 1}
@@ -195,6 +195,6 @@ def test_one_writer_at_a_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_a_killed_start_left_is_swept_by_the_next_writer(state: Path) -> None:
     (state / "emulated" / ".mine.abc" / "root").mkdir(parents=True)
     (state / "emulated" / "mine" / "root").mkdir(parents=True)
-    assert emulated.names() == ["mine"]
+    assert stored.names() == ["mine"]
     emulated.stop("mine")
     assert left(state) == []

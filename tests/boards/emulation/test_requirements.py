@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation import emulated, stored
 from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, UsageError
 
@@ -27,13 +27,13 @@ def test_what_is_missing_is_told_with_its_package(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", "no-such-qemu")
     with pytest.raises(MissingError, match=r"no 'no-such-qemu'.*qemu-user-static"):
         emulated.start("rk3399", "process")
-    assert emulated.names() == []
+    assert stored.names() == []
 
 
 @pytest.mark.parametrize(
     ("class_name", "kind", "says"),
     [
-        ("rk3399", "process", "a board that is a process has no drivers"),
+        ("rk3399", "process", "a board that is a process has no driver of it"),
         ("pynq", "auto", "boards of class pynq have no device for it"),
     ],
 )

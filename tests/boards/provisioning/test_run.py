@@ -13,7 +13,7 @@ import pytest
 from tests.boards.ssh.sshd import Sshd
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
-from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation import stored
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, SetupOptions, provision, unprovision
@@ -257,7 +257,7 @@ def test_a_board_that_is_a_process_has_nothing_to_provision(board: Board, tmp_pa
     for call in (provision, unprovision):
         with pytest.raises(UsageError, match="is a process of this host"):
             call(process)
-    assert emulated.names() == []
+    assert stored.names() == []
 
 
 @pytest.mark.usefixtures("small")

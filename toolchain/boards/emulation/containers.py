@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict
 
 from toolchain.architectures.table import LINUX
-from toolchain.boards.emulation.qemu import is_foreign
+from toolchain.boards.emulation.qemu import emulated_cpu, is_foreign
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.configuration.settings import state_dir
@@ -99,7 +100,14 @@ def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None], *
 
 
 def start(
-    engine: Engine, image: str, profile: Profile, name: str, folder: Path, *, sudo: bool = True
+    engine: Engine,
+    image: str,
+    profile: Profile,
+    name: str,
+    folder: Path,
+    *,
+    sudo: bool = True,
+    more: Mapping[str, bytes] = MappingProxyType({}),
 ) -> ContainerBoard:
     """Create a board and wait until its SSH server answers; on failure remove all of it.
 
@@ -109,8 +117,10 @@ def start(
         Folder in which the private key of the board is written.
     sudo
         Whether the login may use sudo without a password.
+    more
+        More files of its system, by path without the leading `/`, such as a driver.
     """
-    files = _board_files(profile, _new_identity(folder / IDENTITY, name), sudo)
+    files = _board_files(profile, _new_identity(folder / IDENTITY, name), sudo, more)
     for attempt in range(1, _PORTS_TRIED + 1):
         port = _free_port()
         container = _create(engine, _wanted(image, profile, name, port))
@@ -191,7 +201,7 @@ def _wanted(image: str, profile: Profile, name: str, port: int) -> ContainerRequ
         hostname=name.replace("_", "-"),
         purpose=PURPOSE,
         labels={_BOARD_LABEL: name, _STATE_LABEL: _state()},
-        environment={"QEMU_CPU": profile.clusters[0].cpu} if is_foreign(profile) else {},
+        environment={"QEMU_CPU": emulated_cpu(profile)} if is_foreign(profile) else {},
         ports={_SSH_PORT: port},
         capabilities=_CAPABILITIES,
         memory_mib=profile.memory_mib,
@@ -203,7 +213,7 @@ def _state() -> str:
     return str(state_dir().absolute())
 
 
-def _board_files(profile: Profile, authorized: str, sudo: bool) -> bytes:
+def _board_files(profile: Profile, authorized: str, sudo: bool, more: Mapping[str, bytes]) -> bytes:
     """Return a tar archive of the files that differ from board to board."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -217,8 +227,10 @@ def _board_files(profile: Profile, authorized: str, sudo: bool) -> bytes:
             add_file(archive, f"etc/sudoers.d/{USER}", rule.encode(), 0o440)
         if is_foreign(profile):
             # qemu reads it, so that programs see the features of this core and no others.
-            line = f"SetEnv QEMU_CPU={profile.clusters[0].cpu}\n"
+            line = f"SetEnv QEMU_CPU={emulated_cpu(profile)}\n"
             add_file(archive, "etc/ssh/sshd_config.d/cpu.conf", line.encode())
+        for path, content in more.items():
+            add_file(archive, path, content, 0o755)
     return buffer.getvalue()
 
 

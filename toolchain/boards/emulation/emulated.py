@@ -7,7 +7,6 @@ into place once everything in it works.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,16 +14,30 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import containers
-from toolchain.boards.emulation.containers import ContainerBoard
+from toolchain.boards.emulation.drivers import (
+    check_driver,
+    container_files,
+    driver_environment,
+    in_system,
+    install_driver,
+    usual_device,
+    with_test_bed,
+)
 from toolchain.boards.emulation.qemu import emulator
 from toolchain.boards.emulation.requirements import check_host, check_kind, check_test_bed
+from toolchain.boards.emulation.stored import (
+    BoardState,
+    boards_folder,
+    known_containers,
+    names,
+    read_state,
+    removal_hint,
+    unknown_board,
+    write_state,
+)
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, provision
 from toolchain.boards.ssh.transport import SshTransport
@@ -43,38 +56,9 @@ _ROOT = ".edge-toolchain"  # the installation's folder on a container board, in 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
-class _State(BaseModel):
-    """The content of `board.json`."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    schema_version: Literal[1] = 1
-    name: str
-    board_class: str
-    kind: Literal["process", "container"] = "process"
-    container: ContainerBoard | None = None
-    device: str = ""  # kind of device whose driver its system contains
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_before(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "opencl" in values:  # files from before `device`
-            values = dict(values)
-            values["device"] = "opencl" if values.pop("opencl") else ""
-        return values
-
-
 def default_name(class_name: str) -> str:
     """Return the default name of an emulated board of a class."""
     return f"{class_name}-emulated"
-
-
-def names() -> list[str]:
-    """Return the names of all emulated boards, broken ones included, sorted."""
-    folder = _folder()
-    if not folder.is_dir():
-        return []
-    return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
 
 
 def list_emulated() -> list[Board]:
@@ -92,26 +76,26 @@ def load(name: str) -> Board:
     ToolchainError
         Its state is broken; the hint says how to remove it.
     """
-    folder, state = _folder() / name, _read(name)
+    folder, state = boards_folder() / name, read_state(name)
     transport: Transport
-    profile = load_profile(state.board_class)
+    profile = with_test_bed(load_profile(state.board_class), state.device)
     if state.container:
         transport = SshTransport(state.container.address(name, folder), _ROOT)
     else:
         if not (folder / "root").is_dir():
-            raise ToolchainError(f"board {name}: its folder {folder / 'root'} is gone", _clear(name))
-        transport = LocalTransport(folder / "root", emulator(profile))
+            raise ToolchainError(f"board {name}: its folder {folder / 'root'} is gone", removal_hint(name))
+        transport = _process(folder / "root", profile, state.device)
     return _board(name, profile, transport)
 
 
 def kind(name: str) -> str:
     """Return how a board is emulated: `process` or `container`."""
-    return _read(name).kind
+    return read_state(name).kind
 
 
 def condition(name: str) -> str:
     """Return `ready`, or Docker's state of a container that does not run."""
-    state = _read(name)
+    state = read_state(name)
     if state.container is None:
         return "ready"
     try:
@@ -120,23 +104,6 @@ def condition(name: str) -> str:
     except ToolchainError:
         return "Docker does not answer"
     return {None: "gone", "running": "ready"}.get(found, found or "")
-
-
-def _clear(name: str) -> str:
-    return f"remove it: `toolchain board emulate stop {name}`, then start it again"
-
-
-def _read(name: str) -> _State:
-    file = _folder() / name / "board.json"
-    if name not in names():
-        raise _unknown(name)
-    try:
-        return _State.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise ToolchainError(f"board {name}: {file}: {error.strerror}", _clear(name)) from error
-    except ValidationError as error:
-        problem = error.errors()[0]["msg"]
-        raise ToolchainError(f"board {name}: {file} is broken: {problem}", _clear(name)) from error
 
 
 def start(
@@ -163,7 +130,8 @@ def start(
         Called with a message when `edge-rt` is compiled, which takes minutes the first time, and when the
         board's system is made.
     device
-        Kind of device whose driver the container gets. The driver computes on the CPU: no GPU is emulated.
+        Kind of device whose driver the board gets; default: that of the device the class is about, if there
+        is one. The driver computes on the CPU: no GPU is emulated.
 
     Raises
     ------
@@ -179,36 +147,47 @@ def start(
     name = _checked_name(name or default_name(class_name))
     told = progress or (lambda _: None)
     check_kind(kind)
+    device = device or usual_device(profile)
     if device:
         check_test_bed(profile, kind, device)
     if _resume(name, class_name, device):
         return load(name)
     _check_free(name, class_name)
-    if kind == "container" or device or (kind == "auto" and docker.answers()):
+    if kind == "container" or in_system(device) or (kind == "auto" and docker.answers()):
         return _start_container(profile, name, told, device)
     check_host(profile)
     # This may compile for minutes: do it before the lock is taken.
     with _new_board(profile, name) as folder:
-        atomic.make_private_folder(folder / "root")
-        install(_board(name, profile, LocalTransport(folder / "root", emulator(profile))))
-        _write(folder, _State(name=name, board_class=class_name))
+        root = folder / "root"
+        atomic.make_private_folder(root)
+        install_driver(device, profile, root)
+        made = _board(name, profile, _process(root, profile, device))
+        check_driver(made, device)
+        write_state(folder, BoardState(name=name, board_class=class_name, device=device))
     return load(name)
+
+
+def _process(root: Path, profile: Profile, device: str) -> LocalTransport:
+    return LocalTransport(root, emulator(profile), driver_environment(device, root))
 
 
 def _start_container(profile: Profile, name: str, told: Callable[[str], None], device: str) -> Board:
     with docker.connect() as engine:
         # Both may take minutes: do them before the lock is taken.
-        image = containers.prepare(engine, profile, told, device=device)
+        image = containers.prepare(engine, profile, told, device=device if in_system(device) else "")
+        driver = container_files(device, profile)
         ensure_runtime(arch_of(profile), progress=told)
         with _new_board(profile, name) as folder:
-            containers.sweep(engine, _known_containers())
+            containers.sweep(engine, known_containers())
             told(f"starting {name}")
-            made = containers.start(engine, image, profile, name, folder)
+            made = containers.start(engine, image, profile, name, folder, more=driver)
             try:
                 with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
-                    provision(_board(name, profile, transport), how=How(progress=told))
-                state = _State(name=name, board_class=profile.name, kind="container", container=made)
-                _write(folder, state.model_copy(update={"device": device}))
+                    board = _board(name, profile, transport)
+                    provision(board, how=How(progress=told))
+                    check_driver(board, device)
+                state = BoardState(name=name, board_class=profile.name, kind="container", container=made)
+                write_state(folder, state.model_copy(update={"device": device}))
             except BaseException:
                 engine.remove(made.id)
                 raise
@@ -219,7 +198,7 @@ def _resume(name: str, class_name: str, device: str) -> bool:
     """Start a container board of that class again if it is not running; return whether it was started."""
     if name not in names():
         return False
-    state = _read(name)
+    state = read_state(name)
     if state.container is None or state.board_class != class_name:
         return False
     if state.device != device:
@@ -239,26 +218,8 @@ def _resume(name: str, class_name: str, device: str) -> bool:
 def _new_board(profile: Profile, name: str) -> Iterator[Path]:
     with _writing():
         _check_free(name, profile.name)
-        with atomic.replacing_folder(_folder() / name) as folder:
+        with atomic.replacing_folder(boards_folder() / name) as folder:
             yield folder
-
-
-def _write(folder: Path, state: _State) -> None:
-    text = json.dumps(state.model_dump(exclude_none=True), indent=1)
-    atomic.write_text(folder / "board.json", text + "\n", mode=0o600)
-
-
-def _known_containers() -> dict[str, str | None]:
-    """Return the container of every board: empty for a process board, None for a broken one."""
-    known: dict[str, str | None] = {}
-    for name in names():
-        try:
-            state = _read(name)
-        except ToolchainError:
-            known[name] = None
-            continue
-        known[name] = state.container.id if state.container else ""
-    return known
 
 
 def stop(name: str) -> None:
@@ -273,28 +234,28 @@ def stop(name: str) -> None:
     """
     with _writing():
         if name not in names():
-            raise _unknown(name)
-        folder = _folder() / name
+            raise unknown_board(name)
+        folder = boards_folder() / name
         with _engine_of(name) as engine:
             if users := _processes_in(folder / "root") or _programs_of(engine, name):
                 raise ToolchainError(
                     f"board {name} is in use by {', '.join(users)}",
                     "end the lab with `toolchain lab stop`; wait for other commands, or end them with Ctrl-C",
                 )
-            doomed = Path(tempfile.mkdtemp(dir=_folder(), prefix=f".{name}."))
+            doomed = Path(tempfile.mkdtemp(dir=boards_folder(), prefix=f".{name}."))
             try:
                 folder.rename(doomed / name)  # from here on the board is no longer listed
                 shutil.rmtree(doomed)
             except OSError as error:
                 raise ToolchainError(f"cannot remove {folder}: {error.strerror}") from error
             if engine:
-                containers.sweep(engine, _known_containers())
+                containers.sweep(engine, known_containers())
 
 
 @contextmanager
 def _engine_of(name: str) -> Iterator[docker.Engine | None]:
     """Yield the Docker engine of a board, None for a process board; a broken board may be either kind."""
-    known = _known_containers()[name]
+    known = known_containers()[name]
     if known == "" or (known is None and not docker.answers()):
         yield None
         return
@@ -303,9 +264,9 @@ def _engine_of(name: str) -> Iterator[docker.Engine | None]:
 
 
 def _programs_of(engine: docker.Engine | None, name: str) -> list[str]:
-    if engine is None or _known_containers()[name] is None:
+    if engine is None or known_containers()[name] is None:
         return []
-    container = _read(name).container
+    container = read_state(name).container
     return containers.programs(engine, container) if container else []
 
 
@@ -322,14 +283,10 @@ def _board(name: str, profile: Profile, transport: Transport) -> Board:
     )
 
 
-def _folder() -> Path:
-    return state_dir() / "emulated"
-
-
 @contextmanager
 def _writing() -> Iterator[None]:
     """Hold the lock on all emulated boards, and remove what killed processes left behind."""
-    folder = _folder()
+    folder = boards_folder()
     try:
         for private in (state_dir(), folder):
             atomic.make_private_folder(private)
@@ -368,11 +325,6 @@ def _check_free(name: str, class_name: str) -> None:
         f"--name {name}: there is already a board of that name, of class {there}",
         f"use another name, or stop it: `toolchain board emulate stop {name}`",
     )
-
-
-def _unknown(name: str) -> UsageError:
-    known = ", ".join(names()) or "none"
-    return UsageError(f"there is no emulated board {name!r}", f"the emulated boards are: {known}")
 
 
 def _processes_in(root: Path) -> list[str]:

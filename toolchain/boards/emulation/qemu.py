@@ -11,6 +11,9 @@ from toolchain.architectures.table import LINUX
 from toolchain.configuration.settings import settings
 from toolchain.profiles import Profile
 
+# Cores that no qemu of today's distributions knows, and one with the same instructions that it does.
+_LIKE = {"cortex-a78ae": "cortex-a76"}
+
 
 @dataclass(frozen=True)
 class UserMode:
@@ -66,4 +69,10 @@ def emulator(profile: Profile) -> tuple[str, ...]:
     if not is_foreign(profile):
         return ()
     mode = user_modes()[profile.arch]
-    return (mode.program, "-cpu", profile.clusters[0].cpu, "-L", str(mode.sysroot))
+    return (mode.program, "-cpu", emulated_cpu(profile), "-L", str(mode.sysroot))
+
+
+def emulated_cpu(profile: Profile) -> str:
+    """Return the CPU that qemu emulates for a class: its first core, or a like one that qemu knows."""
+    core = profile.clusters[0].cpu
+    return _LIKE.get(core, core)

@@ -34,8 +34,10 @@ def check_test_bed(profile: Profile, kind: str, device: str) -> None:
     bed = kind_of(device).test_bed
     if bed is None:
         raise UsageError(f"--{device}: emulated boards have no driver of it", "leave the option out")
-    if kind == "process":
-        raise UsageError(f"--{device}: a board that is a process has no drivers", "leave out --kind process")
+    if kind == "process" and not bed.is_file:
+        raise UsageError(
+            f"--{device}: a board that is a process has no driver of it", "leave out --kind process"
+        )
     if all(each.kind != device for each in profile.devices):
         raise UsageError(
             f"--{device}: boards of class {profile.name} have no device for it",

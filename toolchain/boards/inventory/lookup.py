@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from toolchain.boards.board import Board
-from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory import register
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.nowhere import class_alone
@@ -55,7 +55,7 @@ def broken_boards() -> dict[str, ToolchainError]:
 
 def _load_all() -> dict[str, Board | ToolchainError]:
     found: dict[str, Board | ToolchainError] = {}
-    for load, names in ((emulated.load, emulated.names()), (register.load, register.names())):
+    for load, names in ((emulated.load, stored.names()), (register.load, register.names())):
         for name in names:
             try:
                 found[name] = load(name)
@@ -91,7 +91,7 @@ def find_boards(name: str) -> list[Board]:
         return [local_board()]
     if name in register.names():
         return [register.load(name)]
-    if name in emulated.names():
+    if name in stored.names():
         return [emulated.load(name)]
     if name not in class_names():
         if grouped := register.names(group=name):
@@ -153,7 +153,7 @@ def find_target(name: str) -> BuildFor:
 
 
 def _board_names() -> list[str]:
-    return [LOCAL, *register.names(), *emulated.names()]
+    return [LOCAL, *register.names(), *stored.names()]
 
 
 def _unknown(name: str) -> UsageError:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tomlkit.exceptions import TOMLKitError
 
 from toolchain.boards.board import Board
-from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation import stored
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
@@ -118,7 +118,7 @@ def free_name(wanted: str | None, host: str) -> str:
             f"there is already a board {name} in {configuration().file}",
             f"use another name: --name {name}-2, or first `toolchain board remove {name}`",
         )
-    if name in emulated.names():
+    if name in stored.names():
         raise UsageError(
             f"--name {name}: taken by an emulated board", f"use another, such as --name {name}-1"
         )

@@ -6,9 +6,10 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Literal
 
 from toolchain.boards.local.process import LocalProcess, end_group, forbid_core_dumps
@@ -43,13 +44,21 @@ class LocalTransport:
     emulator
         Command put before every command, e.g. ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu").
         Such a board has no system programs; it runs only programs in `root`.
+    environment
+        Environment variables of every command, beside those that each has.
     """
 
     kind: Literal["local", "ssh"] = "local"
     is_remote = False
 
-    def __init__(self, root: Path, emulator: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        emulator: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.root = root
+        self._more = dict(environment)
         self.emulator = tuple(emulator)
         self.has_system = not emulator
 
@@ -78,7 +87,7 @@ class LocalTransport:
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> LocalProcess:
         """Start a command whose standard input stays open; see `Transport.spawn`."""
         try:
-            return LocalProcess(self._command(argv), self.root, self._environment(), log)
+            return LocalProcess(self._command(argv), self.root, {**self._environment(), **self._more}, log)
         except OSError as error:
             raise self._not_started(argv, error) from error
 
@@ -177,7 +186,7 @@ class LocalTransport:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=self.root,
-                env=self._environment(),
+                env={**self._environment(), **self._more},
                 start_new_session=True,
             )
         except OSError as error:

@@ -105,11 +105,11 @@ def add(
 @output_options
 def remove(name: str) -> None:
     """Remove a board from toolchain.toml; nothing is changed on the board."""
-    from toolchain.boards.emulation import emulated
+    from toolchain.boards.emulation import stored
     from toolchain.boards.inventory import register
     from toolchain.errors import UsageError
 
-    if name in emulated.names() and name not in register.names():
+    if name in stored.names() and name not in register.names():
         raise UsageError(f"{name} is an emulated board", f"`toolchain board emulate stop {name}`")
     file = register.take_out(name)
     emit({"name": name, "file": str(file)}, lambda: click.echo(f"{name} is no longer in {file}"))

@@ -10,7 +10,11 @@ namespace emulated::memory {
 namespace {
 
 constexpr std::size_t kPage = 4096;  // at least: each allocation has pages of its own, and one behind it is nobody's
+#ifdef __x86_64__
 constexpr std::size_t kReserved[] = {std::size_t{1} << 40, std::size_t{1} << 36, std::size_t{1} << 33};
+#else  // mostly run by qemu, which keeps a record of each page and goes through them one by one
+constexpr std::size_t kReserved[] = {std::size_t{1} << 32};
+#endif
 constexpr std::size_t kDefaultTotal = std::size_t{16} << 30;
 
 struct Allocation {
@@ -19,7 +23,8 @@ struct Allocation {
 };
 
 struct Arena {
-  std::uintptr_t begin = 0, end = 0, next = 0;
+  std::uintptr_t begin = 0, end = 0;
+  std::uintptr_t next = 0;  // nothing was ever allocated from here on
   std::map<std::uintptr_t, Allocation> allocations;
   std::size_t used = 0;
   // The allocation that was looked up last; kernels stay in one for many accesses.
@@ -76,11 +81,14 @@ CUresult Allocate(std::size_t bytes, const void* owner, CUdeviceptr* at) {
   if (place == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   {
     Access access;
+    if (place == arena.next) {
+      mprotect(reinterpret_cast<void*>(place), Pages(bytes) + kPage, PROT_READ | PROT_WRITE);
+      arena.next += Pages(bytes) + kPage;
+    }
     std::memset(reinterpret_cast<void*>(place), 0xFF, bytes);
   }
   arena.allocations[place] = {bytes, owner};
   arena.used += bytes;
-  if (place == arena.next) arena.next += Pages(bytes) + kPage;
   *at = place;
   return CUDA_SUCCESS;
 }
@@ -132,7 +140,8 @@ static unsigned accesses = 0;
 
 static void Protect(int protection) {
   Arena& arena = TheArena();
-  if (arena.begin) mprotect(reinterpret_cast<void*>(arena.begin), arena.end - arena.begin, protection);
+  const std::size_t bytes = arena.next - arena.begin;
+  if (bytes) mprotect(reinterpret_cast<void*>(arena.begin), bytes, protection);
 }
 
 Access::Access() {

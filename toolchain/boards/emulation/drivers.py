@@ -1,0 +1,126 @@
+"""Drivers for emulated boards that are one file each, and the device's entry on boards that have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.install import install
+from toolchain.boards.local.transport import LocalTransport
+from toolchain.configuration.settings import state_dir
+from toolchain.devices.device import Device
+from toolchain.devices.table import OWN, kind_of
+from toolchain.emulated_cuda import ensure_emulated_cuda
+from toolchain.errors import ToolchainError
+from toolchain.profiles import Profile
+
+
+@dataclass(frozen=True)
+class DriverFile:
+    """A driver that is one file.
+
+    Attributes
+    ----------
+    ensure
+        Compiles it for the architecture of that name unless it is in the cache; returns its path there.
+    variable
+        Environment variable by which edge-rt is told of it.
+    """
+
+    ensure: Callable[[str], Path]
+    variable: str
+
+
+_FILES = {"cuda": DriverFile(ensure_emulated_cuda, "EDGE_CUDA_DRIVER")}
+_FOLDER = "driver"  # on a board that is a process
+
+
+def in_system(device: str) -> bool:
+    """Return whether the driver of a kind of device is part of a container's system; empty: no device."""
+    return bool(device) and device not in _FILES
+
+
+def container_files(device: str, profile: Profile) -> dict[str, bytes]:
+    """Return the files of a container board with the driver of a kind of device, by path.
+
+    The driver is compiled if it is not in the cache. There are none without a device, and if its driver is
+    part of the system.
+
+    Raises
+    ------
+    UsageError
+        The driver does not run on boards of this class.
+    MissingError, ToolchainError
+        The compiler is missing, or failed.
+    """
+    if device not in _FILES:
+        return {}
+    file = _FILES[device].ensure(profile.arch)
+    return {f"usr/lib/{file.name}": file.read_bytes()}  # every loader looks there
+
+
+def install_driver(device: str, profile: Profile, root: Path) -> None:
+    """Write the driver into the folder of a board that is a process; errors as of `container_files`."""
+    for path, content in container_files(device, profile).items():
+        (root / _FOLDER).mkdir()
+        (root / _FOLDER / Path(path).name).write_bytes(content)
+
+
+def on_test_bed(board: Board, device: str) -> Board:
+    """Return this host's board with the test bed's driver for a kind of device, which computes on its CPU.
+
+    Parameters
+    ----------
+    board
+        The board `local`.
+    device
+        Kind of device whose test bed is a file; it is compiled if it is not in the cache.
+    """
+    driver = _FILES[device]
+    environment = {driver.variable: str(driver.ensure(board.profile.arch))}
+    return replace(board, transport=LocalTransport(state_dir() / "boards" / board.name, (), environment))
+
+
+def check_driver(board: Board, device: str) -> None:
+    """Install edge-rt, and check that the board's driver of a kind of device answers.
+
+    Raises
+    ------
+    ToolchainError
+        edge-rt does not work on the board, or the driver does not.
+    """
+    facts = install(board, drivers=bool(device)).facts
+    for found in facts.devices:
+        if found.kind == device and not found.names:
+            raise ToolchainError(f"board {board.name}: its driver for {device} fails: {found.problem}")
+
+
+def driver_environment(device: str, root: Path) -> Mapping[str, str]:
+    """Return the environment in which programs of a board that is a process find its driver."""
+    found = sorted((root / _FOLDER).glob("*")) if device in _FILES else []
+    return {_FILES[device].variable: str(found[0].absolute())} if found else {}
+
+
+def with_test_bed(profile: Profile, device: str) -> Profile:
+    """Return the class of an emulated board whose driver for a kind of device is the test bed's."""
+    bed = kind_of(device).test_bed if device else None
+    if bed is None or not bed.entry:
+        return profile
+    devices = (_changed(each, bed.entry) if each.kind == device else each for each in profile.devices)
+    return profile.model_copy(update={"devices": tuple(devices)})
+
+
+def usual_device(profile: Profile) -> str:
+    """Return the kind of device whose driver emulated boards of a class get unasked; empty for none.
+
+    These are the classes that are about such a device: their image is that of its compiler.
+    """
+    kinds = [row for row in OWN.values() if row.image and row.image == profile.image]
+    beds = [row.name for row in kinds if row.test_bed and row.test_bed.is_file]
+    return beds[0] if beds else ""
+
+
+def _changed(device: Device, entry: Mapping[str, object]) -> Device:
+    return Device.model_validate({**device.model_dump(exclude_none=True), **entry})
