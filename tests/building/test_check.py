@@ -12,6 +12,7 @@ from toolchain.boards.inventory.lookup import find_target
 from toolchain.building import build as building
 from toolchain.building.build import BuildOptions, build
 from toolchain.errors import CheckError, UsageError
+from toolchain.images.running.inside import IMAGE_VARIABLE
 from toolchain.models.judging.reference import Reference
 from toolchain.models.load import Model
 
@@ -47,3 +48,12 @@ def test_another_architecture_is_refused_at_once(model: Model, tmp_path: Path) -
     with pytest.raises(UsageError, match=r"this host, which is x86_64; rk3399 is aarch64 .*toolchain verify"):
         build(model, find_target("rk3399"), None, tmp_path, BuildOptions(check=True))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_container_has_no_board_to_check_on(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(IMAGE_VARIABLE, "sha256:of-an-image")
+    with pytest.raises(UsageError, match="this build runs in a container") as caught:
+        build(model, find_target("local"), None, tmp_path / "out", BuildOptions(check=True))
+    assert "--engine host" in str(caught.value.hint) and not (tmp_path / "out").exists()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from toolchain.boards.emulation.drivers import on_test_bed
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.bundles.read import read_bundle
+from toolchain.devices.device import device_key
 from toolchain.errors import UsageError
+from toolchain.images.running.inside import image_here
+from toolchain.measuring.fit import test_bed_of
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 from toolchain.runtime import arch_of
 from toolchain.targets.build_for import BuildFor
@@ -21,8 +25,13 @@ def require_this_host(target: BuildFor) -> None:
     Raises
     ------
     UsageError
-        The board has another architecture.
+        The board has another architecture, or this is a container.
     """
+    if image_here():
+        raise UsageError(
+            "--check runs the sample on this host, and this build runs in a container",
+            "add --engine host; or build without --check, and `toolchain verify` the bundle",
+        )
     wanted, here = arch_of(target.profile), arch_of(local_board().profile)
     if wanted == here:
         return
@@ -36,6 +45,8 @@ def require_this_host(target: BuildFor) -> None:
 def checked_here(bundle: Path) -> VerifyResult:
     """Run a bundle's sample inputs on this host and its device; compare the outputs with the expected ones.
 
+    Code for a driver that computes on a CPU, as that of `--arch emulated`, runs by that driver.
+
     Raises
     ------
     CheckError
@@ -45,6 +56,10 @@ def checked_here(bundle: Path) -> VerifyResult:
     ToolchainError
         The library crashed, or a kernel does not compile.
     """
-    result = verify_bundle(read_bundle(bundle), local_board())
+    found, board, device = read_bundle(bundle), local_board(), None
+    if bed := test_bed_of(found.manifest):
+        kind = found.manifest.runtime.device
+        board, device = on_test_bed(board, kind), device_key(kind, str(bed.entry["name"]))
+    result = verify_bundle(found, board, device=device)
     result.check()
     return result

@@ -78,6 +78,20 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class Switch(click.ParamType[bool]):
+    """The words on and off, as a boolean."""
+
+    name = "switch"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        """Return whether the word is on."""
+        if isinstance(value, bool):
+            return value
+        if value not in ("on", "off"):
+            self.fail(f"{value!r} is not one of 'on', 'off'.", param, ctx)
+        return bool(value == "on")
+
+
 class Moment(click.ParamType[str]):
     """A day or a time as people write it, in this machine's time zone unless it names one."""
 
@@ -173,6 +187,7 @@ class Execution(TypedDict):
     spin_us: int | None
     timeout: float | None
     wait: float | None
+    graph: bool
 
 
 def execution_options(function: Function) -> Function:
@@ -207,6 +222,14 @@ def execution_options(function: Function) -> Function:
                 type=Seconds(zero=True),
                 metavar="S",
                 help="Seconds to wait for a busy board; default: none.",
+            ),
+            click.option(
+                "--graph",
+                type=Switch(),
+                metavar="on|off",
+                default="on",
+                show_default=True,
+                help="off: a GPU's driver gets the kernels one by one, not as one graph; for debugging.",
             ),
         )
     ):

@@ -78,6 +78,8 @@ class Timed(Answer):
         Times of copies, which the samples do not include; None if the network computes in host memory.
     modelled
         Modelled time; None unless an accelerator was simulated.
+    graph
+        Whether the device began the network's kernels as one graph.
     operators
         Operators, the slowest first; only in a profile.
     """
@@ -92,6 +94,7 @@ class Timed(Answer):
     temperature_c: Celsius | None
     copies_ms: Copies | None = None
     modelled: Modelled | None = None
+    graph: bool = False
     operators: Several[Operator] = Field((), max_length=100_000)
 
     @property

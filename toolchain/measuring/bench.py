@@ -58,6 +58,8 @@ class BenchResult:
         not include. None if the network computes in host memory.
     governor, temperature_c
         Frequency governor and temperature of the CPU; None if unreadable.
+    graph
+        Whether the device began the network's kernels as one graph, rather than one by one.
     operators
         Name, number of calls and ms per inference of each operator, the slowest first; None if not profiled.
     times_ms
@@ -89,6 +91,7 @@ class BenchResult:
     warnings: list[str]
     copies_ms: dict[str, float] | None = None
     modelled: dict[str, Any] | None = None
+    graph: bool = False
     operators: list[dict[str, Any]] | None = None
     times_ms: tuple[float, ...] = ()
 
@@ -116,6 +119,7 @@ def bench_bundle(
     wait: float | None = None,
     spin_us: int | None = None,
     device: str | None = None,
+    graph: bool = True,
 ) -> BenchResult:
     """Time the bundle's network on the board with its sample input.
 
@@ -130,7 +134,7 @@ def bench_bundle(
         Number of warm-up inferences; default 3, on an emulated board 1.
     profile
         Whether to time each operator, too.
-    threads, cluster, timeout, wait, spin_us, device
+    threads, cluster, timeout, wait, spin_us, device, graph
         As in `run_bundle`.
 
     Raises
@@ -148,7 +152,7 @@ def bench_bundle(
     ):
         if value is not None and not value >= least:
             raise UsageError(f"{option} {value:g}: too small", f"give {least} or more")
-    placed = place(bundle, board, threads, cluster, spin_us, device)
+    placed = place(bundle, board, threads, cluster, spin_us, device, graph)
     budget = BUDGET_S if time_s is None and repeat is None else time_s
     samples = _MOST_RUNS if repeat is None else repeat
     warmup = (1 if board.emulated else 3) if warmup is None else warmup
@@ -197,6 +201,8 @@ def _check(
         )
     elif answer.modelled and placed.device != simulation(placed.device):
         problem = f"modelled is present, but {placed.device} computed"
+    elif answer.graph and not placed.graph:
+        problem = "graph is true, but it was switched off"
     elif profile and not answer.profiled:
         problem = "operators is missing"
     elif profile and placed.manifest.model.flops and not answer.operators:
@@ -243,6 +249,7 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
         warnings=[*placed.warnings, *_warnings(placed, answer, noise, times)],
         copies_ms=answer.copies_ms.model_dump() if answer.copies_ms else None,
         modelled=answer.modelled.model_dump() if answer.modelled else None,
+        graph=answer.graph,
         operators=[each.model_dump() for each in answer.operators] if answer.profiled else None,
         times_ms=answer.times_ms,
         **placed.describe(),

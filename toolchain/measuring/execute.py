@@ -94,6 +94,8 @@ def invoke(
             arguments += ["--requires", ",".join(placed.manifest.requires)]
         if placed.manifest.runtime.devices:
             arguments += ["--device", placed.device]
+        if not placed.graph:
+            arguments += ["--graph", "off"]
         if placed.manifest.runtime.functions:
             arguments += ["--functions", ",".join(placed.manifest.runtime.functions)]
         if wait is not None:

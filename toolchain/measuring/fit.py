@@ -7,6 +7,7 @@ from toolchain.boards.edge_rt.answers import EdgeRtInfo
 from toolchain.bundles.manifest import Manifest
 from toolchain.devices.device import device_key
 from toolchain.devices.facts import DeviceFacts
+from toolchain.devices.kind import TestBed
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.linking.glibc import version_key
@@ -108,11 +109,24 @@ def lacks_device(
     instead
         Hint what to type; None: how to build the bundle for this board.
     """
+    if bed := test_bed_of(manifest):
+        instead = (
+            f"its code is for an emulated driver: `toolchain board emulate start {bed.board_class}` starts a "
+            "board with one"
+        )
     return UsageError(
         f"bundle for another board: built for {manifest.device}, it needs a device of kind {kind}, "
         f"but board {board.name} has none: {problem}",
         instead or _build_for(manifest, board),
     )
+
+
+def test_bed_of(manifest: Manifest) -> TestBed | None:
+    """Return the test bed that a bundle's code was made for; None if it was made for a device."""
+    bed = kind_of(manifest.runtime.device).test_bed
+    keys = manifest.target.definition.get("keys")
+    made_for = bed.entry.get("arch") if bed else None
+    return bed if made_for and isinstance(keys, list) and made_for in keys else None
 
 
 def _lacks_half(manifest: Manifest, board: Board, kind: str, device: DeviceFacts) -> UsageError:

@@ -12,6 +12,7 @@ from toolchain.boards.edge_rt.stock import stock
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.measuring.device import chosen_device, simulation_warnings
 from toolchain.measuring.fit import check_facts, check_machine, device_warnings
@@ -35,6 +36,8 @@ class PlacedBundle:
         Value for edge-rt's option `--device`.
     spin_us
         Microseconds that an idle thread keeps spinning; None: edge-rt's default.
+    graph
+        Whether the device may begin the network's kernels as one graph.
     warnings
         Warnings for the user about these choices.
     code
@@ -51,6 +54,7 @@ class PlacedBundle:
     spin_us: int | None = None
     warnings: list[str] = field(default_factory=list)
     code: bytes = field(default=b"", repr=False)
+    graph: bool = True
 
     def describe(self) -> dict[str, Any]:
         """Return the facts about board and device that every result contains."""
@@ -72,6 +76,7 @@ def place(
     cluster: str | None = None,
     spin_us: int | None = None,
     device: str | None = None,
+    graph: bool = True,
 ) -> PlacedBundle:
     """Check that the bundle fits the board, and install edge-rt and the library there.
 
@@ -89,11 +94,14 @@ def place(
         Microseconds that an idle thread keeps spinning; default: edge-rt's.
     device
         `KIND` or `KIND:NAME`, such as `vta:sim`; default: see `measuring.device.chosen_device`.
+    graph
+        False: the device begins the network's kernels one by one, where it would begin them as one graph.
 
     Raises
     ------
     UsageError
-        The bundle is for another board, or the board has no such `threads`, `cluster` or `device`.
+        The bundle is for another board, the board has no such `threads`, `cluster` or `device`, or its kind
+        of device has no graphs that could be switched off.
     ToolchainError
         The board cannot be reached or does not work.
     """
@@ -103,6 +111,11 @@ def place(
     cores = board.profile.cluster(used).cores
     if threads is not None and threads < 1:
         raise UsageError(f"--threads {threads}: not a number of threads", f"--threads {cores}")
+    if not graph and not kind_of(manifest.device).graph:
+        raise UsageError(
+            f"--graph off: {manifest.model.name} was built for {manifest.device}, which has no graphs",
+            "leave the option out",
+        )
     # Drivers are opened only for networks that need them.
     runtime = install(board, drivers=bool(set(manifest.runtime.devices) - {CPU}))
     check_facts(manifest, board, runtime.facts)
@@ -114,7 +127,17 @@ def place(
     with named(board):
         stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
     return PlacedBundle(
-        board, manifest, runtime, remote, threads or cores, used, computes, spin_us, warnings, library
+        board,
+        manifest,
+        runtime,
+        remote,
+        threads or cores,
+        used,
+        computes,
+        spin_us,
+        warnings,
+        library,
+        graph,
     )
 
 

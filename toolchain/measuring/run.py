@@ -30,6 +30,7 @@ def run_bundle(
     wait: float | None = None,
     spin_us: int | None = None,
     device: str | None = None,
+    graph: bool = True,
 ) -> dict[str, np.ndarray]:
     """Run one inference on the board and return the outputs by name, in the network's order.
 
@@ -39,7 +40,7 @@ def run_bundle(
         The bundle to run, and the board that runs it.
     inputs
         All inputs by name, with the bundle's shapes and dtypes.
-    threads, cluster, spin_us, device
+    threads, cluster, spin_us, device, graph
         As in `measuring.place.place`.
     timeout
         Timeout in seconds; default: computed from the network's FLOPs and the board.
@@ -54,7 +55,7 @@ def run_bundle(
         The board is busy, lost or too slow, or the library crashes.
     """
     check_inputs(input_specs(bundle.manifest), inputs)
-    placed = place(bundle, board, threads, cluster, spin_us, device)
+    placed = place(bundle, board, threads, cluster, spin_us, device, graph)
     limit = deadline(
         bundle.manifest.model.flops,
         board.profile,

@@ -109,13 +109,14 @@ def verify_bundle(
     wait: float | None = None,
     spin_us: int | None = None,
     device: str | None = None,
+    graph: bool = True,
 ) -> VerifyResult:
     """Run the bundle's sample input on the board and compare the outputs with the expected ones.
 
     Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error.
     """
     manifest = bundle.manifest
-    placed = place(bundle, board, threads, cluster, spin_us, device)
+    placed = place(bundle, board, threads, cluster, spin_us, device, graph)
     limit = deadline(
         manifest.model.flops,
         board.profile,

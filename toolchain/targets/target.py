@@ -58,6 +58,13 @@ class BoardTarget:
         return self.limits.kind if self.limits else CPU
 
     @property
+    def architectures(self) -> tuple[str, ...]:
+        """Architectures of the device for which code is made; empty if its driver compiles the kernels."""
+        if self.limits is None or "arch" not in self.limits.own:
+            return ()
+        return tuple(key for key in map(str, self.target.keys) if key not in (self.kind, "gpu"))
+
+    @property
     def host(self) -> tvm.target.Target:
         """Target of the CPU that runs the host code."""
         return host_of(self.target)

@@ -94,6 +94,8 @@ def show(result: BenchResult) -> None:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
         kind = result.device.partition(":")[0]  # warnings name the device
         click.echo(f"time on {kind}, without copies: inputs {to:.3f} ms, outputs {back:.3f} ms")
+    if result.graph:
+        click.echo("the driver began the kernels as one graph; --graph off: one by one")
     if result.modelled:
         said = result.modelled
         click.echo(

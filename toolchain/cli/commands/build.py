@@ -90,12 +90,15 @@ def command(
     tasks; with -v, for which, and where the records come from.
 
     With --check the sample runs on this host, on the device that is built for, before anything is written.
-    A wrong result exits with 4, like `verify`. For boards of other architectures use `verify`.
+    A wrong result exits with 4, like `verify`. For boards of other architectures use `verify`. The build then
+    runs on this host, too; --engine docker is refused.
     """
     from toolchain.boards.inventory.lookup import find_target
 
     target = find_target(board_name(board))
     target.profile.device(code.device_kind)
+    if check and engine in (None, "auto"):
+        engine = "host"
     if container := container_for(
         engine, target.profile, code.device_kind, files_of(model, inputs, options.value_files), [output]
     ):
@@ -150,6 +153,8 @@ def show(result: BuildResult) -> None:
             f"{beside['improved']} improved"
         )
     device = f", {result.target.device}" if result.target.device else ""
+    if result.target.architectures:
+        device += f" for {', '.join(result.target.architectures)}"
     if result.quantised:
         show_quantised(result.quantised)
     click.echo(f"sample: {result.reference}")

@@ -103,6 +103,7 @@ size_t only_number = 0;
 
 thread_local std::string computes_on;
 thread_local int without_graphs = 0;  // blocks that say so
+thread_local long graphs_begun = 0;
 
 }  // namespace
 
@@ -135,6 +136,10 @@ WithoutGraphs::WithoutGraphs() { ++without_graphs; }
 WithoutGraphs::~WithoutGraphs() { --without_graphs; }
 
 bool UsesGraphs() { return without_graphs == 0; }
+
+void CountGraph() { ++graphs_begun; }
+
+long GraphsBegun() { return graphs_begun; }
 
 const std::vector<DeviceKind>& DeviceKinds() { return Kinds(); }
 

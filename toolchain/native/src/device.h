@@ -104,6 +104,10 @@ class WithoutGraphs {
 
 bool UsesGraphs();
 
+// How often the calling thread has begun a network, or most of it, as a whole. Devices count each time.
+void CountGraph();
+long GraphsBegun();
+
 // All kinds, the CPU first.
 const std::vector<DeviceKind>& DeviceKinds();
 

@@ -210,6 +210,7 @@ int BenchCommand(const Options& options) {
     times += (times.empty() ? "" : ", ") + JsonNumber(ms);
   } while (++taken < repeat &&
            std::chrono::duration<double>(Clock::now() - begin).count() < budget);
+  const bool graph = GraphsBegun() > 0;
   const std::string copies = Copies(session.library.get());
   const std::string modelled = ModelledTime(session.library.get(), session.device);
   const std::string peak = JsonNumber(PeakRssMib());
@@ -218,7 +219,7 @@ int BenchCommand(const Options& options) {
       ", \"runs\": " + std::to_string(taken) + ", " + session.Device() + ", \"modelled\": " + modelled +
       ", " + session.Threads() + ", \"cluster\": " +
       (options.Has("cluster") ? Quote(options.Text("cluster", "")) : "null") +
-      ", \"copies_ms\": " + copies + ", \"peak_rss_mib\": " + peak + ", \"governor\": " + Governor() +
+      ", \"graph\": " + (graph ? "true" : "false") + ", \"copies_ms\": " + copies + ", \"peak_rss_mib\": " + peak + ", \"governor\": " + Governor() +
       ", \"temperature_c\": " + TemperatureC();
   if (options.Has("profile")) {
     document += ", \"operators\": " + Operators(session.library.get(), std::clamp(taken, 3, 10));

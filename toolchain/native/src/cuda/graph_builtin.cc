@@ -75,6 +75,7 @@ class GraphsNode final : public tvm::runtime::vm::VMExtensionNode {
     const auto found = captured_.find(key);
     if (found != captured_.end() && SameMemory(found->second.arguments, arguments)) {
       found->second.graph->Launch();
+      CountGraph();
       return found->second.result;
     }
     if (found != captured_.end()) captured_.erase(found);
