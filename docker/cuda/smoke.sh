@@ -18,3 +18,6 @@ for compiler in nvrtc nvcc; do
     quiet "PTX from $compiler" text "tvm-$compiler.ptx" sm_87
     quiet "a cubin from $compiler" elf "tvm-$compiler.cubin"
 done
+quiet "the toolchain compiles a kernel, with the headers that lie here" python -c '
+from toolchain.lowering.dialects.nvrtc import compile_cuda
+compile_cuda("#include <cuda_fp16.h>\nextern \"C\" __global__ void f(half* x) { x[0] = x[1]; }", 90)'
