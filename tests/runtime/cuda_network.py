@@ -25,6 +25,7 @@ COMPILER = 13000  # CUDA 13.0
 NUMBERS = 1024
 WEIGHT = np.linspace(-2, 2, NUMBERS, dtype="float32")
 Change = Callable[[str], str]
+Damage = Callable[[bytes], bytes]
 
 
 def target(arch: str = "x86_64") -> tvm.target.Target:
@@ -77,7 +78,11 @@ def shared(numbers: int) -> bytes:
 
 
 def plus_one(
-    count: int, *block: int, change: Change = str, code: Sequence[MachineCode] | None = None
+    count: int,
+    *block: int,
+    change: Change = str,
+    code: Sequence[MachineCode] | None = None,
+    damage: Damage = bytes,
 ) -> bytes:
     """Return the library of a network y = x + 1, in one kernel.
 
@@ -87,10 +92,12 @@ def plus_one(
         Changes the kernel's source, where TVM could not be made to write a wrong one.
     code
         Machine code in the place of that for the emulated driver.
+    damage
+        Changes what the library embeds.
     """
     x = te.placeholder((count,), name="x")
     y = te.compute((count,), lambda i: x[i] + np.float32(1), name="y")
-    return library(_network(_scheduled("plus_one", [x, y], "y", group=block), count), change, code)
+    return library(_network(_scheduled("plus_one", [x, y], "y", group=block), count), change, code, damage)
 
 
 def _network(function: tvm.tirx.PrimFunc, numbers: int) -> tvm.IRModule:
@@ -104,12 +111,19 @@ def _network(function: tvm.tirx.PrimFunc, numbers: int) -> tvm.IRModule:
     return builder.get()
 
 
-def library(module: tvm.IRModule, change: Change = str, code: Sequence[MachineCode] | None = None) -> bytes:
+def library(
+    module: tvm.IRModule,
+    change: Change = str,
+    code: Sequence[MachineCode] | None = None,
+    damage: Damage = bytes,
+) -> bytes:
     """Lower a network of scheduled functions as the toolchain does; return its library."""
-    return _library(lower_fused(module, target()), change, code)
+    return _library(lower_fused(module, target()), change, code, damage)
 
 
-def _library(module: tvm.IRModule, change: Change = str, code: Sequence[MachineCode] | None = None) -> bytes:
+def _library(
+    module: tvm.IRModule, change: Change, code: Sequence[MachineCode] | None, damage: Damage
+) -> bytes:
     CUDA.prepare()
 
     def embedded(source: str, _target: object) -> bytes:
@@ -120,7 +134,7 @@ def _library(module: tvm.IRModule, change: Change = str, code: Sequence[MachineC
             else [MachineCode(0, COMPILER, compile_emulated(change(source), LINUX["x86_64"]))]
         )
         kernels = tuple(KernelSource(name, (), (), "") for name in names)
-        return container([KernelUnit(kernels, tuple(codes))], "")
+        return damage(container([KernelUnit(kernels, tuple(codes))], ""))
 
     tvm_ffi.register_global_func("tvm_callback_cuda_postproc", embedded, override=True)
     try:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,76 +11,17 @@ import numpy as np
 import pytest
 
 from tests.runtime import cuda_network, networks
-from tests.runtime.conftest import Case, Edge
+from tests.runtime.conftest import Case
+from tests.runtime.cuda_device import FAILED, REQUIRES, USAGE, Cuda, X, device_of, names
 from tests.runtime.test_opencl import PROGRAMS, Device
 from toolchain.devices.facts import CudaFacts
-from toolchain.emulated_cuda import ensure_emulated_cuda
-from toolchain.lowering.dialects.source import MachineCode
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
-
-FAILED, USAGE, REQUIRES = 1, 2, 5
-QUESTIONS = ("cuDevice", "cuInit", "cuDriver", "cuFuncGet")
-X = np.linspace(-3, 3, cuda_network.NUMBERS, dtype="float32")
-
-
-@dataclass(frozen=True)
-class Cuda:
-    """edge-rt with the emulated driver, and libraries in a folder."""
-
-    device: Device
-    folder: Path
-
-    def __call__(self, verb: str, *arguments: str | Path, **environment: str) -> tuple[int, Any, list[Any]]:
-        """Run it; return the exit code, the document, and what the driver was asked."""
-        log = self.folder / "log"
-        log.unlink(missing_ok=True)
-        settings = {"EDGE_CUDA_DRIVER": str(ensure_emulated_cuda()), "EDGE_CUDA_LOG": str(log), **environment}
-        code, answer = self.device(verb, *arguments, "--state", self.folder / "state", **settings)
-        return code, answer, read(log)
-
-    def network(self, library: bytes, x: np.ndarray = X) -> list[str | Path]:
-        """Return the arguments of a network with one input."""
-        (self.folder / "net.so").write_bytes(library)
-        np.save(self.folder / "x.npy", x)
-        return [self.folder / "net.so", "--input", self.folder / "x.npy", "--device", "cuda"]
-
-    def run(
-        self, library: bytes, *options: str, x: np.ndarray = X, **environment: str
-    ) -> tuple[np.ndarray, Any]:
-        """Run a network; return its output and what the driver was asked."""
-        file = self.folder / "y.npz"
-        code, answer, log = self("run", *self.network(library, x), "--output", file, *options, **environment)
-        assert code == 0, answer
-        with np.load(file) as found:
-            return found["output_0"], log
-
-    def fails(self, library: bytes, x: np.ndarray = X, **environment: str) -> tuple[int, Any]:
-        """Run a network; return the exit code and the error."""
-        output = ("--output", self.folder / "y.npz")
-        code, answer, _ = self("run", *self.network(library, x), *output, **environment)
-        return code, answer["error"]
-
-
-def read(log: Path) -> list[Any]:
-    """Return the driver's log."""
-    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-
-
-def names(log: list[Any]) -> list[str]:
-    """Return the names of the calls that do something."""
-    return [each["call"] for each in log if "call" in each and not each["call"].startswith(QUESTIONS)]
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
 def device(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Device:
-    folder = tmp_path_factory.mktemp("cuda")
-    if request.param == "plain":
-        native: Edge = request.getfixturevalue("native")
-        return Device(native.command[-1], folder)
-    from tests.fuzz import sanitized
-
-    return Device(str(sanitized.build()), folder, sanitized.OPTIONS)
+    return device_of(request, tmp_path_factory.mktemp("cuda"))
 
 
 @pytest.fixture
@@ -243,213 +182,6 @@ def test_a_block_with_too_many_threads(cuda: Cuda) -> None:
         code, error = cuda.fails(cuda_network.plus_one(2048, *block), np.zeros(2048, "float32"))
         assert (code, error["cause"]) == (FAILED, "work-group")
         assert says + "emulated (emulated), driver for CUDA 13.0" in error["message"]
-
-
-FAULTS = [
-    # call and result, cause, words
-    (
-        "cuDevicePrimaryCtxRetain:2",
-        "out-of-memory",
-        "cuDevicePrimaryCtxRetain says CUDA_ERROR_OUT_OF_MEMORY (2)",
-    ),
-    ("cuDevicePrimaryCtxRetain:999", None, "cuDevicePrimaryCtxRetain says CUDA_ERROR_UNKNOWN (999)"),
-    ("cuCtxSetCurrent:201", None, "cuCtxSetCurrent says CUDA_ERROR_INVALID_CONTEXT (201)"),
-    ("cuStreamCreate:2", "out-of-memory", "cuStreamCreate says"),
-    ("cuStreamCreate:2:2", "out-of-memory", "cuStreamCreate says"),  # the one for captures
-    (
-        "cuModuleLoadData:200",
-        None,
-        "cuModuleLoadData says CUDA_ERROR_INVALID_IMAGE (200): code for emulated of fi",
-    ),
-    (
-        "cuModuleGetFunction:500:3",
-        None,
-        "cuModuleGetFunction says CUDA_ERROR_NOT_FOUND (500): own_memory_kernel_1",
-    ),
-    (
-        "cuMemAlloc_v2:2",
-        "out-of-memory",
-        "cuMemAlloc says CUDA_ERROR_OUT_OF_MEMORY (2): 1 MiB are not to be had: ",
-    ),
-    ("cuMemcpyHtoDAsync_v2:1", None, "cuMemcpyHtoDAsync says CUDA_ERROR_INVALID_VALUE (1)"),
-    ("cuMemcpyDtoHAsync_v2:719", "kernel-fault", "; the last one begun is kernel double_kernel"),
-    (
-        "cuLaunchKernel:701",
-        "registers",
-        "cuLaunchKernel says CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701): its blocks",
-    ),
-    (
-        "cuLaunchKernel:1",
-        None,
-        "cuLaunchKernel says CUDA_ERROR_INVALID_VALUE (1): kernel first_kernel, 64 x 1 x 1",
-    ),
-    (
-        "cuLaunchKernel:719:3",
-        "kernel-fault",
-        "CUDA_ERROR_LAUNCH_FAILED (719): kernel own_memory_kernel_1, 64 x",
-    ),
-    (
-        "cuLaunchKernel:1:7",
-        None,
-        "CUDA_ERROR_INVALID_VALUE (1): kernel own_memory_kernel_1",
-    ),  # while capturing
-    (
-        "cuStreamSynchronize:700:5",
-        "kernel-fault",
-        "cuStreamSynchronize says CUDA_ERROR_ILLEGAL_ADDRESS (700): wha",
-    ),
-    (
-        "cuStreamBeginCapture_v2:900",
-        None,
-        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900): a graph of the network's",
-    ),
-    (
-        "cuStreamEndCapture:901",
-        None,
-        "(901): a graph of the network's kernels; --graph off runs them one by one;",
-    ),
-    (
-        "cuGraphInstantiateWithFlags:2",
-        "out-of-memory",
-        "cuGraphInstantiate says CUDA_ERROR_OUT_OF_MEMORY (2)",
-    ),
-]
-
-
-@pytest.mark.parametrize(("fault", "cause", "says"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
-def test_what_fails_is_said_with_the_call_and_the_gpu(
-    cuda: Cuda, fault: str, cause: str | None, says: str
-) -> None:
-    code, error = cuda.fails(cuda_network.chain(), EDGE_CUDA_FAULT=fault)
-    assert (code, error.get("cause")) == (FAILED, cause)
-    message = error["message"]
-    assert message.startswith("CUDA: ") and says in message and "[cause" not in message
-    assert "emulated (emulated), driver for CUDA 13.0" in message
-    assert message.endswith("nothing more can be computed in this process") == (cause == "kernel-fault")
-
-
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        ("cuGraphLaunch:700", "cuGraphLaunch says CUDA_ERROR_ILLEGAL_ADDRESS (700)"),
-        ("cuEventCreate:2", "cuEventCreate says CUDA_ERROR_OUT_OF_MEMORY (2)"),
-        ("cuEventRecord:400:2", "cuEventRecord says CUDA_ERROR_INVALID_HANDLE (400)"),
-        ("cuEventSynchronize:719", "cuEventSynchronize says CUDA_ERROR_LAUNCH_FAILED (719)"),
-        ("cuEventElapsedTime:999", "cuEventElapsedTime says CUDA_ERROR_UNKNOWN (999)"),
-        (
-            "cuFuncSetAttribute:1",
-            "cuFuncSetAttribute says CUDA_ERROR_INVALID_VALUE (1): kernel reversed_kernel, 1",
-        ),
-    ],
-)
-def test_what_fails_while_it_is_timed(cuda: Cuda, fault: str, says: str) -> None:
-    shared = fault.startswith("cuFunc")
-    library = cuda_network.shared(64 * 256) if shared else cuda_network.chain()
-    x = np.zeros(64 * 256, "float32") if shared else X
-    code, answer, _ = cuda("bench", *cuda.network(library, x), "--repeat", "1", EDGE_CUDA_FAULT=fault)
-    assert code == FAILED and says in answer["error"]["message"], answer
-
-
-def test_memory_that_lies_idle_is_given_back_before_there_is_none(cuda: Cuda) -> None:
-    """The sixth allocation, for the output, fails once: the workspace is freed, and it is tried again."""
-    y, log = cuda.run(cuda_network.chain(), "--graph", "off", EDGE_CUDA_FAULT="cuMemAlloc_v2:2:6")
-    np.testing.assert_array_equal(y, cuda_network.chained(X))
-    calls = names(log)
-    failed = next(at for at, each in enumerate(log) if each.get("result") == 2)
-    assert [each["call"] for each in log[failed : failed + 4]] == [
-        "cuMemAlloc_v2",
-        "cuStreamSynchronize",
-        "cuMemFree_v2",
-        "cuMemAlloc_v2",
-    ]
-    assert calls.count("cuMemAlloc_v2") == 7
-
-
-def wild(source: str) -> str:
-    """Return a kernel that writes far behind its output."""
-    assert source.count("y_ptr[") == 1
-    return source.replace("y_ptr[", "y_ptr[1000000000 + ")
-
-
-def test_an_illegal_address_ends_what_computes(cuda: Cuda) -> None:
-    code, error = cuda.fails(cuda_network.plus_one(1024, 16, change=wild))
-    assert (code, error["cause"]) == (FAILED, "kernel-fault")
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in error["message"]
-    assert "the last one begun is kernel plus_one_kernel" in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("architectures", "environment", "says"),
-    [
-        (
-            (80, 90),
-            {"EDGE_CUDA_CAPABILITY": "12.0"},
-            "(sm_120), driver for CUDA 13.0: it has code for sm_80, sm_90; ",
-        ),
-        (
-            (90,),
-            {"EDGE_CUDA_CAPABILITY": "8.6"},
-            "(sm_86), driver for CUDA 13.0: it has code for sm_90; build it with",
-        ),
-        ((87,), {"EDGE_CUDA_CAPABILITY": "8.6"}, "it has code for sm_87; build it with --arch sm_86"),
-        (
-            (90,),
-            {},
-            "emulated (emulated), driver for CUDA 13.0: it has code for sm_90; build it with --arch emulated",
-        ),
-        ((), {"EDGE_CUDA_CAPABILITY": "9.0"}, "it has code for none"),
-        (
-            (90,),
-            {"EDGE_CUDA_CAPABILITY": "9.0", "EDGE_CUDA_VERSION": "12080"},
-            "compiled by CUDA 13.0, which is newer than emulated (sm_90), driver for CUDA 12.8: install a "
-            "driver for CUDA 13, or build the library with the compiler of CUDA 12",
-        ),
-    ],
-)
-def test_code_that_the_gpu_cannot_run_is_refused_before_anything_is_loaded(
-    cuda: Cuda, architectures: tuple[int, ...], environment: dict[str, str], says: str
-) -> None:
-    codes = [MachineCode(each, cuda_network.COMPILER, cubin()) for each in architectures]
-    arguments = cuda.network(cuda_network.plus_one(1024, 16, code=codes))
-    code, answer, log = cuda("bench", *arguments, **environment)
-    assert (code, answer["error"]["kind"]) == (USAGE, "device")
-    assert says in answer["error"]["message"]
-    assert names(log) == [] and "cuDevicePrimaryCtxRetain" not in [each["call"] for each in log]
-
-
-@pytest.mark.parametrize(
-    ("capability", "version", "says"),
-    [
-        ("9.0", "13000", "code for sm_90 of plus_one_kernel, compiled by CUDA 13.0; "),
-        ("8.9", "13010", "code for sm_86 of plus_one_kernel, compiled by CUDA 13.0; "),
-        (
-            "8.0",
-            "13000",
-            "code for sm_80 of plus_one_kernel, compiled by CUDA 13.1, which is newer than the driver",
-        ),
-    ],
-)
-def test_the_newest_code_that_fits_is_the_drivers_to_refuse(
-    cuda: Cuda, capability: str, version: str, says: str
-) -> None:
-    compiled = ((80, 13010), (86, 13000), (90, 13000))
-    codes = [MachineCode(arch, compiler, cubin()) for arch, compiler in compiled]
-    library = cuda_network.plus_one(1024, 16, code=codes)
-    code, error = cuda.fails(library, EDGE_CUDA_CAPABILITY=capability, EDGE_CUDA_VERSION=version)
-    assert (
-        code == FAILED
-        and "cuModuleLoadData says CUDA_ERROR_NO_BINARY_FOR_GPU (209): " + says in error["message"]
-    )
-
-
-def cubin() -> bytes:
-    """Return what looks like machine code of a GPU: an ELF file of NVIDIA's with one, empty section."""
-    import struct
-
-    machine, header, section = 190, 64, 64
-    identity = b"\x7fELF\x02\x01\x01" + bytes(9)
-    fields = (2, machine, 1, 0, 0, header, 0, header, 0, 0, section, 1, 0)
-    return identity + struct.pack("<HHIQQQIHHHHHH", *fields) + bytes(section)
 
 
 def test_of_several_gpus_one_may_be_used(cuda: Cuda) -> None:
