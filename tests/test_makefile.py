@@ -12,6 +12,7 @@ def test_make_builds_all_images_or_one_and_walks_through_a_page() -> None:
         ("images", ".venv/bin/toolchain image build"),
         ("image-aarch64", ".venv/bin/toolchain image build aarch64"),
         ("tutorial-mali", ".venv/bin/python docs/walk.py docs/tutorials/mali.md"),
+        ("tutorial-cuda", ".venv/bin/python docs/walk.py docs/tutorials/cuda.md"),
         ("tutorial-vta", ".venv/bin/python docs/walk.py docs/tutorials/vta.md"),
         (
             "tutorial-vta IMAGE=vta-sim",

@@ -99,6 +99,24 @@ def test_mali(invoke: Toolchain, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("state", "here")
+def test_cuda(invoke: Toolchain, folder: Path) -> None:
+    """On the emulated board that the page starts: what needs a GPU is told, not typed."""
+    said = walked(invoke, "cuda.md")
+    assert "cuda-emulated is ready (process)" in said["board"][0] and "arch=emulated" in said["board"][1]
+    packed, nhwc, explained = said["tasks"]
+    assert "WEIGHT" in packed and packed != nhwc, "layouts have tasks of their own"
+    assert "REGISTERS" in explained and "SPILLED B" in explained
+    assert "cuda:emulated" in said["records"][0] and "cuda+emulated" in said["records"][0]
+    tuned, fat = said["build"]
+    assert re.search(r"records: [1-9]\d* ", tuned) and "cuda:emulated" in tuned, "what was measured is taken"
+    assert "3 compiled" not in fat and list((folder / "fat").glob("*.so"))
+    assert "passed: true" in said["verify"][0]
+    assert "as one graph" in said["bench"][0] and "OPERATOR" in said["bench"][1]
+    assert "cuda-emulated" in said["lab"][1] and lab.status() is None
+    assert "cuda-emulated is stopped" in said["board"][-1], "the tutorial stops what it starts"
+
+
+@pytest.mark.usefixtures("state", "here")
 def test_vta(invoke: Toolchain, folder: Path) -> None:
     small_network(folder)
     said = walked(invoke, "vta.md")
