@@ -1,8 +1,8 @@
 """Writes stores of vectors lane by lane where TVM's generator of CUDA C++ would write them wrong.
 
 CUDA's vectors have no operators: the generator writes arithmetic and comparisons for each lane, but `~v` and
-`!v` for a vector as a whole. A condition that is not a comparison gets the type of the values between which it
-selects. Truth values in memory are loaded as 16-bit numbers.
+`!v` for a vector as a whole. A condition that is not a comparison gets the type of the values between which
+it selects. Truth values in memory are loaded as 16-bit numbers.
 """
 
 from __future__ import annotations
