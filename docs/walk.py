@@ -79,8 +79,8 @@ class Walk:
         said = self.run(typed)
         if found := _DEVICE.search(said.text):
             self._device = found[1]
-        if typed[0] == "tasks":
-            self._tasks[_listing(typed)] = _ID.findall(said.text)
+        if typed[0] == "tasks" and (listed := _ID.findall(said.text)):  # other outputs list none
+            self._tasks[_listing(typed)] = listed
         return typed, said
 
     def _adapted(self, arguments: Arguments) -> Arguments:
