@@ -132,6 +132,11 @@ EDGE_UNCHECKED inline void edge_ldmatrix_x4_transposed(unsigned* word, const voi
   edge::LoadMatrices("edge_ldmatrix_x4_transposed", line, word, row, true);
 }
 
+template <class T>
+EDGE_UNCHECKED inline T edge_shuffle_xor(T value, int mask, int line = __builtin_LINE()) {
+  return edge::Shuffle<edge::Xor>("edge_shuffle_xor", line, 0xFFFFFFFFu, value, mask);
+}
+
 // The driver runs one block after the other, and switches threads at barriers alone.
 namespace edge {
 static unsigned arrived[4096];

@@ -102,6 +102,12 @@ __device__ __forceinline__ void edge_mma_m16n8k16_f16(float* d, const __half* a,
 }
 #endif
 
+// The value of the thread of the warp whose lane differs in the bits of `mask`. All threads of the warp call it.
+template <class T>
+__device__ __forceinline__ T edge_shuffle_xor(T value, int mask) {
+  return __shfl_xor_sync(0xFFFFFFFFu, value, mask);
+}
+
 // Counters of thread blocks that share a result; each is 0 when a kernel begins and when it ends.
 __device__ unsigned edge_arrived[4096];
 // Whether all other of `groups` blocks that call this with the same `number` have called it before. What each stored

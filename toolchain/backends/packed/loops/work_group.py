@@ -15,6 +15,9 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr
 
+WARP = 32
+"""Work items of a warp, which execute together."""
+
 COPIED = 16
 """Bytes that one copy moves at most."""
 
@@ -92,6 +95,15 @@ def last_to_arrive(nest: Nest, number: Expr, groups: int) -> Expr:
     last = nest.local((1,), "int32")
     ir.buffer_store(last, tirx.call_extern("int32", "edge_last_to_arrive", number, groups), [0])
     return tirx.NE(last[0], tirx.const(0, "int32"))
+
+
+def shuffled(value: Expr, distance: int) -> Expr:
+    """Return a number of another item of the warp: of the one whose number in it differs by one bit.
+
+    All items of the warp must run it.
+    """
+    found: Expr = tirx.call_extern(str(value.ty.dtype), "edge_shuffle_xor", value, distance)
+    return found
 
 
 def _call(name: str, *arguments: Expr) -> None:

@@ -16,15 +16,21 @@ _JOBS = 8  # fewest rows that are enough work for the cores of today's boards
 _HELD = 1 << 16  # most numbers of a row that are kept: they fit L2
 
 
-def rows_of(read: Read, kept: Sequence[Stage]) -> int:
-    """Return how many first axes of the output all stored stages share; 0 if none, or with too few rows."""
+def rows_of(read: Read, kept: Sequence[Stage], fewest: int | None = None) -> int:
+    """Return how many first axes of the output all stored stages share; 0 if none, or with too few rows.
+
+    Parameters
+    ----------
+    fewest
+        Rows that are enough; None: as many as a CPU's cores need, if the work is worth several cores.
+    """
     if len(kept) < 2 or not any(stage.init is not None for stage in kept):
         return 0
     shape = shape_of(read.output)
     for count in range(len(shape), 0, -1):
         if all(_alike(read, kept, stage, shape[:count]) for stage in kept):
-            enough = prod(shape[:count]) >= _JOBS or cost(kept) < SMALL
-            return count if enough else 0
+            enough = prod(shape[:count]) >= (_JOBS if fewest is None else fewest)
+            return count if enough or cost(kept) < SMALL else 0
     return 0
 
 

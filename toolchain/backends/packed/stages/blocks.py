@@ -14,6 +14,7 @@ from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
 from toolchain.backends.packed.stages.borders import interior, segments
+from toolchain.backends.packed.stages.shared_reduction import shared_reduction, vectors_of
 from toolchain.backends.packed.stages.value import StageValue
 
 _COLUMNS = 4  # columns computed together, so that their sums do not wait for each other
@@ -36,6 +37,10 @@ class StageLoops:
 
     def emit(self) -> None:
         """Emit the loops."""
+        vectors = vectors_of(self.value, [self.n, self.channels, *self.spatial], 1)
+        if vectors is not None and vectors.results == self.layout.lanes and not any(self.layout.halo):
+            shared_reduction(self.value, self.outs[0], self.layout, vectors)
+            return
         space = [self.n, self.blocks, *self.spatial[:-1]]
         whole = [(0, self.blocks), *((0, size) for size in self.spatial)]
         cuts = segments(self.value, whole, self.layout.lanes)

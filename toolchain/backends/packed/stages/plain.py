@@ -13,6 +13,7 @@ from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.breaks import breaks
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
+from toolchain.backends.packed.stages.shared_reduction import shared_reduction, vectors_of
 from toolchain.backends.packed.stages.value import Combine, StageValue
 
 _JOBS = 8  # fewest parallel pieces that are enough for the cores of today's boards
@@ -38,6 +39,10 @@ def plain(value: StageValue, outs: list[tirx.Buffer]) -> None:
     lanes, machine = value.memory.lanes, value.memory.nest.machine
     step = value.step()
     axis = max((place for place, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
+    vectors = vectors_of(value, shape, axis)
+    if vectors is not None:
+        shared_reduction(value, outs[0], None, vectors)
+        return
     if step is not None:
         sizes = (machine.vectors(4), lanes)
         across = max((size for size in sizes if _neighbours(value, step[1], size)), default=0)

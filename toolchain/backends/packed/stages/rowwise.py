@@ -30,14 +30,14 @@ from toolchain.backends.packed.recognise.expressions import calls, substitute
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
 from toolchain.backends.packed.stages.alike import cost
 from toolchain.backends.packed.stages.hoisting import bound, hoisted, scattered
-from toolchain.backends.packed.stages.value import StageValue
+from toolchain.backends.packed.stages.value import Combine, StageValue
 
 _PIECES = 8  # parallel pieces per thread, so that a busy core delays at most an eighth of its share
 _WIDE = 4  # vectors per sum, so that additions do not wait for each other
 _AT_ONCE = 2  # vectors per iteration of element-wise code
 
 
-class _Memory(FunctionStorage):
+class RowMemory(FunctionStorage):
     """Storage of the values of one row; values that are no parameters have buffers of one row."""
 
     def __init__(self, nest: Nest, read: Read, layouts: Layouts, rows: int) -> None:
@@ -77,7 +77,7 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
     """
 
     def body(nest: Nest) -> None:
-        memory = _Memory(nest, read, [None] * len(read.params), rows)
+        memory = RowMemory(nest, read, [None] * len(read.params), rows)
         shape = shape_of(read.output)[:rows]
         count, small = prod(shape), cost(kept) < SMALL
         each = count if small else -(-count // (_PIECES * machine.threads))
@@ -91,30 +91,30 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
             with nest.serial(each, fewer) as step:
                 row = places(begin + step, shape, nest.analyzer)
                 for stage in kept:
-                    _Row(memory, stage, row).emit()
+                    Row(memory, stage, row).emit()
 
     return build(machine, body)
 
 
-class _Row:
+class Row:
     """Generator of one stage for one row."""
 
-    def __init__(self, memory: _Memory, stage: Stage, row: list[Expr]) -> None:
+    def __init__(self, memory: RowMemory, stage: Stage, row: list[Expr]) -> None:
         self.memory, self.stage, self.row = memory, stage, row
-        self.out, whole = memory.room(stage.buffer)
+        self.out, self.whole = memory.room(stage.buffer)
         self.nest, self.analyzer, self.lanes = memory.nest, memory.analyzer, memory.lanes
         self.machine = memory.nest.machine
         self.value = StageValue(memory, stage)
         self.rest = shape_of(stage.buffer)[len(row) :]
-        self.first = row if whole else []  # of the index in `out`
+        self.first = row if self.whole else []  # of the index in `out`
 
     def emit(self) -> None:
         """Emit the stage."""
         if self.value.reduces:
             self._reduction()
         elif prod(self.rest) == 1:
-            zeros = [tirx.IntImm("int32", 0) for _ in self.rest]
-            self._store(self.value.at(self.stage.value, [*self.row, *zeros], [], self.analyzer), zeros)
+            value = self.value.at(self.stage.value, [*self.row, *self.zeros], [], self.analyzer)
+            self._store(value, self.zeros)
         else:
             self._elements()
 
@@ -125,7 +125,7 @@ class _Row:
         *outer, last = self.rest
         free = [tirx.Var("i", "int32") for _ in self.rest]
         value = self.value.at(self.stage.value, [*self.row, *free], [], self.analyzer)
-        value = self._prepared(value, free)
+        value = self.prepared(value, free)
         with self.nest.grid(outer) as before:
             for start, many, size in _vectors(last, [self.machine.vectors(_AT_ONCE), self.lanes], again=True):
                 with self.nest.grid([many]) as (vector,), self.nest.vector(size) as lane:
@@ -133,17 +133,9 @@ class _Row:
                     self._store(bound(value, free, at, self.analyzer), at)
 
     def _reduction(self) -> None:
-        step = self.value.step()
-        if step is None:
-            raise UnreadableError(f"block {self.stage.name} combines in a way of its own")
-        combine, each = step
+        combine, each, free = self.step()
+        each = self.prepared(each, free)
         *outer, last = self.value.reduced
-        zeros = [tirx.IntImm("int32", 0) for _ in self.rest]
-        free = [tirx.Var("k", "int32") for _ in self.value.reduced]
-        each = self.value.at(each, [*self.row, *zeros], free, self.analyzer)
-        if isinstance(self.stage.value, tirx.Max):
-            self.memory.largest.append((self.out, each, free))
-        each = self._prepared(each, free)
         sizes = [self.machine.vectors(_WIDE), self.lanes]
         # max and min stay the same if an element is read twice.
         cut = _vectors(last, sizes, again=isinstance(self.stage.value, tirx.Max | tirx.Min))
@@ -162,9 +154,26 @@ class _Row:
                 at = [*steps, self.analyzer.simplify(vector * size + start + lane)]
                 found = bound(each, free, at, self.analyzer)
                 ir.buffer_store(total, combine(total[lane], found), [lane])
-        self._store(total[0], zeros)
+        self._store(total[0], self.zeros)
 
-    def _prepared(self, value: Expr, free: list[Var]) -> Expr:
+    def step(self) -> tuple[Combine, Expr, list[Var]]:
+        """Return how a reduction combines numbers, and the number at free places of the reduced axes."""
+        step = self.value.step()
+        if step is None:
+            raise UnreadableError(f"block {self.stage.name} combines in a way of its own")
+        combine, each = step
+        free = [tirx.Var("k", "int32") for _ in self.value.reduced]
+        each = self.value.at(each, [*self.row, *self.zeros], free, self.analyzer)
+        if isinstance(self.stage.value, tirx.Max):
+            self.memory.largest.append((self.out, each, free))
+        return combine, each, free
+
+    @property
+    def zeros(self) -> list[Expr]:
+        """The first place of a row."""
+        return [tirx.IntImm("int32", 0) for _ in self.rest]
+
+    def prepared(self, value: Expr, free: list[Var]) -> Expr:
         """Emit the parts of a value that are constant along the row; return the value that uses them.
 
         Raises
@@ -172,8 +181,12 @@ class _Row:
         UnreadableError
             The value does not read neighbours along the row, or has conditions.
         """
-        if calls(value, "if_then_else") or any(scattered(load, free[-1]) for load in loads(value)):
+        if not along(value, free):
             raise UnreadableError(f"block {self.stage.name} does not go along its rows")
+        return self.hoisted(value, free)
+
+    def hoisted(self, value: Expr, free: list[Var]) -> Expr:
+        """Emit the parts of a value that are constant along the row; return the value that uses them."""
 
         def power(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
             if node.op.name == "tirx.exp" and self._not_above_zero(node.args[0], free):
@@ -195,6 +208,11 @@ class _Row:
                 bound = list(zip(places_of, free, strict=True))
                 return bool(tvm_ffi.structural_equal(substitute(each, bound, tirx.BufferLoad), value.a))
         return False
+
+
+def along(value: Expr, free: Sequence[Var]) -> bool:
+    """Return whether a value reads neighbours along its row, and has no conditions."""
+    return not calls(value, "if_then_else") and not any(scattered(load, free[-1]) for load in loads(value))
 
 
 def _vectors(extent: int, sizes: Sequence[int], *, again: bool) -> list[tuple[int, int, int]]:

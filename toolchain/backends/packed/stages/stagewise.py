@@ -23,6 +23,7 @@ from toolchain.backends.packed.stages.alike import rows_of
 from toolchain.backends.packed.stages.blocks import StageLoops
 from toolchain.backends.packed.stages.plain import plain
 from toolchain.backends.packed.stages.rowwise import rowwise
+from toolchain.backends.packed.stages.shared_rows import shared_rows
 from toolchain.backends.packed.stages.value import StageValue
 
 
@@ -36,11 +37,10 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
     """
 
     kept = [stage for stage in read.stages if _kept(read, stage)]
-    rows = 0 if any(layouts) else rows_of(read, kept)
-    if rows:
-        with suppress(UnreadableError):
-            return rowwise(read, kept, rows, machine)
     last = _lasts(read, kept)
+    made = _by_rows(read, kept, last, layouts, machine)
+    if made is not None:
+        return made
 
     def body(nest: Nest) -> None:
         memory = FunctionStorage(nest, read, layouts)
@@ -59,6 +59,22 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
                 StageLoops(value, outs, layout).emit()
 
     return build(machine, body)
+
+
+def _by_rows(
+    read: Read, kept: list[Stage], last: dict[tirx.Buffer, Stage], layouts: Layouts, machine: Machine
+) -> tirx.PrimFunc | None:
+    """Return the loops that take row after row through all stages; None if stages share no rows."""
+    if any(layouts):
+        return None
+    with suppress(UnreadableError):
+        if machine.gpu is None:
+            rows = rows_of(read, kept)
+            return rowwise(read, kept, rows, machine) if rows else None
+        rows = rows_of(read, kept, 1)
+        # `plain` shares a single reduction out by itself, whichever its axes.
+        return shared_rows(read, kept, rows, machine) if rows and len(kept) - len(last) > 1 else None
+    return None
 
 
 def _lasts(read: Read, kept: list[Stage]) -> dict[tirx.Buffer, Stage]:

@@ -7,6 +7,7 @@ from math import prod
 from typing import Literal
 
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.loops.work_group import WARP
 
 Arithmetic = Literal["fma", "3xtf32", "tf32", "f16"]
 """How products are added up.
@@ -15,9 +16,6 @@ Arithmetic = Literal["fma", "3xtf32", "tf32", "f16"]
 add the products up in float32. `3xtf32`: each factor is the sum of two such numbers, and three of their
 products are added: nearly float32. `tf32`: each factor is rounded to one. `f16`: factors are float16.
 """
-
-WARP = 32
-"""Work items of a warp, which execute together."""
 
 CHANNELS, PLACES = 16, 8
 """Output channels and places of a product of tensor cores (`mma.m16n8k8`, and `mma.m16n8k16` for float16)."""

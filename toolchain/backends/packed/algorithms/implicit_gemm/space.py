@@ -10,14 +10,13 @@ from math import prod
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import (
     CHANNELS,
     PLACES,
-    WARP,
     Arithmetic,
     ImplicitGemmChoice,
 )
 from toolchain.backends.packed.algorithms.implicit_gemm.cost import cost, registers
 from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_words
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
-from toolchain.backends.packed.loops.work_group import ARRIVALS, WORD
+from toolchain.backends.packed.loops.work_group import ARRIVALS, WARP, WORD
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 

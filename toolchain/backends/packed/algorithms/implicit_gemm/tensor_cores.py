@@ -14,8 +14,9 @@ from functools import partial
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.implicit_gemm.choice import CHANNELS, PLACES, WARP
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import CHANNELS, PLACES
 from toolchain.backends.packed.algorithms.implicit_gemm.item import Item
+from toolchain.backends.packed.loops.work_group import WARP
 from toolchain.backends.packed.recognise.read import Expr
 
 _QUAD = 4  # lanes t of a group of lanes g: lane = 4 g + t
