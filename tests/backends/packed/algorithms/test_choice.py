@@ -9,6 +9,7 @@ from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseCho
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
@@ -35,6 +36,9 @@ KEPT = {
     '{"algorithm":"implicit-gemm","blocks":1,"columns":7,"depth":8,"flat":false,"order":"rows","rows":1,'
     '"slices":4,"splits":16,"stages":3,"tile":[8,7]}':
         ImplicitGemmChoice(1, 7, (8, 7), slices=4, splits=16, depth=8, stages=3),
+    '{"algorithm":"gemm","blocks":1,"columns":1,"depth":64,"flat":false,"order":"rows","rows":1,'
+    '"slices":64,"splits":1,"stages":2,"tile":[2,1]}':
+        GemmChoice(1, 1, (2, 1), slices=64, depth=64),
     '{"algorithm":"general","blocks":1,"columns":1,"depth":0,"flat":false,"order":"rows","rows":1,"tile":[]}':
         GENERAL,
 }  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from tvm import tirx
+from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.loops.nest import Nest
@@ -60,7 +61,7 @@ def copy_vector(to: Expr, source: Expr, inside: Expr | None = None, size: int = 
     inside
         Whether the source exists; if it does not, zeros are written. None: it does.
     size
-        Bytes: 8 or 16.
+        Bytes: 4, 8 or 16.
     """
     addresses = (tirx.address_of(to), tirx.address_of(source))
     if inside is None:
@@ -68,6 +69,23 @@ def copy_vector(to: Expr, source: Expr, inside: Expr | None = None, size: int = 
     else:
         read = tirx.Select(inside, tirx.const(size, "int32"), tirx.const(0, "int32"))
         _call(f"edge_cp_async_{size}_or_zeros", *addresses, read)
+
+
+def copy_number(to: tirx.Buffer, at: Expr, value: Expr, inside: Expr | None = None) -> None:
+    """Emit a copy of a number of float32 to shared memory; `await_copies` waits for it.
+
+    Parameters
+    ----------
+    value
+        A load, or a value that the item computes and stores.
+    inside
+        Whether the value exists; if it does not, zero is written. None: it does.
+    """
+    if not isinstance(value, TensorLoad):
+        zero = tirx.const(0, "float32")
+        ir.buffer_store(to, value if inside is None else tirx.if_then_else(inside, value, zero), [at])
+        return
+    copy_vector(to[at], value, inside, WORD)
 
 
 def end_copies() -> None:

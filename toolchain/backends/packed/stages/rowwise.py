@@ -91,12 +91,12 @@ def rowwise(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) -> t
             with nest.serial(each, fewer) as step:
                 row = places(begin + step, shape, nest.analyzer)
                 for stage in kept:
-                    Row(memory, stage, row).emit()
+                    RowStage(memory, stage, row).emit()
 
     return build(machine, body)
 
 
-class Row:
+class RowStage:
     """Generator of one stage for one row."""
 
     def __init__(self, memory: RowMemory, stage: Stage, row: list[Expr]) -> None:

@@ -26,7 +26,7 @@ _ENOUGH = 1024  # items for each unit, with which it is busy: then each may comp
 
 @dataclass(frozen=True)
 class Vectors:
-    """What an item loads at once.
+    """The vector that an item loads at once.
 
     Attributes
     ----------

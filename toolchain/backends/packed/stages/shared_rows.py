@@ -25,7 +25,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var, shape_of
 from toolchain.backends.packed.stages.hoisting import bound
-from toolchain.backends.packed.stages.rowwise import Row, RowMemory, along
+from toolchain.backends.packed.stages.rowwise import RowMemory, RowStage, along
 
 _MET = 2 << 10  # bytes of shared memory where partial results meet, at most
 
@@ -120,7 +120,7 @@ def shared_rows(read: Read, kept: Sequence[Stage], rows: int, machine: Machine) 
             memory.begin(items)
             row = places(items.row, shape, nest.analyzer)
             for number, stage in enumerate(kept):
-                _Row(memory, stage, row, last=number == len(kept) - 1).emit()
+                _Shared(memory, stage, row, last=number == len(kept) - 1).emit()
 
     return build(machine, body)
 
@@ -135,7 +135,7 @@ def _sharing(memory: _Memory, kept: Sequence[Stage], count: int, machine: Machin
     return sharing_of(count, -(-max(lengths) // vector), units, together=False)
 
 
-class _Row(Row):
+class _Shared(RowStage):
     """Generator of one stage for one row, by the items that share it."""
 
     memory: _Memory

@@ -6,6 +6,7 @@ from tvm import tirx
 
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import Algorithm
+from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.dense import space
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.dense.loops import dense
@@ -38,6 +39,10 @@ class Dense(Algorithm[Matmul, DenseChoice]):
     def legal(self, choice: DenseChoice, contraction: Matmul, machine: Machine) -> bool:
         """Return whether a choice fits the contraction and the registers."""
         return space.legal(choice, contraction, machine)
+
+    def cost(self, choice: DenseChoice, contraction: Matmul, machine: Machine) -> Cost | None:
+        """Return the estimated cost on a GPU; None on other machines."""
+        return space.cost(choice, contraction, machine)
 
     def weight(
         self, value: Array, contraction: Matmul, choice: DenseChoice, machine: Machine, input_lanes: int

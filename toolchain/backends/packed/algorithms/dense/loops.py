@@ -13,6 +13,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.dense.operands import Operands
 from toolchain.backends.packed.algorithms.dense.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.function import build
@@ -20,10 +21,9 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.tile import Inputs, Tile
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.pieces import places
-from toolchain.backends.packed.recognise.expressions import bind, epilogue, inlined, substitute
-from toolchain.backends.packed.recognise.matmul import Matmul, Operand
-from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
+from toolchain.backends.packed.recognise.expressions import bind
+from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.read import Expr, Read
 
 # Reads b: (inner index, column of the group) -> the value.
 Right = Callable[[Expr, Expr], Expr]
@@ -48,7 +48,7 @@ def dense(
 
 class _Dense:
     def __init__(self, nest: Nest, read: Read, product: Matmul, choice: DenseChoice) -> None:
-        self.read, self.product, self.choice = read, product, choice
+        self.product, self.choice = product, choice
         self.nest, self.machine, self.analyzer = nest, nest.machine, nest.analyzer
         machine = nest.machine
         self.lanes, self.wide = machine.lanes, machine.lanes * choice.vectors
@@ -60,11 +60,7 @@ class _Dense:
         self.groups = -(-self.columns // self.wide)
         self.dtype = str(product.a.buffer.dtype)  # of the products; `y` may be wider
         self.zero = tirx.const(0, self.dtype)
-        self.arguments = []
-        for param in read.params:
-            packed = product.weight is not None and param.same_as(product.weight)
-            shape = weight_shape(product, choice, machine.lanes) if packed else shape_of(param)
-            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+        self.operands = Operands(nest, read, product, weight_shape(product, choice, machine.lanes))
 
     def emit(self) -> None:
         """Emit all pieces; a piece is a group of columns and some tiles of rows of one batch."""
@@ -90,16 +86,13 @@ class _Dense:
     def _right(self, batch: list[Expr], group: Expr) -> Right:
         """Return a function that reads b; pack b into a panel first if that pays."""
         product = self.product
-        if product.weight is not None:
-            weight = self.arguments[self.read.parameter(product.weight)]
-            number: Expr = tirx.IntImm("int32", 0)
-            for place, extent, read in zip(batch, product.batch.extents, product.batch_of_b, strict=True):
-                if read:
-                    number = number * extent + place
+        packed = self.operands.weight(batch)
+        if packed is not None:
+            weight, number = packed
             return lambda k, column: weight[(number, group, k, column)]
         once = self.rows <= self.choice.rows and self.columns % self.wide == 0
         if once and product.b.runs_along(product.columns):
-            return lambda k, column: self._load(product.b, batch, None, k, group * self.wide + column)
+            return lambda k, column: self.operands.load(product.b, batch, None, k, group * self.wide + column)
         if self.machine.pieces.fine:  # a work item has no room for a panel
             return lambda k, column: self._right_at(batch, group, k, column)
         panel = self.nest.local((self.inner, self.wide), self.dtype)
@@ -109,7 +102,7 @@ class _Dense:
     def _right_at(self, batch: list[Expr], group: Expr, k: Expr, column: Expr) -> Expr:
         """Return b at a row and at a column of a group; zero beyond the matrix."""
         at = self.analyzer.simplify(group * self.wide + column)
-        value = self._load(self.product.b, batch, None, k, at)
+        value = self.operands.load(self.product.b, batch, None, k, at)
         if self.analyzer.can_prove(at < self.columns):
             return value
         return tirx.if_then_else(at < self.columns, value, self.zero)
@@ -132,7 +125,7 @@ class _Dense:
                 def whole(start: int = start) -> None:
                     with self.nest.vector(self.lanes) as lane:
                         column = bind(analyzer, lane, self.lanes) + start
-                        value = self._load(product.b, batch, None, k, group * self.wide + column)
+                        value = self.operands.load(product.b, batch, None, k, group * self.wide + column)
                         ir.buffer_store(panel, value, [k, column])
 
                 def part(start: int = start) -> None:
@@ -159,27 +152,6 @@ class _Dense:
                     with ir.Else():
                         part()
 
-    def _load(
-        self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
-    ) -> Expr:
-        """Return an element of an operand; one that is not stored is computed inline."""
-        index = self._index(operand, batch, row, k, column)
-        return inlined(self.read, self._stored, self.analyzer)(operand.buffer, index)
-
-    def _stored(self, buffer: tirx.Buffer, index: list[Expr]) -> Expr | None:
-        place = self.read.place(buffer)
-        return None if place is None else tirx.BufferLoad(self.arguments[place], index)
-
-    def _index(
-        self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None
-    ) -> list[Expr]:
-        product = self.product
-        bound = list(zip(product.batch.vars, batch, strict=True))
-        for axes, place in ((product.rows, row), (product.inner, k), (product.columns, column)):
-            if place is not None:
-                bound += zip(axes.vars, places(place, axes.extents, self.analyzer), strict=True)
-        return [self.analyzer.simplify(substitute(each, bound, tirx.BufferLoad)) for each in operand.index]
-
     def _tile(self, batch: list[Expr], group: Expr, first: Expr, size: int, right: Right) -> None:
         """Emit one tile, with its rows from `first`."""
         analyzer = self.analyzer
@@ -191,7 +163,7 @@ class _Dense:
                 return analyzer.simplify(start + k)
 
             inputs.multiply(
-                lambda row, k: self._load(
+                lambda row, k: self.operands.load(
                     self.product.a, batch, first + row, analyzer.simplify(start + k), None
                 ),
                 lambda k, number, lane: right(at(k), number * self.lanes + lane),
@@ -215,7 +187,7 @@ class _Dense:
         """Prefetch weights if each is used only a few times."""
         if self.product.weight is None or size > _FEW:
             return
-        weight = self.arguments[self.read.parameter(self.product.weight)]
+        weight = self.operands.arguments[self.operands.read.parameter(self.product.weight)]
         for start in range(0, self.wide, LINE):
             prefetch(weight, [0, group, k + _AHEAD // self.wide, start], near=True)
 
@@ -227,7 +199,7 @@ class _Dense:
 
             def whole(total: tirx.Buffer = total, start: Expr = start) -> None:
                 with self.nest.unroll(size) as row, self.nest.vector(lanes) as lane:
-                    self._write(total[row * lanes + lane], batch, first + row, start + lane)
+                    self.operands.write(total[row * lanes + lane], batch, first + row, start + lane)
 
             def part(total: tirx.Buffer = total, start: Expr = start) -> None:
                 # Through memory, because registers cannot be indexed.
@@ -235,7 +207,7 @@ class _Dense:
                 with self.nest.unroll(size) as row, self.nest.vector(lanes) as lane:
                     ir.buffer_store(kept, total[row * lanes + lane], [row * lanes + lane])
                 with self.nest.grid([size, rest]) as (row, lane):
-                    self._write(kept[row * lanes + lane], batch, first + row, start + lane)
+                    self.operands.write(kept[row * lanes + lane], batch, first + row, start + lane)
 
             def tail(part: Callable[[], None] = part, place: int = place) -> None:
                 last = analyzer.simplify(tirx.EQ(group * self.choice.vectors + place, self.columns // lanes))
@@ -243,10 +215,3 @@ class _Dense:
                     part()
 
             self._branch(group, place, whole, tail if rest else None)
-
-    def _write(self, total: Expr, batch: list[Expr], row: Expr, column: Expr) -> None:
-        """Write the output for one sum."""
-        total = total.astype(str(self.product.y.dtype))
-        index = self._index(self.product.out, batch, row, None, column)
-        value = epilogue(self.read, self.product.y, total, index, self._stored, self.analyzer)
-        ir.buffer_store(self.arguments[-1], value, index)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from toolchain.backends.packed.algorithms.choice import Order
+from toolchain.backends.packed.algorithms.cost import Cost
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.items import fits
+from toolchain.backends.packed.algorithms.launch import alone
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import ITEMS
 from toolchain.backends.packed.recognise.matmul import Matmul
 
 _PIECES = 16  # with so many pieces, rows need not be divided further: four for each of four cores
@@ -21,7 +26,7 @@ def default(product: Matmul, machine: Machine) -> DenseChoice:
     """Return the choice that builds use without a record."""
     vectors = -(-product.columns.extent // machine.lanes)
 
-    def cost(blocks: int) -> float:
+    def relative(blocks: int) -> float:
         """Return the relative time of all vectors, padding included, with tiles of that many blocks."""
         rows = min(product.rows.extent, _limit(machine, blocks))
         sums = blocks * rows
@@ -30,7 +35,7 @@ def default(product: Matmul, machine: Machine) -> DenseChoice:
 
     if machine.pieces.fine:
         return _items(product, machine, vectors)
-    blocks = min(range(1, min(4, vectors) + 1), key=cost)
+    blocks = min(range(1, min(4, vectors) + 1), key=relative)
     return _choice(product, machine, blocks, _limit(machine, blocks), "channels")
 
 
@@ -63,6 +68,19 @@ def legal(choice: DenseChoice, product: Matmul, machine: Machine) -> bool:
         and choice.tiles >= 1
         and fits(choice.group, machine)
     )
+
+
+def cost(choice: DenseChoice, product: Matmul, machine: Machine) -> Cost | None:
+    """Return the estimated cost on a GPU, whose items read both operands from memory; None elsewhere."""
+    if machine.gpu is None:
+        return None
+    wide, rows, inner = choice.vectors * machine.lanes, choice.rows, product.inner.extent
+    columns = -(-product.columns.extent // wide)
+    items = product.batch.extent * columns * -(-product.rows.extent // rows)
+    group = prod(choice.group) or ITEMS
+    time = alone(items, group, inner * wide * rows, inner * (wide + rows), machine.gpu)
+    weights = product.batch.extent * inner * columns * wide * machine.size(product.dtype)
+    return Cost(time, weights)
 
 
 def _limit(machine: Machine, blocks: int) -> int:

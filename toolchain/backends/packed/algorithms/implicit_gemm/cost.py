@@ -21,8 +21,8 @@ _RATES = {"3xtf32": 1 / 3, "tf32": 1.0, "f16": 2.0}  # relative to products of t
 _MEETING = 4  # waits of groups that share a tile: their partial sums, a counter, and the sums of the others
 
 
-def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cost:
-    """Return the estimated cost of a convolution; the machine has a GPU."""
+def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine, batch: int = 1) -> Cost:
+    """Return the estimated cost of a convolution, or of `batch` products; the machine has a GPU."""
     gpu, lanes = machine.gpu, machine.lanes
     if gpu is None:
         raise ValueError(f"{machine.isa} is no GPU")
@@ -34,16 +34,16 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> Cos
     sums = wide * choice.places * WORD
     shared = choice.splits > 1
     launch = Launch(
-        groups=rows * columns * choice.splits,
+        groups=batch * rows * columns * choice.splits,
         items=choice.items,
         registers=registers(choice, lanes),
         local=shared_words(choice, lanes) * WORD,
         operations=2 * units * lanes * wide * choice.places / _speed(choice, gpu),
         read=units * lanes * (wide + choice.places) * choice.factor + (2 * sums if shared else sums),
         waits=1 + steps.each / (choice.stages - 1) + (_MEETING if shared else 0),
-        memory=weights + values,
+        memory=batch * (weights + values),
     )
-    return Cost(seconds(launch, gpu), weights)
+    return Cost(seconds(launch, gpu), batch * weights)
 
 
 def _speed(choice: ImplicitGemmChoice, gpu: Gpu) -> float:

@@ -11,6 +11,7 @@ results do not depend on the order of arrival.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import prod
 
@@ -20,7 +21,7 @@ from tvm.tirx.script.builder import ir
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
 from toolchain.backends.packed.algorithms.implicit_gemm.item import Item, ItemSums
 from toolchain.backends.packed.algorithms.implicit_gemm.multiply_adds import MultiplyAdds
-from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
+from toolchain.backends.packed.algorithms.implicit_gemm.steps import Steps, steps_of
 from toolchain.backends.packed.algorithms.implicit_gemm.tensor_cores import TensorCores
 from toolchain.backends.packed.algorithms.implicit_gemm.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
@@ -73,13 +74,24 @@ def _of_sums(choice: ImplicitGemmChoice, lanes: int) -> int:
     return choice.channels(lanes) * choice.places
 
 
-class _ImplicitGemm:
-    def __init__(self, emitter: Emitter, conv: Convolution, choice: ImplicitGemmChoice) -> None:
-        self.emitter, self.conv, self.choice = emitter, conv, choice
-        self.nest, self.analyzer, self.lanes = emitter.nest, emitter.analyzer, emitter.lanes
-        self.steps = steps_of(conv, choice, self.lanes)
-        self.space = [conv.batch, *conv.out]
-        self.tiles = -(-prod(self.space) // choice.places), int(emitter.weight.shape[0])
+class TiledProduct(ABC):
+    """A product of matrices in tiles, each of which a work group computes in shared memory.
+
+    Parameters
+    ----------
+    steps
+        The steps of a group.
+    tiles
+        Number of tiles along output places, and along output channels.
+    batch
+        Number of products.
+    """
+
+    def __init__(
+        self, nest: Nest, choice: ImplicitGemmChoice, steps: Steps, tiles: tuple[int, int], batch: int = 1
+    ) -> None:
+        self.nest, self.choice, self.steps, self.tiles, self.batch = nest, choice, steps, tiles, batch
+        self.analyzer, self.lanes = nest.analyzer, nest.machine.lanes
         self.sums = _of_sums(choice, self.lanes)
         self.vectors = self.sums // self.lanes
 
@@ -88,10 +100,13 @@ class _ImplicitGemm:
         choice = self.choice
         partial: tirx.Buffer | None = None
         if choice.splits > 1:
-            partial = self.nest.shared((prod(self.tiles), choice.splits, self.sums), "float32")
-        with work_groups(self.nest, [*self.tiles, choice.splits], choice.items) as (group, self.item):
+            count = self.batch * prod(self.tiles)
+            partial = self.nest.shared((count, choice.splits, self.sums), "float32")
+        grid = [*self.tiles, choice.splits * self.batch]
+        with work_groups(self.nest, grid, choice.items) as (group, self.item):
             self.first = self.nest.simplify(group[0] * choice.places)
-            self.row, self.split = group[1], group[2]
+            self.row, self.split = group[1], self.nest.simplify(group[2] % choice.splits)
+            self.product = self.nest.simplify(group[2] // choice.splits)
             self.shared = shared_memory(shared_words(choice, self.lanes), "float32")
             sums = self._products(Item(self.nest, choice, self.item, self.shared))
             barrier()
@@ -102,7 +117,8 @@ class _ImplicitGemm:
                     lambda vector: self._store(vector, self._added(self._in_shared, vector, choice.slices))
                 )
             else:
-                self._meet(partial, self.nest.simplify(group[1] * self.tiles[0] + group[0]))
+                number = (self.product * self.tiles[1] + group[1]) * self.tiles[0] + group[0]
+                self._meet(partial, self.nest.simplify(number))
 
     def _products(self, item: Item) -> ItemSums:
         """Emit the sums of this group's units; return the item's."""
@@ -132,48 +148,58 @@ class _ImplicitGemm:
 
     def _copy(self, step: Expr, stage: Expr) -> None:
         """Emit the copies of a step's weights and inputs to their place in shared memory."""
-        choice, lanes, emitter = self.choice, self.lanes, self.emitter
+        choice, lanes = self.choice, self.lanes
         start = self.nest.simplify(stage * _of_step(choice, lanes))
         first = self.nest.simplify((self.split * self.steps.each + step) * choice.depth)
-        wide, factors = choice.channels(lanes), COPIED // choice.factor
-
-        def weights(vector: Expr) -> None:
-            unit, channel, block = places(vector, [choice.depth, lanes, wide // factors], self.analyzer)
-            source = emitter.weight[self.row, first + unit, channel, block * factors]
-            copy_vector(self.shared[start + vector * (COPIED // WORD)], source)
-
-        def inputs(vector: Expr) -> None:
-            unit, place = places(vector, [choice.depth, choice.places], self.analyzer)
-            at = self.nest.simplify(first + unit)
-            inside = at < self.steps.units if self.steps.padded > self.steps.units else None
-            to = self.shared[start + self._of_weights() + vector * _words(choice, lanes)]
-            copy_vector(to, self._input(at, place), inside, lanes * choice.factor)
-
-        self._in_turns(choice.depth * lanes * wide // factors, weights)
-        self._in_turns(choice.depth * choice.places, inputs)
+        self.copy_weights(start, first)
+        self.copy_inputs(self.nest.simplify(start + self._of_weights()), first)
 
     def _of_weights(self) -> int:
         return _words(self.choice, self.choice.depth * self.lanes * self.choice.channels(self.lanes))
 
-    def _input(self, unit: Expr, place: Expr) -> Expr:
-        """Return the first input of a unit for a place of the tile; later places read the last one's."""
-        conv, analyzer = self.conv, self.analyzer
-        last = prod(self.space) - 1
-        n, *out = places(self.nest.simplify(tirx.min(self.first + place, last)), self.space, analyzer)
-        tap, block = (
-            self.nest.simplify(unit // self.steps.blocks),
-            self.nest.simplify(unit % self.steps.blocks),
-        )
-        taps = places(tap, conv.kernel, analyzer)
-        spatial = [
-            analyzer.simplify(at * stride + tap * dilation + origin)
-            for at, stride, tap, dilation, origin in zip(
-                out, conv.stride, taps, conv.dilation, self.emitter.origin, strict=True
-            )
-        ]
-        return self.emitter.x[(n, block, *spatial, 0)]
+    @abstractmethod
+    def copy_weights(self, start: Expr, first: Expr) -> None:
+        """Emit the copies of a step's weights to shared memory: (units, 4 inputs, output channels).
 
-    def _in_turns(self, count: int, emit: Callable[[Expr], None]) -> None:
+        Parameters
+        ----------
+        start
+            Where they begin in shared memory.
+        first
+            First unit of the step.
+        """
+
+    @abstractmethod
+    def copy_inputs(self, start: Expr, first: Expr) -> None:
+        """Emit the copies of a step's inputs to shared memory: (units, output places, 4 inputs)."""
+
+    def copy_packed(self, start: Expr, first: Expr, weight: Callable[[Expr, Expr, Expr], Expr]) -> None:
+        """Emit the copies of a step's packed weights.
+
+        Parameters
+        ----------
+        weight
+            Returns a weight, given its unit, input and output channel in the tile.
+        """
+        depth, lanes, factors = self.choice.depth, self.lanes, COPIED // self.choice.factor
+        vectors = self.choice.channels(lanes) // factors
+
+        def copy(vector: Expr) -> None:
+            unit, channel, block = places(vector, [depth, lanes, vectors], self.analyzer)
+            to = self.shared[start + vector * (COPIED // WORD)]
+            copy_vector(to, weight(first + unit, channel, block * factors))
+
+        self.in_turns(depth * lanes * vectors, copy)
+
+    @abstractmethod
+    def inside(self, block: Expr, place: Expr) -> tuple[Expr, Expr]:
+        """Return whether a block of output channels exists, and whether a place does."""
+
+    @abstractmethod
+    def store(self, block: Expr, place: Expr, total: tirx.Buffer) -> None:
+        """Emit the outputs of a vector of sums, of a block of output channels that exists at a place."""
+
+    def in_turns(self, count: int, emit: Callable[[Expr], None]) -> None:
         """Emit code for `count` things, which the group's items share out."""
         items = self.choice.items
         whole = count // items
@@ -185,7 +211,7 @@ class _ImplicitGemm:
 
     def _each(self, emit: Callable[[Expr], None]) -> None:
         """Emit code for each vector of the tile's sums."""
-        self._in_turns(self.vectors, emit)
+        self.in_turns(self.vectors, emit)
 
     def _in_shared(self, slice_: int, index: Expr) -> Expr:
         return self.shared[slice_ * self.sums + index]
@@ -216,20 +242,65 @@ class _ImplicitGemm:
             self._each(lambda vector: self._store(vector, self._added(left, vector, self.choice.splits)))
 
     def _store(self, vector: Expr, total: tirx.Buffer) -> None:
-        """Emit the outputs of a vector of sums, and their share of the zeros around the output."""
-        choice, conv, lanes = self.choice, self.conv, self.lanes
-        across = choice.channels(lanes) // lanes
-        block, place = places(vector, [across, choice.places], self.analyzer)
+        """Emit the outputs of a vector of sums, if they exist."""
+        across = self.choice.channels(self.lanes) // self.lanes
+        block, place = places(vector, [across, self.choice.places], self.analyzer)
         block = self.nest.simplify(self.row * across + block)
         place = self.nest.simplify(self.first + place)
-        blocks = -(-conv.co // lanes)
-        inside = [
-            condition
-            for condition in (block < blocks, place < prod(self.space))
-            if not self.analyzer.can_prove(condition)
-        ]
+        inside = [each for each in self.inside(block, place) if not self.analyzer.can_prove(each)]
         with self.nest.when(tirx.all(*inside) if inside else None):
-            n, *out = places(place, self.space, self.analyzer)
-            with self.nest.vector(lanes) as lane:
-                self.emitter.store(total[lane], [n, block * lanes + lane, *out])
-            self.emitter.zero_halo_of_tile(n, block, out[:-1], out[-1], 1)
+            self.store(block, place, total)
+
+
+class _ImplicitGemm(TiledProduct):
+    def __init__(self, emitter: Emitter, conv: Convolution, choice: ImplicitGemmChoice) -> None:
+        self.emitter, self.conv, self.space = emitter, conv, [conv.batch, *conv.out]
+        tiles = -(-prod(self.space) // choice.places), int(emitter.weight.shape[0])
+        super().__init__(emitter.nest, choice, steps_of(conv, choice, emitter.lanes), tiles)
+
+    def inside(self, block: Expr, place: Expr) -> tuple[Expr, Expr]:
+        """Return whether a block of output channels exists, and whether a place does."""
+        return block < -(-self.conv.co // self.lanes), place < prod(self.space)
+
+    def copy_weights(self, start: Expr, first: Expr) -> None:
+        """Emit the copies of a step's weights."""
+        weight = self.emitter.weight
+        self.copy_packed(start, first, lambda unit, k, channel: weight[self.row, unit, k, channel])
+
+    def copy_inputs(self, start: Expr, first: Expr) -> None:
+        """Emit the copies of a step's inputs."""
+        choice = self.choice
+
+        def copy(vector: Expr) -> None:
+            unit, place = places(vector, [choice.depth, choice.places], self.analyzer)
+            at = self.nest.simplify(first + unit)
+            inside = at < self.steps.units if self.steps.padded > self.steps.units else None
+            to = self.shared[start + vector * _words(choice, self.lanes)]
+            copy_vector(to, self._input(at, place), inside, self.lanes * choice.factor)
+
+        self.in_turns(choice.depth * choice.places, copy)
+
+    def _input(self, unit: Expr, place: Expr) -> Expr:
+        """Return the first input of a unit for a place of the tile; later places read the last one's."""
+        conv, analyzer = self.conv, self.analyzer
+        last = prod(self.space) - 1
+        n, *out = places(self.nest.simplify(tirx.min(self.first + place, last)), self.space, analyzer)
+        tap, block = (
+            self.nest.simplify(unit // self.steps.blocks),
+            self.nest.simplify(unit % self.steps.blocks),
+        )
+        taps = places(tap, conv.kernel, analyzer)
+        spatial = [
+            analyzer.simplify(at * stride + tap * dilation + origin)
+            for at, stride, tap, dilation, origin in zip(
+                out, conv.stride, taps, conv.dilation, self.emitter.origin, strict=True
+            )
+        ]
+        return self.emitter.x[(n, block, *spatial, 0)]
+
+    def store(self, block: Expr, place: Expr, total: tirx.Buffer) -> None:
+        """Emit the outputs of a vector of sums, and their share of the zeros around the output."""
+        n, *out = places(place, self.space, self.analyzer)
+        with self.nest.vector(self.lanes) as lane:
+            self.emitter.store(total[lane], [n, block * self.lanes + lane, *out])
+        self.emitter.zero_halo_of_tile(n, block, out[:-1], out[-1], 1)

@@ -22,9 +22,11 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 
 _ITEMS = (32, 256)  # least and most work items of a group
 _FEWEST = 64  # items of a group that is worth a try
+MOST = 200
+"""Most candidates of a task."""
+
 _STEPS = ((4, 4), (8, 3), (8, 4), (16, 2), (16, 3))  # units of a step, and steps on their way
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
-_MOST = 200  # candidates of a task
 _REGISTERS = 128  # of an item, so that a group of 256 leaves room for another
 _ARRIVAL = 16  # bytes of shared memory that `last_to_arrive` takes
 
@@ -65,10 +67,10 @@ def legal(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine) -> bo
 def _candidates(conv: Convolution, machine: Machine) -> tuple[ImplicitGemmChoice, ...]:
     timed = [
         (cost(choice, conv, machine).seconds, number, choice)
-        for number, choice in enumerate(_space(conv, machine))
+        for number, choice in enumerate(choices(conv, machine))
         if legal(choice, conv, machine)
     ]
-    return tuple(choice for _seconds, _number, choice in sorted(timed, key=lambda each: each[:2])[:_MOST])
+    return tuple(choice for _seconds, _number, choice in sorted(timed, key=lambda each: each[:2])[:MOST])
 
 
 def _arithmetic(conv: Convolution, machine: Machine) -> tuple[Arithmetic, ...]:
@@ -78,7 +80,8 @@ def _arithmetic(conv: Convolution, machine: Machine) -> tuple[Arithmetic, ...]:
     return ("tf32", "3xtf32", "fma") if machine.rounds else ("3xtf32", "fma")
 
 
-def _space(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
+def choices(conv: Convolution, machine: Machine) -> Iterator[ImplicitGemmChoice]:
+    """Yield choices, illegal ones too."""
     if conv.dtype == "float32":
         yield from _by_items(conv, machine)
     yield from _by_tensor_cores(conv, machine)

@@ -1,0 +1,1 @@
+"""Matrix products whose tiles a work group keeps in shared memory, for GPUs."""
