@@ -11,7 +11,7 @@ from toolchain.backends.packed.algorithms.columnwise.algorithm import Columnwise
 from toolchain.backends.packed.algorithms.dense.algorithm import Dense
 from toolchain.backends.packed.algorithms.depthwise.algorithm import Depthwise
 from toolchain.backends.packed.algorithms.direct.algorithm import Direct
-from toolchain.backends.packed.algorithms.gemm.algorithm import Gemm
+from toolchain.backends.packed.algorithms.gemm.algorithm import SharedGemm
 from toolchain.backends.packed.algorithms.general import General
 from toolchain.backends.packed.algorithms.implicit_gemm.algorithm import ImplicitGemm
 from toolchain.backends.packed.algorithms.interleaved.algorithm import Interleaved
@@ -27,7 +27,7 @@ ALGORITHMS: tuple[Algorithm[Any, Any], ...] = (
     Winograd(),
     Columnwise(),
     ImplicitGemm(),
-    Gemm(),
+    SharedGemm(),
     General(),
 )
 """The first algorithm that applies is the default, unless the estimate of a later one is better."""

@@ -38,7 +38,7 @@ class Sharing:
 
 
 def sharing_of(count: int, vectors: int, units: int, *, together: bool = True) -> Sharing:
-    """Return how `count` rows of so many vectors are shared out.
+    """Return how work items share `count` rows of a number of vectors.
 
     Parameters
     ----------

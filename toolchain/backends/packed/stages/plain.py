@@ -97,7 +97,10 @@ def _along(value: StageValue, outs: list[tirx.Buffer], axis: int) -> None:
 
         value.emit(size, 1, index, store, memory.analyzer)
 
-    if prod(outer) >= _JOBS:
+    gpu = memory.nest.machine.gpu is not None
+    if gpu and len(parts) > 1:  # each part would take a launch of its own
+        parts = [(0, shape[axis], 1)]
+    if prod(outer) >= _JOBS and not gpu:  # a GPU has an item for each vector
         with memory.pieces(outer, value.stage) as before:
             for start, many, size in parts:
                 with memory.nest.grid([many]) as (vector,):

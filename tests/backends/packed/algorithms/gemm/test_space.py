@@ -9,7 +9,7 @@ import pytest
 from tests.backends.packed.contractions import Product
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.gemm import space
-from toolchain.backends.packed.algorithms.gemm.algorithm import Gemm
+from toolchain.backends.packed.algorithms.gemm.algorithm import SharedGemm
 from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
 from toolchain.backends.packed.algorithms.policy import candidates, cost, default_choice
 from toolchain.backends.packed.algorithms.table import choice_from
@@ -89,7 +89,7 @@ def test_a_grid_has_no_more_products_than_groups_along_an_axis() -> None:
 
 
 def test_it_is_for_gpus_with_shared_memory() -> None:
-    algorithm, matmul = Gemm(), recognised(PRODUCTS[3])
+    algorithm, matmul = SharedGemm(), recognised(PRODUCTS[3])
     assert algorithm.applies(matmul, gpu("sm_80"))
     assert not algorithm.applies(matmul, AVX2) and not algorithm.applies(matmul, OPENCL)
 

@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.algorithms.dense.operands import Operands
+from toolchain.backends.packed.algorithms.dense.operands import ProductOperands
 from toolchain.backends.packed.algorithms.dense.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.function import build
@@ -60,7 +60,7 @@ class _Dense:
         self.groups = -(-self.columns // self.wide)
         self.dtype = str(product.a.buffer.dtype)  # of the products; `y` may be wider
         self.zero = tirx.const(0, self.dtype)
-        self.operands = Operands(nest, read, product, weight_shape(product, choice, machine.lanes))
+        self.operands = ProductOperands(nest, read, product, weight_shape(product, choice, machine.lanes))
 
     def emit(self) -> None:
         """Emit all pieces; a piece is a group of columns and some tiles of rows of one batch."""

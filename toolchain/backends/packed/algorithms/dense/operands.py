@@ -14,7 +14,7 @@ from toolchain.backends.packed.recognise.matmul import Matmul, Operand
 from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
 
 
-class Operands:
+class ProductOperands:
     """The parameters of a product in the generated function; declares them.
 
     Parameters

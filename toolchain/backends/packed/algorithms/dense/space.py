@@ -77,7 +77,7 @@ def cost(choice: DenseChoice, product: Matmul, machine: Machine) -> Cost | None:
     wide, rows, inner = choice.vectors * machine.lanes, choice.rows, product.inner.extent
     columns = -(-product.columns.extent // wide)
     items = product.batch.extent * columns * -(-product.rows.extent // rows)
-    group = prod(choice.group) or ITEMS
+    group = prod(choice.group) if choice.group else ITEMS
     time = alone(items, group, inner * wide * rows, inner * (wide + rows), machine.gpu)
     weights = product.batch.extent * inner * columns * wide * machine.size(product.dtype)
     return Cost(time, weights)

@@ -44,11 +44,12 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
         return space.legal(choice, contraction, machine)
 
     def cost(self, choice: DepthwiseChoice, contraction: Convolution, machine: Machine) -> Cost:
-        """Return the estimated time of the products, padding channels included."""
-        del choice
+        """Return the estimated time of the products, padding channels included; on a GPU of the kernels."""
         taps, channels = prod(contraction.kernel), padded(contraction.co, machine.lanes)
         products = contraction.batch * prod(contraction.out) * taps * channels
         seconds = 2 * products / machine.flops(contraction.dtype) / machine.threads
+        if machine.gpu is not None:
+            seconds = space.seconds_on_gpu(choice, contraction, machine, machine.gpu)
         return Cost(seconds, taps * channels * machine.size(contraction.dtype))
 
     def weight(

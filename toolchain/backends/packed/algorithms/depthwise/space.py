@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
+from toolchain.backends.packed.algorithms.cost import padded
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.items import column_choices, columns_of, fits, group_choices
+from toolchain.backends.packed.algorithms.launch import alone
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
+from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.loops.cut import shares
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import ITEMS
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _WIDEST = 14  # largest number of columns per tile
+_WIDEST_ON_GPUS = 7  # the same on GPUs with an estimate, whose items would spill wider ones
 
 
 def default(conv: Convolution, machine: Machine) -> DepthwiseChoice:
@@ -19,10 +26,31 @@ def default(conv: Convolution, machine: Machine) -> DepthwiseChoice:
     pieces = conv.batch * -(-conv.co // machine.lanes)
     plain, other = machine.tiles.depthwise
     limit = other if conv.out[-1] <= machine.tiles.short or conv.stride[-1] > 1 else plain
+    if machine.gpu is not None:
+        return _on_gpu(conv, machine, machine.gpu)
     if machine.pieces.fine:
         return DepthwiseChoice(columns=columns_of(conv.out[-1], limit))
     rows = rows_of_piece(conv, machine, pieces, MOST_ROWS)
     return DepthwiseChoice(columns=min(limit, conv.out[-1]), rows=rows)
+
+
+def _on_gpu(conv: Convolution, machine: Machine, gpu: Gpu) -> DepthwiseChoice:
+    """Return the tile with the lowest estimated time: a row's rest would take a launch of its own."""
+    tiles = [DepthwiseChoice(columns=columns) for columns in range(1, _WIDEST_ON_GPUS + 1)]
+    return min(tiles, key=lambda choice: seconds_on_gpu(choice, conv, machine, gpu))
+
+
+def seconds_on_gpu(choice: DepthwiseChoice, conv: Convolution, machine: Machine, gpu: Gpu) -> float:
+    """Return the estimated time of the launches of a choice."""
+    lines, taps = conv.batch * padded(conv.co, machine.lanes) // machine.lanes, prod(conv.kernel)
+    lines *= prod(conv.out[:-1])
+    group, total = prod(choice.group) if choice.group else ITEMS, 0.0
+    for _start, count, columns in shares(conv.out[-1], choice.columns):
+        reach = (columns - 1) * conv.stride[-1] + (conv.kernel[-1] - 1) * conv.dilation[-1] + 1
+        inputs = prod(conv.kernel[:-1]) * min(reach, columns * conv.kernel[-1])
+        numbers = (inputs + taps) * machine.lanes
+        total += alone(lines * count, group, taps * columns * machine.lanes, numbers, gpu)
+    return total
 
 
 def candidates(conv: Convolution, machine: Machine) -> list[DepthwiseChoice]:

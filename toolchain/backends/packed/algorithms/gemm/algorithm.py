@@ -18,7 +18,7 @@ from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import Read
 
 
-class Gemm(Algorithm[Matmul, GemmChoice]):
+class SharedGemm(Algorithm[Matmul, GemmChoice]):
     """Matrix product whose tiles a work group keeps in shared memory."""
 
     choice = GemmChoice

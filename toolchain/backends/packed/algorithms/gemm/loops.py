@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tvm import tirx
 
-from toolchain.backends.packed.algorithms.dense.operands import Operands
+from toolchain.backends.packed.algorithms.dense.operands import ProductOperands
 from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
-from toolchain.backends.packed.algorithms.gemm.lying import Lying, lying
+from toolchain.backends.packed.algorithms.gemm.contiguity import Contiguity, contiguity
 from toolchain.backends.packed.algorithms.gemm.pointwise import pointwise
 from toolchain.backends.packed.algorithms.gemm.weight import weight_shape
 from toolchain.backends.packed.algorithms.implicit_gemm.loops import TiledProduct
@@ -39,14 +39,14 @@ def gemm(
         raise ValueError(f"{product.y.name}: a product works on plain values")
 
     def body(nest: Nest) -> None:
-        operands = Operands(nest, read, product, weight_shape(product, choice, machine.lanes))
+        operands = ProductOperands(nest, read, product, weight_shape(product, choice, machine.lanes))
         _Gemm(operands, product, choice).emit()
 
     return build(machine, body)
 
 
 class _Gemm(TiledProduct):
-    def __init__(self, operands: Operands, product: Matmul, choice: GemmChoice) -> None:
+    def __init__(self, operands: ProductOperands, product: Matmul, choice: GemmChoice) -> None:
         self.operands, self.of = operands, product
         lanes = operands.nest.machine.lanes
         self.columns, self.wide = product.columns.extent, choice.channels(lanes)
@@ -67,7 +67,7 @@ class _Gemm(TiledProduct):
             weight, matrix = packed
             self.copy_packed(start, first, lambda unit, k, column: weight[matrix, self.row, unit, k, column])
             return
-        how = lying(self.operands, self.of.b)
+        how = contiguity(self.operands, self.of.b)
 
         def vector(number: Expr) -> None:
             unit, channel, block = places(number, [depth, lanes, wide // lanes], self.analyzer)
@@ -77,7 +77,7 @@ class _Gemm(TiledProduct):
             copy_vector(self.shared[start + number * lanes], value, self._exists(k))
 
         def number(number: Expr) -> None:
-            if how is Lying.INWARD:  # items beside each other read inner places beside each other
+            if how is Contiguity.INWARD:  # items beside each other read inner places beside each other
                 unit, column, channel = places(number, [depth, wide, lanes], self.analyzer)
             else:
                 unit, channel, column = places(number, [depth, lanes, wide], self.analyzer)
@@ -86,7 +86,7 @@ class _Gemm(TiledProduct):
             read = self.nest.simplify(tirx.min(self.row * wide + column, self.columns - 1))
             copy_number(self.shared, at, self._right(batch, k, read), self._exists(k))
 
-        if how is Lying.ACROSS:
+        if how is Contiguity.ACROSS:
             self.in_turns(depth * wide, vector)
         else:
             self.in_turns(depth * wide * lanes, number)
@@ -94,7 +94,7 @@ class _Gemm(TiledProduct):
     def copy_inputs(self, start: Expr, first: Expr) -> None:
         """Emit the copies of a step's left operand."""
         depth, lanes, high, batch = self.choice.depth, self.lanes, self.choice.places, self._batch()
-        how = lying(self.operands, self.of.a)
+        how = contiguity(self.operands, self.of.a)
 
         def left(place: Expr, k: Expr) -> Expr:
             row = self.nest.simplify(tirx.min(self.first + place, self.rows - 1))
@@ -106,7 +106,7 @@ class _Gemm(TiledProduct):
             copy_vector(self.shared[start + number * lanes], left(place, k), self._exists(k))
 
         def number(number: Expr) -> None:
-            if how is Lying.INWARD:
+            if how is Contiguity.INWARD:
                 unit, place, channel = places(number, [depth, high, lanes], self.analyzer)
             else:
                 unit, channel, place = places(number, [depth, lanes, high], self.analyzer)
@@ -114,7 +114,7 @@ class _Gemm(TiledProduct):
             at = self.nest.simplify(start + (unit * high + place) * lanes + channel)
             copy_number(self.shared, at, left(place, k), self._exists(k))
 
-        if how is Lying.VECTORS:
+        if how is Contiguity.VECTORS:
             self.in_turns(depth * high, vector)
         else:
             self.in_turns(depth * high * lanes, number)

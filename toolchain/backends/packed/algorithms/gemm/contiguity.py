@@ -1,4 +1,4 @@
-"""How an operand of a product lies in memory, as far as copies to shared memory are concerned."""
+"""Finds the axis along which an operand is contiguous, for wide copies to shared memory."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from enum import Enum
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
 
-from toolchain.backends.packed.algorithms.dense.operands import Operands
+from toolchain.backends.packed.algorithms.dense.operands import ProductOperands
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.matmul import Operand
 from toolchain.backends.packed.recognise.read import Expr, shape_of
 
 
-class Lying(Enum):
-    """Whether numbers lie beside each other, and in vectors that copies of 16 bytes may move."""
+class Contiguity(Enum):
+    """The axis along which an operand is contiguous, and whether copies of 16 bytes may move its vectors."""
 
     VECTORS = "vectors along the inner axis"
     ACROSS = "vectors along columns"
@@ -22,8 +22,8 @@ class Lying(Enum):
     APART = "in another way"
 
 
-def lying(operands: Operands, operand: Operand) -> Lying:
-    """Return how an operand lies."""
+def contiguity(operands: ProductOperands, operand: Operand) -> Contiguity:
+    """Return along which axis an operand is contiguous."""
     product, lanes = operands.product, operands.nest.machine.lanes
     analyzer = operands.analyzer
     is_right = operand is product.b
@@ -50,12 +50,12 @@ def lying(operands: Operands, operand: Operand) -> Lying:
     inward, inward_end = place(one, start), place(one, start + lane)
     if together(inward, inward_end):
         if not is_right and full(inward, product.inner.extent):
-            return Lying.VECTORS
-        return Lying.INWARD
+            return Contiguity.VECTORS
+        return Contiguity.INWARD
     across, across_end = place(start, k), place(start + lane, k)
     if is_right and together(across, across_end) and full(across, product.columns.extent):
-        return Lying.ACROSS
-    return Lying.APART
+        return Contiguity.ACROSS
+    return Contiguity.APART
 
 
 def _address(value: Expr) -> Expr | None:
