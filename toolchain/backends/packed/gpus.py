@@ -3,7 +3,7 @@
 Float32 rates, memory bandwidths and limits of a unit are those of NVIDIA's data sheets and of the CUDA C++
 Programming Guide ("Compute Capabilities"): A100 SXM, Jetson AGX Orin, H100 SXM, GeForce RTX 5090. Bandwidths
 of L2 and latencies are guesses of the right size: nothing of this was measured here. For ResNet-18 in float32
-on an H100 the estimates of `direct` sum up to 5.6 ms, where 6.6 ms were measured once through OpenCL
+on an H100 the estimates of `direct` sum up to 5.4 ms, where 6.6 ms were measured once through OpenCL
 (docs/decisions/0041). Of these numbers only their proportions matter, and records overrule them.
 """
 
@@ -16,7 +16,7 @@ from toolchain.devices.device import Device
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuRow:
     """A GPU with local (shared) memory.
 
     Attributes
@@ -53,14 +53,14 @@ class Gpu:
 
 
 _GPUS = {
-    80: Gpu(108, 19.5e12 / 108, 8, 1.9e12, 4.5e12),
-    87: Gpu(16, 5.3e12 / 16, 4, 0.2e12, 0.6e12, items=1536),
-    90: Gpu(132, 67e12 / 132, 7.4, 3.35e12, 5.5e12, local=228 << 10),
-    120: Gpu(170, 105e12 / 170, 1, 1.8e12, 5e12, items=1536, local=100 << 10),
+    80: GpuRow(108, 19.5e12 / 108, 8, 1.9e12, 4.5e12),
+    87: GpuRow(16, 5.3e12 / 16, 4, 0.2e12, 0.6e12, items=1536),
+    90: GpuRow(132, 67e12 / 132, 7.4, 3.35e12, 5.5e12, local=228 << 10),
+    120: GpuRow(170, 105e12 / 170, 1, 1.8e12, 5e12, items=1536, local=100 << 10),
 }
 
 
-def gpu_of(device: Device) -> Gpu:
+def gpu_of(device: Device) -> GpuRow:
     """Return the GPU that code for a device of kind `cuda` suits: that of its oldest architecture."""
     named = [name for name in architectures_of(device) if name not in (NATIVE, EMULATED)]
     wanted = min(map(number_of, named), default=min(_GPUS))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.instruction import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
 
@@ -147,7 +147,7 @@ class Machine:
     loads: Loads = "inputs"
     group: int = 0
     shared: int = 0
-    gpu: Gpu | None = None
+    gpu: GpuRow | None = None
     rounds: bool = False
     threads: int = 1
     dtype: str = "float32"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.gpus import GpuRow
 
 _NUMBER = 4  # bytes of float32
 _ALONE = 96  # registers of an item that computes a tile of its own
@@ -53,7 +53,7 @@ class Launch:
     memory: float
 
 
-def seconds(launch: Launch, gpu: Gpu) -> float:
+def seconds(launch: Launch, gpu: GpuRow) -> float:
     """Return the estimated time of a launch."""
     busiest = -(-launch.groups // gpu.units)
     at_once = min(busiest, groups_at_once(launch, gpu))
@@ -64,7 +64,7 @@ def seconds(launch: Launch, gpu: Gpu) -> float:
     return gpu.launch + max(computing, waiting, reading, launch.memory / gpu.bandwidth)
 
 
-def groups_at_once(launch: Launch, gpu: Gpu) -> int:
+def groups_at_once(launch: Launch, gpu: GpuRow) -> int:
     """Return how many groups a unit runs at once; at least one."""
     fitting = [
         _MOST_GROUPS,
@@ -75,7 +75,7 @@ def groups_at_once(launch: Launch, gpu: Gpu) -> int:
     return max(1, min(fitting))
 
 
-def alone(items: int, group: int, products: float, numbers: int, gpu: Gpu) -> float:
+def alone(items: int, group: int, products: float, numbers: int, gpu: GpuRow) -> float:
     """Return the estimated time of a launch whose items compute tiles of their own from memory.
 
     Parameters

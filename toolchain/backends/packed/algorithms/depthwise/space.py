@@ -11,7 +11,7 @@ from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoic
 from toolchain.backends.packed.algorithms.items import column_choices, columns_of, fits, group_choices
 from toolchain.backends.packed.algorithms.launch import alone
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
-from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.loops.cut import shares
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pieces import ITEMS
@@ -34,13 +34,13 @@ def default(conv: Convolution, machine: Machine) -> DepthwiseChoice:
     return DepthwiseChoice(columns=min(limit, conv.out[-1]), rows=rows)
 
 
-def _on_gpu(conv: Convolution, machine: Machine, gpu: Gpu) -> DepthwiseChoice:
+def _on_gpu(conv: Convolution, machine: Machine, gpu: GpuRow) -> DepthwiseChoice:
     """Return the tile with the lowest estimated time: a row's rest would take a launch of its own."""
     tiles = [DepthwiseChoice(columns=columns) for columns in range(1, _WIDEST_ON_GPUS + 1)]
     return min(tiles, key=lambda choice: seconds_on_gpu(choice, conv, machine, gpu))
 
 
-def seconds_on_gpu(choice: DepthwiseChoice, conv: Convolution, machine: Machine, gpu: Gpu) -> float:
+def seconds_on_gpu(choice: DepthwiseChoice, conv: Convolution, machine: Machine, gpu: GpuRow) -> float:
     """Return the estimated time of the launches of a choice."""
     lines, taps = conv.batch * padded(conv.co, machine.lanes) // machine.lanes, prod(conv.kernel)
     lines *= prod(conv.out[:-1])

@@ -7,7 +7,7 @@ from math import prod
 from toolchain.backends.packed.algorithms.cost import Cost, missed, padded, seconds
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.launch import alone
-from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pieces import ITEMS
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -30,11 +30,11 @@ def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
     )
 
 
-def _on_gpu(choice: DirectChoice, conv: Convolution, machine: Machine, gpu: Gpu) -> Cost:
+def _on_gpu(choice: DirectChoice, conv: Convolution, machine: Machine, gpu: GpuRow) -> Cost:
     wide = machine.lanes * choice.blocks
     ci, co = padded(conv.ci, machine.lanes), padded(conv.co, wide)
     each = prod(conv.kernel) * ci
     items = conv.batch * co // wide * prod(conv.out[:-1]) * -(-conv.out[-1] // choice.columns)
-    group = prod(choice.group) or ITEMS
+    group = prod(choice.group) if choice.group else ITEMS
     time = alone(items, group, each * wide * choice.columns, each * (wide + choice.columns), gpu)
     return Cost(time, each * co * machine.size(conv.dtype))

@@ -9,7 +9,7 @@ from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGe
 from toolchain.backends.packed.algorithms.implicit_gemm.loops import shared_words
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
 from toolchain.backends.packed.algorithms.launch import Launch, seconds
-from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.loops.work_group import WORD
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -46,7 +46,7 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine, batch:
     return Cost(seconds(launch, gpu), batch * weights)
 
 
-def _speed(choice: ImplicitGemmChoice, gpu: Gpu) -> float:
+def _speed(choice: ImplicitGemmChoice, gpu: GpuRow) -> float:
     """Return the speed of the arithmetic relative to the unit's peak of float32."""
     if choice.on_tensor_cores:
         return _PEAK_OF_TENSORS * gpu.tensors * _RATES[choice.arithmetic]

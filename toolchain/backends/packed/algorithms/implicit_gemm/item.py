@@ -15,7 +15,7 @@ from toolchain.backends.packed.recognise.read import Expr
 
 
 @dataclass(frozen=True)
-class Item:
+class WorkItem:
     """A work item: its number in the group, and the group's shared memory."""
 
     nest: Nest

@@ -19,7 +19,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
-from toolchain.backends.packed.algorithms.implicit_gemm.item import Item, ItemSums
+from toolchain.backends.packed.algorithms.implicit_gemm.item import ItemSums, WorkItem
 from toolchain.backends.packed.algorithms.implicit_gemm.multiply_adds import MultiplyAdds
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import Steps, steps_of
 from toolchain.backends.packed.algorithms.implicit_gemm.tensor_cores import TensorCores
@@ -108,7 +108,7 @@ class TiledProduct(ABC):
             self.row, self.split = group[1], self.nest.simplify(group[2] % choice.splits)
             self.product = self.nest.simplify(group[2] // choice.splits)
             self.shared = shared_memory(shared_words(choice, self.lanes), "float32")
-            sums = self._products(Item(self.nest, choice, self.item, self.shared))
+            sums = self._products(WorkItem(self.nest, choice, self.item, self.shared))
             barrier()
             sums.leave()
             barrier()
@@ -120,7 +120,7 @@ class TiledProduct(ABC):
                 number = (self.product * self.tiles[1] + group[1]) * self.tiles[0] + group[0]
                 self._meet(partial, self.nest.simplify(number))
 
-    def _products(self, item: Item) -> ItemSums:
+    def _products(self, item: WorkItem) -> ItemSums:
         """Emit the sums of this group's units; return the item's."""
         choice, each, stages = self.choice, self.steps.each, self.choice.stages
         sums: ItemSums

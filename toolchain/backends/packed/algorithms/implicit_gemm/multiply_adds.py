@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.implicit_gemm.item import Item
+from toolchain.backends.packed.algorithms.implicit_gemm.item import WorkItem
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.recognise.read import Expr
 
@@ -15,7 +15,7 @@ from toolchain.backends.packed.recognise.read import Expr
 class MultiplyAdds:
     """Sums of `blocks` x `columns`; items beside each other have sums beside each other."""
 
-    def __init__(self, item: Item, products: int) -> None:
+    def __init__(self, item: WorkItem, products: int) -> None:
         self.item, self.nest, self.choice, self.lanes = item, item.nest, item.choice, item.lanes
         across, along = self.choice.tile
         self.across = self.nest.simplify(item.number % across)

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import CHANNELS, PLACES
-from toolchain.backends.packed.algorithms.implicit_gemm.item import Item
+from toolchain.backends.packed.algorithms.implicit_gemm.item import WorkItem
 from toolchain.backends.packed.loops.work_group import WARP
 from toolchain.backends.packed.recognise.read import Expr
 
@@ -26,7 +26,7 @@ _WEIGHTS, _INPUTS, _SUMS = 4, 2, 4  # words of each that a lane holds
 class TensorCores:
     """Sums of `blocks` x `columns` products of a warp."""
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: WorkItem) -> None:
         self.item, self.nest, self.choice, self.lanes = item, item.nest, item.choice, item.lanes
         across, along = self.choice.tile
         warp = self.nest.simplify(item.number // WARP)

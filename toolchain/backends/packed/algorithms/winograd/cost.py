@@ -8,7 +8,7 @@ from toolchain.backends.packed.algorithms.cost import Cost, missed, padded, seco
 from toolchain.backends.packed.algorithms.launch import alone
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
-from toolchain.backends.packed.gpus import Gpu
+from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pieces import ITEMS
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -48,13 +48,13 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
     return Cost(total * idle / shares, weights)
 
 
-def _on_gpu(choice: WinogradChoice, conv: Convolution, machine: Machine, gpu: Gpu) -> Cost:
+def _on_gpu(choice: WinogradChoice, conv: Convolution, machine: Machine, gpu: GpuRow) -> Cost:
     """Return the cost of three launches: transforms of inputs, products, transforms of outputs."""
     taps, lanes, wide = summed(conv.kernel, choice.tile), machine.lanes, machine.lanes * choice.blocks
     ci, co = padded(conv.ci, lanes), padded(conv.co, wide)
     tiles = conv.batch * prod(-(-out // m) for out, m in zip(conv.out, choice.tile, strict=True))
     count = prod(points(conv.kernel, choice.tile))
-    group, each = prod(choice.group) or ITEMS, ci * taps
+    group, each = prod(choice.group) if choice.group else ITEMS, ci * taps
     items = count * co // wide * -(-tiles // choice.columns)
     time = (
         alone(tiles * ci // lanes, ITEMS, 4 * count * lanes, count * lanes, gpu)
