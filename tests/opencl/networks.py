@@ -19,18 +19,12 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.single import Layer
 from tests.opencl.oclgrind import DRIVER
+from tests.whole import error_of_code
 from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import LOCAL, local_board
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.local.transport import LocalTransport
-from toolchain.building.build import BuildOptions, build
-from toolchain.bundles.read import read_bundle
-from toolchain.measuring.run import run_bundle
-from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
-from toolchain.targets.build_for import BuildFor
 from toolchain.tasks.options import CodeOptions
-
-SECONDS = 600.0
 
 
 @contextmanager
@@ -52,17 +46,7 @@ def simulated(patch: pytest.MonkeyPatch) -> Iterator[tuple[Board, Path]]:
 
 def error_of(model: Model, board: Board, folder: Path, winograd: str = "auto") -> float:
     """Build a network for OpenCL and run it; return the largest error, relative to the output's largest."""
-    options = BuildOptions(code=CodeOptions(device="opencl", winograd=winograd))
-    to = BuildFor(board.profile, LOCAL, emulated=False, record_class=board.profile.name)
-    bundle = read_bundle(build(model, to, None, folder, options).bundle)
-    inputs = sample_inputs(model, 0)
-    found, worst = run_bundle(bundle, board, inputs, timeout=SECONDS), 0.0
-    for name, expected in reference_outputs(model, dict(inputs)).items():
-        mine = found[name]
-        assert (mine.shape, mine.dtype) == (expected.shape, expected.dtype), name
-        scale = max(1.0, float(abs(expected).max()))
-        worst = max(worst, float(np.abs(mine.astype("f8") - expected).max()) / scale)
-    return worst
+    return error_of_code(model, board, folder, CodeOptions(device="opencl", winograd=winograd))
 
 
 def side_by_side(models: Sequence[onnx.ModelProto]) -> onnx.ModelProto:

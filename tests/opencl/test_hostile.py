@@ -9,7 +9,8 @@ import pytest
 
 from tests.backends.packed.computed import loaded
 from tests.models.bounds.cases import CASES, drawn
-from tests.opencl.networks import SECONDS, side_by_side
+from tests.opencl.networks import side_by_side
+from tests.whole import SECONDS
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import LOCAL
 from toolchain.building.build import BuildOptions, build
