@@ -68,6 +68,10 @@ NAMES = [
         ["tune", "good.onnx", "--board", "local", "--dry-run", "--runner", "board"],
         ["--runner board: no runner of this name", "use one of: boards"],
     ),
+    (
+        ["tune", "good.onnx", "--board", "pynq", "--device", "vta", "--dtype", "int8", "--export", "there"],
+        ["--export: candidates for vta are not measured on boards", "tune without it"],
+    ),
 ]
 
 

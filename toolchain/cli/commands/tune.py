@@ -179,6 +179,14 @@ def command(
     _check_offline(export, import_, search["runner"], dry_run=dry_run)
     offline = export is not None or import_ is not None
     on_boards = measured_on_boards(search["runner"], code.device_kind)
+    if offline and not on_boards:
+        from toolchain.errors import UsageError
+
+        option = "--export" if export else "--import"
+        raise UsageError(
+            f"{option}: candidates for {code.device_kind} are not measured on boards",
+            "tune without it: a model or simulator on this host measures them",
+        )
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
     profile = boards[0].profile
