@@ -15,8 +15,12 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 _OTHERS = 40  # registers of an item for addresses and counters
-_PEAK = 0.7  # share of its peak that a unit reaches: a third of the instructions load or count
-_PEAK_OF_TENSORS = 0.4  # the same for tensor cores, which wait for factors that others load and round
+_PEAK = 0.85  # share of its peak that a unit reaches with all factors in registers
+_LOADS = 2  # times that a load from shared memory takes, in those of a multiply-add
+_LANES = 4  # numbers of a vector of float32
+_CYCLES = 32  # of a scheduler for a product of tensor cores whose rate is that of multiply-adds
+_ROUNDING = {"3xtf32": 3, "tf32": 1, "f16": 0}  # instructions that round a factor
+_PARTS = {"3xtf32": 3, "tf32": 1, "f16": 1}  # products for one
 _RATES = {"3xtf32": 1 / 3, "tf32": 1.0, "f16": 2.0}  # relative to products of tfloat32
 _MEETING = 4  # waits of groups that share a tile: their partial sums, a counter, and the sums of the others
 
@@ -47,10 +51,18 @@ def cost(choice: ImplicitGemmChoice, conv: Convolution, machine: Machine, batch:
 
 
 def _speed(choice: ImplicitGemmChoice, gpu: GpuRow) -> float:
-    """Return the speed of the arithmetic relative to the unit's peak of float32."""
-    if choice.on_tensor_cores:
-        return _PEAK_OF_TENSORS * gpu.tensors * _RATES[choice.arithmetic]
-    return _PEAK
+    """Return the speed of the arithmetic relative to the unit's peak of float32.
+
+    Instructions that load and round factors take their turns between the products: the more sums an item or a
+    warp has, the more products share a factor.
+    """
+    blocks, columns, kind = choice.blocks, choice.columns, choice.arithmetic
+    if kind == "fma":
+        products, others = _LANES * _LANES * blocks * columns, _LOADS * (_LANES * blocks + columns)
+        return _PEAK * products / (products + others)
+    took = blocks * columns * _PARTS[kind] * _CYCLES / gpu.tensors
+    others = blocks * (1 + 4 * _ROUNDING[kind]) + columns * 2 * (1 + _ROUNDING[kind])
+    return _PEAK * took / (took + others) * gpu.tensors * _RATES[kind]
 
 
 def registers(choice: ImplicitGemmChoice, lanes: int) -> int:

@@ -35,8 +35,12 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
         )
 
     def default(self, contraction: Convolution, machine: Machine) -> WinogradChoice | None:
-        """Return the choice with the lowest estimated cost; None if no choice is legal."""
-        return space.default(contraction, machine)
+        """Return the choice with the lowest estimated cost; None if no choice is legal, and on GPUs.
+
+        There its three launches took 2.4 times their estimate (docs/decisions/0041), so only a measurement
+        selects it.
+        """
+        return None if machine.gpu is not None else space.default(contraction, machine)
 
     def candidates(self, contraction: Convolution, machine: Machine) -> list[WinogradChoice]:
         """Return the choices that a tuner may measure."""
