@@ -120,6 +120,7 @@ def test_a_board_that_goes_away_is_said_soon(
         running = pool.submit(bench_bundle, for_local, remote, **LONG)
         until(lambda: runners(remote))
         sessions = server.sessions()
+        assert sessions
         for session in sessions:
             session.send_signal(how)
         try:

@@ -60,8 +60,18 @@ class Sshd:
         return self.folder / "board"
 
     def sessions(self) -> list[psutil.Process]:
-        """Return the server's processes for the connections there are."""
-        return [p for p in psutil.Process(self.process.pid).children(recursive=True) if p.name() == "sshd"]
+        """Return the server's processes for the connections there are.
+
+        psutil's `children` compares when processes began, and misses some if the clock was set back.
+        """
+        there = {process.pid: process for process in psutil.process_iter(["name", "ppid"])}
+
+        def is_below(process: psutil.Process | None) -> bool:
+            while process is not None and process.info["ppid"] != self.process.pid:
+                process = there.get(process.info["ppid"])
+            return process is not None
+
+        return [each for each in there.values() if each.info["name"] == "sshd" and is_below(each)]
 
     def stop(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
