@@ -1,4 +1,4 @@
-"""The architecture of this host's GPU: here is none, so a driver of a few lines stands in for NVIDIA's."""
+"""The architecture of this host's GPU, as reported by a small library in the place of NVIDIA's driver."""
 
 from __future__ import annotations
 

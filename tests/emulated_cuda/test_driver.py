@@ -164,7 +164,7 @@ def test_memory() -> None:
 
 
 def test_the_host_cannot_read_device_memory() -> None:
-    """A pointer of a GPU is none of the host's; here, too, using it ends the process."""
+    """The host cannot use a GPU's pointer: with the emulated driver, too, doing so ends the process."""
     script = (
         "import ctypes, sys; from tests.emulated_cuda.host import Driver; d = Driver(sys.argv[1]).begin();"
         "at = d.allocated(64); print('here', flush=True); ctypes.string_at(at.value, 1); print('there')"

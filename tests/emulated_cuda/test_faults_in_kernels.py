@@ -1,4 +1,4 @@
-"""What is wrong in a kernel is told with its block and thread, and ends the launch, not the process."""
+"""A fault in a kernel is reported with its block and thread; it ends the launch, not the process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ILLEGAL_ADDRESS, MISALIGNED, LAUNCH_FAILED = 700, 716, 719
 
 @dataclass(frozen=True)
 class Wrong:
-    """Statements of a kernel on 64 floats `x`, 64 threads; what is told of them; the right form, if any.
+    """Statements of a kernel on 64 floats `x`, 64 threads; the reported fault; the right form, if any.
 
     `{0}` is the number of the first line of the statements.
     """

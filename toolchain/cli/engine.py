@@ -149,7 +149,7 @@ def container_for(
 
 
 def _gpus(profile: Profile, device_kind: str) -> dict[str, str]:
-    """Return what a container is told of this host's GPUs, which it does not see."""
+    """Return environment variables that tell a container the architectures of this host's GPUs."""
     from toolchain.devices.cuda import NATIVE
     from toolchain.devices.native_cuda import VARIABLE, native_architectures
 

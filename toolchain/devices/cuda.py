@@ -16,7 +16,7 @@ NATIVE = "native"
 """In place of an architecture: those of this host's GPUs."""
 
 EMULATED = "emulated"
-"""An architecture that is none of NVIDIA's: code for the driver that computes on a CPU, for tests."""
+"""Architecture of the emulated driver, which computes on a CPU; for tests."""
 
 _OLDEST = 80  # cp.async and tf32, which kernels use, begin with sm_80
 _ARCHITECTURE = re.compile(r"sm_(\d{2,3})")
