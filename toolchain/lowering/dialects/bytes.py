@@ -13,9 +13,9 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
-from tvm.sym import Analyzer
 
 from toolchain import tvm_compat
+from toolchain.lowering.dialects.ramps import is_aligned, is_ramp
 
 _BYTE = "uint8"
 
@@ -92,12 +92,10 @@ def as_number(truth: Any, kind: str) -> Any:
 def _bytes(buffer: Any, indices: list[Any]) -> Any:
     """Load from a buffer; bytes that cannot be loaded at once are loaded one by one into a vector."""
     last: Any = indices[-1] if indices else None
-    analyzer: Any = Analyzer()
-    if not _is_ramp(last) or str(buffer.dtype) not in ("int8", _BYTE):
+    if not is_ramp(last) or str(buffer.dtype) not in ("int8", _BYTE):
         return tirx.BufferLoad(buffer, indices)
     lanes, step = int(last.lanes), int(last.stride)
-    begin = analyzer.modular_set(last.base)
-    if step == 1 and begin.coeff % lanes == 0 and begin.base % lanes == 0:  # TVM's own rule (codegen_c.cc)
+    if step == 1 and is_aligned(last):
         return tirx.BufferLoad(buffer, indices)
     each = [tirx.BufferLoad(buffer, [*indices[:-1], last.base + step * lane]) for lane in range(lanes)]
     return tirx.Shuffle(each, list(range(lanes)))
@@ -118,10 +116,6 @@ def _constant(number: int, kind: str, lanes: int) -> Any:
 
 def _vector(kind: str, lanes: int) -> str:
     return f"{kind}x{lanes}" if lanes > 1 else kind
-
-
-def _is_ramp(index: Any) -> bool:
-    return isinstance(index, tirx.Ramp)
 
 
 def _points_to_truth(kind: Any) -> bool:

@@ -14,9 +14,9 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
-from tvm.sym import Analyzer
 
 from toolchain import tvm_compat
+from toolchain.lowering.dialects.ramps import is_aligned, is_ramp
 
 
 def with_cuda_vectors(module: tvm.IRModule) -> tvm.IRModule:
@@ -67,15 +67,9 @@ def _rewritten(func: Any) -> Any:
 def _is_aligned(indices: list[Any]) -> bool:
     """Return whether it is one number, or a vector whose place is a multiple of its number of lanes."""
     last: Any = indices[-1] if indices else None
-    if not _is_ramp(last) or int(last.stride) != 1:  # TVM splits vectors of other strides
+    if not is_ramp(last) or int(last.stride) != 1:  # TVM splits vectors of other strides
         return True
-    analyzer: Any = Analyzer()
-    first, lanes = analyzer.modular_set(last.base), int(last.lanes)
-    return bool(first.coeff % lanes == 0 and first.base % lanes == 0)
-
-
-def _is_ramp(index: Any) -> bool:
-    return isinstance(index, tirx.Ramp)
+    return is_aligned(last)
 
 
 def _places(indices: list[Any]) -> list[list[Any]]:
