@@ -1,4 +1,4 @@
-"""Places of a vector in memory: a ramp of indices, and whether it begins where a whole vector may lie."""
+"""A vector in memory: whether an index is a ramp, and whether a ramp begins at a multiple of its lanes."""
 
 from __future__ import annotations
 
