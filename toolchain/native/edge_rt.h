@@ -20,6 +20,7 @@ enum edge_status {
   EDGE_OK = 0,
   EDGE_FAILED = 1,   /* loading, running, reading or writing failed */
   EDGE_USAGE = 2,    /* an argument can't be used: wrong count, type, index; values of an input too */
+  EDGE_REFUSED = 4,  /* a release may not be installed: who signed it, what it says, or what it computed */
   EDGE_REQUIRES = 5, /* here is not what the library needs: a feature of the CPU, a device, a function */
   EDGE_BUSY = 75     /* another measurement holds the lock */
 };

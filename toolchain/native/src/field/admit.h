@@ -1,0 +1,23 @@
+// Whether a board may install a release that its trust allows: its class, and no older version than it should have.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "field/statement.h"
+
+namespace edge::field {
+
+struct Situation {
+  std::string board_class;
+  std::optional<Version> installed;
+  std::string installed_digest;   // empty if nothing is installed
+  std::optional<Version> newest;  // that the host knows of
+  bool downgrade = false;         // the operator asks for it, and the board's policy allows it
+};
+
+// Throws EDGE_REFUSED: "class", "version" for an older version, or for the same version of another bundle.
+void Admit(const Release& release, const Situation& situation);
+
+}  // namespace edge::field
