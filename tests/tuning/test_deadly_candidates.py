@@ -31,7 +31,7 @@ DEADLY: dict[str, set[str | None]] = {
     "hang()": {"timeout"},
     "crash()": {"runtime"},
     "spoil_heap()": {"runtime"},
-    "spoil_around_output(arguments)": {"runtime", None},  # what lies there may not be needed again
+    "spoil_around_output(arguments)": {"runtime"},
     "spoil_arguments(arguments)": {"runtime"},
     "smash_stack()": {"runtime"},
     "clear_program()": {"runtime", None},  # nothing of it may be needed again
