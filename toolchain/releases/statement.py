@@ -1,0 +1,206 @@
+"""The statement of a release: an in-toto statement about a bundle and its parts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+
+from toolchain.answers import Several
+from toolchain.bundles import layout
+from toolchain.errors import CheckError
+from toolchain.releases.schema import Count, Hex, Moment, Strict, Word, explained
+from toolchain.releases.strict_json import dump, parse
+from toolchain.releases.version import Version
+
+RELEASE_TYPE = "application/vnd.in-toto+json"
+BUNDLE = "bundle"
+"""Name of the first subject, the whole bundle."""
+
+
+def _version(text: str) -> str:
+    return Version(text).text
+
+
+Compare = Literal["values", "log-probabilities", "equal", "steps"]
+ClassName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}(\+emulated)?$")]
+"""A board class; boards that are emulated have `+emulated` behind it."""
+AppName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+ReleaseVersion = Annotated[StrictStr, AfterValidator(_version)]
+
+
+class Digest(Strict):
+    """Digests of a subject."""
+
+    sha256: Hex
+
+
+class NamedDigest(Strict):
+    """The bundle, or one of its parts."""
+
+    name: Word
+    digest: Digest
+
+
+class Requires(Strict):
+    """Requirements on the board, as the bundle's manifest has them."""
+
+    arch: Word
+    glibc: Word | None
+    tvm: Word
+    tvm_ffi: Word
+    features: Several[Word] = Field(max_length=256)
+    devices: Several[Word] = Field(max_length=16)
+    functions: Several[Word] = Field(max_length=256)
+
+
+class RunOptions(Strict):
+    """Options of `edge-rt run` in the self-test."""
+
+    device: Word
+    threads: Annotated[Count, Field(ge=1, le=4096)]
+    cluster: Word
+
+
+class OutputTest(Strict):
+    """How one output is compared with the expected one.
+
+    Attributes
+    ----------
+    tolerance_ppb
+        Largest max|y-r| / max|r| in parts per billion; of `steps`: number of steps in billionths.
+    step, values
+        Size of a quantisation step, and how many values may be off by half a step or more; None: all.
+    """
+
+    compare: Compare
+    tolerance_ppb: Count
+    step: Annotated[StrictStr, Field(pattern=r"^[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=24)] | None
+    values: Annotated[Count, Field(ge=1)] | None
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if (self.step is not None) != (self.compare == "steps"):
+            raise ValueError("step belongs to the comparison by steps, and to no other")
+        return self
+
+
+class SelfTest(Strict):
+    """The self-test on the board: runs, its deadline in seconds, and the comparison of each output."""
+
+    runs: Annotated[Count, Field(ge=1, le=10_000)]
+    timeout_s: Annotated[Count, Field(ge=1)]
+    outputs: Several[OutputTest] = Field(min_length=1, max_length=layout.MAX_TENSORS)
+
+
+class Budget(Strict):
+    """Largest median latency and peak memory of the self-test; None: no limit."""
+
+    latency_us: Annotated[Count, Field(ge=1)] | None
+    memory_kib: Annotated[Count, Field(ge=1)] | None
+
+
+class Verified(Strict):
+    """A verification of the bundle on a board of the class, at `at` seconds since 1970."""
+
+    board_class: ClassName
+    at: Moment
+    error_ppb: Count
+    latency_us: Annotated[Count, Field(ge=1)] | None
+
+
+class Release(Strict):
+    """The predicate of a release; docs/release-format.md describes each field."""
+
+    app: AppName
+    version: ReleaseVersion
+    issued: Moment
+    expires: Moment
+    classes: Several[ClassName] = Field(min_length=1, max_length=64)
+    sizes: Several[Count] = Field(min_length=1)
+    requires: Requires
+    run: RunOptions
+    test: SelfTest
+    budget: Budget
+    verified: Verified | None
+    provenance: dict[Word, Word] = Field(max_length=64)
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if self.expires <= self.issued:
+            raise ValueError("it expires before it is issued")
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("classes: one occurs twice")
+        return self
+
+
+class Statement(BaseModel):
+    """An in-toto statement whose predicate is a release."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
+
+    type: Literal["https://in-toto.io/Statement/v1"] = Field("https://in-toto.io/Statement/v1", alias="_type")
+    subject: Several[NamedDigest] = Field(min_length=2, max_length=layout.MAX_TENSORS + 3)
+    predicate_type: Literal["urn:edge-toolchain:release:1"] = Field(
+        "urn:edge-toolchain:release:1", alias="predicateType"
+    )
+    predicate: Release
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        first, *parts = [each.name for each in self.subject]
+        if first != BUNDLE:
+            raise ValueError(f"the first subject is {first!r}, not {BUNDLE!r}")
+        if parts != part_names(parts):
+            raise ValueError(
+                "the parts are not manifest.json, library.so, sample/0.npy, …, expected/0.npy, …"
+            )
+        if len(self.predicate.sizes) != len(parts):
+            raise ValueError(f"it has {len(self.predicate.sizes)} sizes for {len(parts)} parts")
+        if len(self.predicate.test.outputs) != sum(name.startswith("expected/") for name in parts):
+            raise ValueError("test: there is not one entry for each expected output")
+        if problem := layout.limit_problem(dict(zip(parts, self.predicate.sizes, strict=True))):
+            raise ValueError(problem)
+        return self
+
+    @property
+    def bundle_sha256(self) -> str:
+        """Digest of the whole bundle, by which boards name the release."""
+        return self.subject[0].digest.sha256
+
+    def to_bytes(self) -> bytes:
+        """Return the payload of an envelope."""
+        return dump(self.model_dump(mode="json", by_alias=True))
+
+
+def part_names(names: list[str]) -> list[str]:
+    """Return the names of parts of a bundle with as many samples and expected outputs as `names` has."""
+    numbered = (
+        [f"{folder}/{position}.npy" for position in range(sum(n.startswith(f"{folder}/") for n in names))]
+        for folder in ("sample", "expected")
+    )
+    return [layout.MANIFEST, "library.so", *(name for folder in numbered for name in folder)]
+
+
+def parse_statement(payload: bytes, what: str) -> Statement:
+    """Read the payload of an envelope whose signatures were checked.
+
+    Raises
+    ------
+    CheckError
+        It is no statement about a release.
+    """
+    try:
+        return Statement.model_validate(parse(payload))
+    except ValidationError as error:
+        raise CheckError(f"{what} is not a release: {explained(error)}", "sign the bundle again") from error
+    except ValueError as error:
+        raise CheckError(f"{what} is not a release: {error}", "sign the bundle again") from error
