@@ -1,0 +1,1 @@
+"""Releases in an OCI registry: one manifest with two layers, the bundle and its envelope."""

@@ -1,0 +1,64 @@
+"""Releases to and from registries."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing
+from pathlib import Path
+
+from toolchain.files.scratch import scratch_folder
+from toolchain.releases.registry.address import Address
+from toolchain.releases.registry.client import RegistryClient
+from toolchain.releases.registry.media import (
+    BUNDLE,
+    CONFIG,
+    EMPTY,
+    ENVELOPE,
+    Layers,
+    describe_file,
+    parse_manifest,
+    write_manifest,
+)
+from toolchain.releases.strict_json import MOST_BYTES
+
+
+def push(address: Address, bundle: Path, envelope: Path, app: str, version: str) -> str:
+    """Send a bundle and its envelope; return the digest of their manifest.
+
+    The manifest goes last: a tag never names a release that is not there whole.
+
+    Raises
+    ------
+    ToolchainError
+        The registry is not reached, or does not take it.
+    """
+    layers = Layers(describe_file(bundle, BUNDLE), describe_file(envelope, ENVELOPE))
+    with closing(RegistryClient(address)) as client, scratch_folder() as scratch:
+        empty = scratch / "config"
+        empty.write_bytes(EMPTY)
+        config = describe_file(empty, CONFIG)
+        for descriptor, file in ((layers.bundle, bundle), (layers.envelope, envelope), (config, empty)):
+            client.send(descriptor, file)
+        return client.send_manifest(write_manifest(layers, config, app, version))
+
+
+def fetch(address: Address, bundle: Path, envelope: Path) -> str:
+    """Write a release's two files, checked against the digests of its manifest; return the manifest's digest.
+
+    Who signed it is not checked.
+
+    Raises
+    ------
+    ToolchainError
+        The registry is not reached, or does not have it.
+    UsageError
+        What it has is no release.
+    CheckError
+        A digest or a size differs.
+    """
+    with closing(RegistryClient(address)) as client:
+        manifest = client.manifest()
+        layers = parse_manifest(manifest, address, MOST_BYTES)
+        client.fetch(layers.envelope, envelope)
+        client.fetch(layers.bundle, bundle)
+    return f"sha256:{hashlib.sha256(manifest).hexdigest()}"

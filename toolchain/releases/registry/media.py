@@ -1,0 +1,101 @@
+"""The manifest of a release in a registry, and its media types."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from toolchain.answers import problem
+from toolchain.errors import CheckError, UsageError
+from toolchain.releases.registry.address import Address
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.edge-toolchain.release.config.v1+json"
+BUNDLE = "application/vnd.edge-toolchain.bundle.v1+tar"
+ENVELOPE = "application/vnd.edge-toolchain.release.v1+json"
+EMPTY = b"{}"  # the content of the configuration: what there is to know is signed, in the envelope
+LARGEST_MANIFEST = 2**16  # bytes; ours have less than 2 KiB
+_LARGEST_BUNDLE = 2**32
+
+
+class Descriptor(BaseModel):
+    """A blob as a manifest names it: type, digest, and size in bytes."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    media_type: Annotated[str, Field(alias="mediaType")]
+    digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+    size: Annotated[int, Field(ge=0, le=_LARGEST_BUNDLE, strict=True)]
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as a manifest has it."""
+        return self.model_dump(by_alias=True)
+
+
+class _Config(Descriptor):
+    media_type: Annotated[Literal["application/vnd.edge-toolchain.release.config.v1+json"], Field(alias="mediaType")]
+
+
+class _Manifest(BaseModel):
+    schema_version: Annotated[Literal[2], Field(alias="schemaVersion")]
+    config: _Config
+    layers: tuple[Descriptor, Descriptor]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The two layers of a release."""
+
+    bundle: Descriptor
+    envelope: Descriptor
+
+
+def describe_file(file: Path, media_type: str) -> Descriptor:
+    """Return the descriptor of a file."""
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    return Descriptor(media_type=media_type, digest=f"sha256:{digest}", size=file.stat().st_size)
+
+
+def write_manifest(layers: Layers, config: Descriptor, title: str, version: str) -> bytes:
+    """Return the manifest of a release; `title` and `version` are for people who look into the registry."""
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": config.to_json(),
+        "layers": [layers.bundle.to_json(), layers.envelope.to_json()],
+        "annotations": {
+            "org.opencontainers.image.title": title,
+            "org.opencontainers.image.version": version,
+        },
+    }
+    return json.dumps(manifest, sort_keys=True).encode()
+
+
+def parse_manifest(text: bytes, address: Address, largest_envelope: int) -> Layers:
+    """Return the layers that a manifest names.
+
+    Raises
+    ------
+    UsageError
+        It is the manifest of something else, such as an image.
+    CheckError
+        A layer is larger than it may be.
+    """
+    try:
+        manifest = _Manifest.model_validate_json(text)
+        by_type = {layer.media_type: layer for layer in manifest.layers}
+        layers = Layers(by_type[BUNDLE], by_type[ENVELOPE])
+    except (ValidationError, KeyError) as error:
+        said = problem(error) if isinstance(error, ValidationError) else f"it has no layer of type {error}"
+        raise UsageError(
+            f"{address} is not a release: {said}", "give an address that `toolchain release push` printed"
+        ) from error
+    if layers.envelope.size > largest_envelope:
+        raise CheckError(f"{address}: its envelope has {layers.envelope.size} bytes, at most {largest_envelope} are allowed")
+    return layers
