@@ -1,6 +1,7 @@
-"""Serves inferences over a Unix socket, and changes to a new release without failing one; Python alone, see serve.c.
+"""Serves inferences over a Unix socket, and changes to a new release without failing one: serve.c in Python.
 
-    EDGE_LIBRARY=sdk/current/libedge.so python3 serve.py field/counter/current 1x3x224x224 /run/edge-counter/socket
+EDGE_LIBRARY=sdk/current/libedge.so python3 serve.py CURRENT SHAPE SOCKET, such as
+python3 serve.py field/counter/current 1x3x224x224 /run/edge-counter/socket
 """
 
 from __future__ import annotations

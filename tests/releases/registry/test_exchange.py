@@ -18,7 +18,7 @@ import pytest
 from tests.images.docker_registry import docker_registry
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.releases.registry import opening
-from toolchain.releases.registry.address import Address, parse_address
+from toolchain.releases.registry.address import ReleaseAddress, parse_address
 from toolchain.releases.registry.client import RegistryClient, _Content
 from toolchain.releases.registry.exchange import fetch, push
 from toolchain.releases.registry.media import EMPTY, describe_file
@@ -45,13 +45,13 @@ def written(folder: Path, bundle: bytes = BUNDLE, envelope: bytes = ENVELOPE) ->
     return folder / "b", folder / "e"
 
 
-def pushed(address: str, folder: Path, bundle: bytes = BUNDLE) -> Address:
+def pushed(address: str, folder: Path, bundle: bytes = BUNDLE) -> ReleaseAddress:
     """Push a release; return its address by digest."""
     target = parse_address(address)
     return target.pinned(push(target, *written(folder, bundle), "counter", "1.4.0"))
 
 
-def fetched(address: Address, folder: Path) -> tuple[bytes, bytes]:
+def fetched(address: ReleaseAddress, folder: Path) -> tuple[bytes, bytes]:
     fetch(address, folder / "B", folder / "E")
     return (folder / "B").read_bytes(), (folder / "E").read_bytes()
 
@@ -74,7 +74,7 @@ def test_what_was_pushed_comes_back_by_tag_and_by_digest(registry: str, tmp_path
     [
         (lambda old: old[:-1] + b"?", r"sha256:\w+ is sha256:\w+; nothing"),
         (lambda old: old[:-1], f"has {len(BUNDLE) - 1} bytes, its manifest says {len(BUNDLE)}"),
-        (lambda old: b"", f"has 0 bytes, its manifest says {len(BUNDLE)}"),
+        (lambda _: b"", f"has 0 bytes, its manifest says {len(BUNDLE)}"),
         (lambda old: old + b"more", f"has more bytes, its manifest says {len(BUNDLE)}"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_tag_that_was_moved_leads_elsewhere_and_a_digest_does_not(registry: st
     assert fetched(moving, tmp_path)[0] == b"the next bundle" and fetched(old, tmp_path)[0] == BUNDLE
 
 
-def send(address: Address, manifest: dict[str, object]) -> None:
+def send(address: ReleaseAddress, manifest: dict[str, object]) -> None:
     with closing(RegistryClient(address)) as client:
         client.send_manifest(json.dumps(manifest).encode())
 
@@ -126,7 +126,9 @@ def test_what_is_no_release_is_not_taken(registry: str, tmp_path: Path) -> None:
     pushed(str(address), tmp_path)
     with closing(RegistryClient(address)) as client:
         manifest = json.loads(client.manifest())
-    image = manifest | {"config": manifest["config"] | {"mediaType": "application/vnd.oci.image.config.v1+json"}}
+    image = manifest | {
+        "config": manifest["config"] | {"mediaType": "application/vnd.oci.image.config.v1+json"}
+    }
     one_layer = manifest | {"layers": manifest["layers"][:1]}
     twice = manifest | {"layers": manifest["layers"][:1] * 2}
     large = manifest | {"layers": [manifest["layers"][0], manifest["layers"][1] | {"size": 2**20}]}
@@ -150,7 +152,10 @@ def test_what_the_registry_lacks_is_told(registry: str, tmp_path: Path) -> None:
 
 def test_nobody_listening_is_told_at_once(tmp_path: Path) -> None:
     begun = time.monotonic()
-    for act in (lambda: fetched(parse_address("127.0.0.1:1/a:1"), tmp_path), lambda: pushed("127.0.0.1:1/a:1", tmp_path)):
+    for act in (
+        lambda: fetched(parse_address("127.0.0.1:1/a:1"), tmp_path),
+        lambda: pushed("127.0.0.1:1/a:1", tmp_path),
+    ):
         with pytest.raises(ToolchainError, match="refused") as raised:
             act()
         assert "does a registry listen at 127.0.0.1:1?" in raised.value.hint

@@ -17,7 +17,7 @@ _ADDRESS = re.compile(
 
 
 @dataclass(frozen=True)
-class Address:
+class ReleaseAddress:
     """Where a release is: a registry, a repository, and a tag or the digest of a manifest.
 
     Attributes
@@ -35,7 +35,7 @@ class Address:
         tag, digest = (f":{self.tag}" if self.tag else ""), (f"@{self.digest}" if self.digest else "")
         return f"{self.registry}/{self.repository}{tag}{digest}"
 
-    def pinned(self, digest: str) -> Address:
+    def pinned(self, digest: str) -> ReleaseAddress:
         """Return the address of that manifest, whatever the tag points to later."""
         return replace(self, tag=None, digest=digest)
 
@@ -46,7 +46,7 @@ class Address:
         return host == "localhost" or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ReleaseAddress:
     """Return an address with a tag or a digest.
 
     Raises
@@ -60,13 +60,13 @@ def parse_address(text: str) -> Address:
             f"{text}: not HOST[:PORT]/REPOSITORY:TAG",
             "such as registry.example.org/team/counter:1.4.0; without https://",
         )
-    address = Address(found["registry"], found["repository"], found["tag"], found["digest"])
+    address = ReleaseAddress(found["registry"], found["repository"], found["tag"], found["digest"])
     if not address.tag and not address.digest:
         raise UsageError(f"{text}: neither a tag nor a digest", f"such as {text}:1.4.0")
     return address
 
 
-def push_address(text: str) -> Address:
+def push_address(text: str) -> ReleaseAddress:
     """Return an address to push to: one with a tag alone.
 
     Raises

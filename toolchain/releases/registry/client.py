@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.errors import CheckError, ToolchainError
-from toolchain.releases.registry.address import Address
+from toolchain.releases.registry.address import ReleaseAddress
 from toolchain.releases.registry.media import LARGEST_MANIFEST, MANIFEST, Descriptor
 from toolchain.releases.registry.opening import authority_of, open_registry
 
@@ -17,7 +17,10 @@ _CHUNK = 2**20
 # What requests or oras say → what to do about it. The first that fits counts.
 _HINTS = (
     ("certificate verify failed", "its certificate is not trusted: put its authority's into {certificate}"),
-    ("wrong version number", "it speaks http, which is taken from this machine alone; give the registry a certificate"),
+    (
+        "wrong version number",
+        "it speaks http, which is taken from this machine alone; give the registry a certificate",
+    ),
     ("authentication", "log in: `docker login {host}`"),
     ("unauthorized", "log in: `docker login {host}`"),
     ("forbidden", "log in as a user who may: `docker login {host}`"),
@@ -28,7 +31,7 @@ _HINTS = (
 
 
 class _Content:
-    """A file as the body of requests: each of them sends it from the start, in pieces with a deadline each."""
+    """A file as the body of requests: each sends it from the start, in pieces with a deadline each."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -54,7 +57,7 @@ class RegistryClient:
         The registry cannot be reached.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ReleaseAddress) -> None:
         self.address = address
         with self._asked():
             self._oras = open_registry(address)
@@ -183,7 +186,7 @@ class RegistryClient:
         )
 
 
-def _changed(address: Address, what: str) -> CheckError:
+def _changed(address: ReleaseAddress, what: str) -> CheckError:
     return CheckError(
         f"{address}: {what}; nothing was written",
         "the registry's store is damaged, or somebody changed it: push the release again",

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from toolchain.files.scratch import scratch_folder
-from toolchain.releases.registry.address import Address
+from toolchain.releases.registry.address import ReleaseAddress
 from toolchain.releases.registry.client import RegistryClient
 from toolchain.releases.registry.media import (
     BUNDLE,
@@ -22,7 +22,7 @@ from toolchain.releases.registry.media import (
 from toolchain.releases.strict_json import MOST_BYTES
 
 
-def push(address: Address, bundle: Path, envelope: Path, app: str, version: str) -> str:
+def push(address: ReleaseAddress, bundle: Path, envelope: Path, app: str, version: str) -> str:
     """Send a bundle and its envelope; return the digest of their manifest.
 
     The manifest goes last: a tag never names a release that is not there whole.
@@ -42,7 +42,7 @@ def push(address: Address, bundle: Path, envelope: Path, app: str, version: str)
         return client.send_manifest(write_manifest(layers, config, app, version))
 
 
-def fetch(address: Address, bundle: Path, envelope: Path) -> str:
+def fetch(address: ReleaseAddress, bundle: Path, envelope: Path) -> str:
     """Write a release's two files, checked against the digests of its manifest; return the manifest's digest.
 
     Who signed it is not checked.

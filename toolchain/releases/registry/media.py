@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from toolchain.answers import problem
 from toolchain.errors import CheckError, UsageError
-from toolchain.releases.registry.address import Address
+from toolchain.releases.registry.address import ReleaseAddress
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.edge-toolchain.release.config.v1+json"
@@ -38,7 +38,9 @@ class Descriptor(BaseModel):
 
 
 class _Config(Descriptor):
-    media_type: Annotated[Literal["application/vnd.edge-toolchain.release.config.v1+json"], Field(alias="mediaType")]
+    media_type: Annotated[
+        Literal["application/vnd.edge-toolchain.release.config.v1+json"], Field(alias="mediaType")
+    ]
 
 
 class _Manifest(BaseModel):
@@ -77,7 +79,7 @@ def write_manifest(layers: Layers, config: Descriptor, title: str, version: str)
     return json.dumps(manifest, sort_keys=True).encode()
 
 
-def parse_manifest(text: bytes, address: Address, largest_envelope: int) -> Layers:
+def parse_manifest(text: bytes, address: ReleaseAddress, largest_envelope: int) -> Layers:
     """Return the layers that a manifest names.
 
     Raises
@@ -97,5 +99,8 @@ def parse_manifest(text: bytes, address: Address, largest_envelope: int) -> Laye
             f"{address} is not a release: {said}", "give an address that `toolchain release push` printed"
         ) from error
     if layers.envelope.size > largest_envelope:
-        raise CheckError(f"{address}: its envelope has {layers.envelope.size} bytes, at most {largest_envelope} are allowed")
+        raise CheckError(
+            f"{address}: its envelope has {layers.envelope.size} bytes, {largest_envelope} are allowed",
+            "the registry's store is damaged, or somebody changed it: push the release again",
+        )
     return layers

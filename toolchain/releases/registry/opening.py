@@ -1,7 +1,7 @@
 """Opens a registry with oras: how it is reached, whom it believes, with which credentials.
 
-Left alone, oras reads no DOCKER_CONFIG, sends a password to the host that a registry calls its realm even where
-that is a text for people, waits without deadlines, and repeats what fails for two minutes.
+Left alone, oras reads no DOCKER_CONFIG, sends a password to the host that a registry calls its realm even
+where that is a text for people, waits without deadlines, and repeats what fails for two minutes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from types import MethodType
 from typing import Any
 
 from toolchain.errors import MissingError, ToolchainError
-from toolchain.releases.registry.address import Address
+from toolchain.releases.registry.address import ReleaseAddress
 
 CERTIFICATES = Path("/etc/docker/certs.d")  # where Docker looks for the authorities of registries
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 
 
-def open_registry(address: Address) -> Any:
+def open_registry(address: ReleaseAddress) -> Any:
     """Return oras's client of the address's registry, with the credentials of Docker's configuration.
 
     Raises
@@ -59,13 +59,13 @@ def open_registry(address: Address) -> Any:
     return registry
 
 
-def authority_of(address: Address) -> Path:
+def authority_of(address: ReleaseAddress) -> Path:
     """Return the file of the authority that Docker trusts for this registry; it need not exist."""
     return CERTIFICATES / address.registry / "ca.crt"
 
 
-def _first_answer(address: Address, trusted: str | bool) -> tuple[str, str]:
-    """Return `https`, or `http` if this machine speaks it alone, and how the registry asks for credentials."""
+def _first_answer(address: ReleaseAddress, trusted: str | bool) -> tuple[str, str]:
+    """Return `https`, or `http` if this machine speaks only that; and how it asks for credentials."""
     import requests
 
     for prefix in ("https", "http"):
