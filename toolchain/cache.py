@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from filelock import FileLock, Timeout
 
+from toolchain.boards.emulation.system import base as machines
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import catalogue
@@ -22,7 +23,7 @@ from toolchain.lowering.kernels import store
 from toolchain.mali.store import fingerprint
 from toolchain.runtime import ARCHES, expected_fingerprint
 
-Kind = Literal["runtime", "objects", "mali", "stubs", "rootfs", "wheels", "images", "zig"]
+Kind = Literal["runtime", "objects", "mali", "stubs", "rootfs", "machines", "wheels", "images", "zig"]
 _ABANDONED_S = 24 * 3600.0  # no build takes that long, so an older temporary folder was left by a killed one
 
 
@@ -35,7 +36,8 @@ class CacheEntry:
     kind
         `runtime`: a compiled edge-rt. `objects`: compiled functions of networks. `mali`: results of the
         Mali's compiler. `stubs`: stub libraries to link against. `rootfs`: file systems of boards and
-        images. `wheels`, `images`: inputs of images. `zig`: zig's own cache.
+        images. `machines`: kernels and disks of emulated machines. `wheels`, `images`: inputs of images.
+        `zig`: zig's own cache.
     current
         Whether this version of the toolchain can use it.
     """
@@ -121,6 +123,8 @@ def _is_current(kind: Kind, path: Path) -> bool:
     if kind == "rootfs":
         systems = {system.cached_name(image) for image in catalogue().values() if image.system}
         return path.name in {*systems, bootstrap.cached_name()}
+    if kind == "machines":
+        return path.name == machines.cached_name()
     if kind == "wheels":
         locks = [lock for image in catalogue().values() if (lock := wheels.lock_of(image))]
         return path.name in {wheels.cached_name(lock) for lock in locks}
@@ -139,7 +143,7 @@ def _remove(entry: CacheEntry) -> bool:
     # A process that makes a runtime or a system holds this lock.
     lock = FileLock(entry.path.with_name(f"{entry.path.name}.lock"), timeout=0)
     try:
-        with lock if entry.kind in ("runtime", "rootfs") else nullcontext():
+        with lock if entry.kind in ("runtime", "rootfs", "machines") else nullcontext():
             # Rename first, so that a half-removed runtime is never mistaken for a complete one.
             doomed = entry.path.with_name(f".{entry.path.name.strip('.')}.pruned")
             entry.path.rename(doomed)

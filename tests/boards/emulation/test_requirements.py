@@ -15,7 +15,7 @@ from toolchain.errors import MissingError, UsageError
 def test_an_unknown_kind_is_told() -> None:
     with pytest.raises(UsageError, match="--kind vm: unknown") as raised:
         emulated.start("rk3399", "vm")
-    assert raised.value.hint == "the kinds are: auto, process, container"
+    assert raised.value.hint == "the kinds are: auto, process, container, system"
 
 
 @pytest.mark.usefixtures("state")

@@ -120,9 +120,9 @@ def start(
     more
         More files of its system, by path without the leading `/`, such as a driver.
     """
-    files = _board_files(profile, _new_identity(folder / IDENTITY, name), sudo, more)
+    files = board_files(profile, new_identity(folder / IDENTITY, name), sudo, more)
     for attempt in range(1, _PORTS_TRIED + 1):
-        port = _free_port()
+        port = free_port()
         container = _create(engine, _wanted(image, profile, name, port))
         try:
             engine.put(container, files)
@@ -213,8 +213,16 @@ def _state() -> str:
     return str(state_dir().absolute())
 
 
-def _board_files(profile: Profile, authorized: str, sudo: bool, more: Mapping[str, bytes]) -> bytes:
-    """Return a tar archive of the files that differ from board to board."""
+def board_files(profile: Profile, authorized: str, sudo: bool, more: Mapping[str, bytes]) -> bytes:
+    """Return a tar archive of the files that differ from board to board.
+
+    Parameters
+    ----------
+    authorized
+        The public key that may log in.
+    sudo, more
+        As of `start`.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         home = f"home/{USER}"
@@ -234,8 +242,14 @@ def _board_files(profile: Profile, authorized: str, sudo: bool, more: Mapping[st
     return buffer.getvalue()
 
 
-def _new_identity(file: Path, name: str) -> str:
-    """Make a key pair; return the public key."""
+def new_identity(file: Path, name: str) -> str:
+    """Make a key pair without a passphrase; return the public key.
+
+    Raises
+    ------
+    MissingError, ToolchainError
+        ssh-keygen is not installed, or failed.
+    """
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{LABEL} {name}", "-f", str(file)]
     try:
         done = subprocess.run(
@@ -251,7 +265,8 @@ def _new_identity(file: Path, name: str) -> str:
     return file.with_suffix(".pub").read_text()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that no program has now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

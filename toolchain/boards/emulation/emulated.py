@@ -1,7 +1,8 @@
 """Emulated boards: processes or containers of this host, under qemu-user if the architecture is foreign.
 
-Each board is the folder `emulated/NAME` of the state directory. `board.json` describes it; `root/` has
-the files of a process board, `identity` is the private key of a container board. The folder is renamed
+A board of kind `system` is a whole machine under QEMU's system mode. Each board is the folder
+`emulated/NAME` of the state directory. `board.json` describes it; `root/` has the files of a process board,
+`identity` is the private key of a container or machine, `disk.qcow2` a machine's disk. The folder is renamed
 into place once everything in it works.
 """
 
@@ -38,6 +39,9 @@ from toolchain.boards.emulation.stored import (
     unknown_board,
     write_state,
 )
+from toolchain.boards.emulation.system import board as machines
+from toolchain.boards.emulation.system.base import ensure_base
+from toolchain.boards.emulation.system.machine import end as end_machine
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.provisioning import How, provision
 from toolchain.boards.ssh.transport import SshTransport
@@ -81,6 +85,8 @@ def load(name: str) -> Board:
     profile = with_test_bed(load_profile(state.board_class), state.device)
     if state.container:
         transport = SshTransport(state.container.address(name, folder), _ROOT)
+    elif state.system:
+        transport = SshTransport(state.system.address(name, folder), _ROOT)
     else:
         if not (folder / "root").is_dir():
             raise ToolchainError(f"board {name}: its folder {folder / 'root'} is gone", removal_hint(name))
@@ -89,13 +95,15 @@ def load(name: str) -> Board:
 
 
 def kind(name: str) -> str:
-    """Return how a board is emulated: `process` or `container`."""
+    """Return how a board is emulated: `process`, `container` or `system`."""
     return read_state(name).kind
 
 
 def condition(name: str) -> str:
-    """Return `ready`, or Docker's state of a container that does not run."""
+    """Return `ready`, or the state of a machine, or Docker's of a container, that does not run."""
     state = read_state(name)
+    if state.system is not None:
+        return machines.condition(state.system, boards_folder() / name)
     if state.container is None:
         return "ready"
     try:
@@ -116,14 +124,14 @@ def start(
 ) -> Board:
     """Create an emulated board of a class; it is listed only after `edge-rt` has answered on it.
 
-    A container board that no longer runs, after a reboot for instance, is started again with its files.
+    A container or machine that no longer runs, after a reboot for instance, is started again with its files.
 
     Parameters
     ----------
     class_name
         A board class whose programs this host can run, itself or under qemu-user.
     kind
-        `process`, `container`, or `auto`: a container if Docker answers.
+        `process`, `container`, `system`, or `auto`: a container if Docker answers, else a process.
     name
         Name of the board, by default `<class>-emulated`.
     progress
@@ -147,12 +155,14 @@ def start(
     name = _checked_name(name or default_name(class_name))
     told = progress or (lambda _: None)
     check_kind(kind)
-    device = device or usual_device(profile)
+    device = device or (usual_device(profile) if kind != "system" else "")
     if device:
         check_test_bed(profile, kind, device)
     if _resume(name, class_name, device):
         return load(name)
     _check_free(name, class_name)
+    if kind == "system":
+        return _start_system(profile, name, told)
     if kind == "container" or in_system(device) or (kind == "auto" and docker.answers()):
         return _start_container(profile, name, told, device)
     check_host(profile)
@@ -194,12 +204,36 @@ def _start_container(profile: Profile, name: str, told: Callable[[str], None], d
     return load(name)
 
 
+def _start_system(profile: Profile, name: str, told: Callable[[str], None]) -> Board:
+    machines.check_class(profile)
+    # Both may take minutes: do them before the lock is taken.
+    ensure_base(profile, told)
+    ensure_runtime(arch_of(profile), progress=told)
+    with _new_board(profile, name) as folder:
+        try:
+            made = machines.start(profile, name, folder, told)
+            with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
+                board = _board(name, profile, transport)
+                provision(board, how=How(progress=told))
+                check_driver(board, "")
+            write_state(folder, BoardState(name=name, board_class=profile.name, kind="system", system=made))
+        except BaseException:
+            end_machine(folder)
+            raise
+    return load(name)
+
+
 def _resume(name: str, class_name: str, device: str) -> bool:
-    """Start a container board of that class again if it is not running; return whether it was started."""
+    """Start a container or machine of that class again unless it runs; return whether it was started."""
     if name not in names():
         return False
     state = read_state(name)
-    if state.container is None or state.board_class != class_name:
+    if state.board_class != class_name:
+        return False
+    if state.system is not None:
+        with _writing():
+            return machines.resume(state.system, load_profile(class_name), name, boards_folder() / name)
+    if state.container is None:
         return False
     if state.device != device:
         made = f"with --{state.device}" if state.device else f"without --{device}"
@@ -242,6 +276,7 @@ def stop(name: str) -> None:
                     f"board {name} is in use by {', '.join(users)}",
                     "end the lab with `toolchain lab stop`; wait for other commands, or end them with Ctrl-C",
                 )
+            end_machine(folder)
             doomed = Path(tempfile.mkdtemp(dir=boards_folder(), prefix=f".{name}."))
             try:
                 folder.rename(doomed / name)  # from here on the board is no longer listed
@@ -293,6 +328,7 @@ def _writing() -> Iterator[None]:
         with one_at_a_time(folder / ".lock", _LOCK_SECONDS, f"changing the emulated boards in {folder}"):
             for left in folder.glob(".*.*"):
                 if left.is_dir():
+                    end_machine(left)
                     shutil.rmtree(left, ignore_errors=True)
             yield
     except OSError as error:

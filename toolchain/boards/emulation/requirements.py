@@ -10,6 +10,8 @@ from toolchain.devices.table import kind_of
 from toolchain.errors import MissingError, UsageError
 from toolchain.profiles import Profile
 
+KINDS = ("auto", "process", "container", "system")
+
 
 def check_kind(kind: str) -> None:
     """Refuse an unknown kind of emulated board.
@@ -17,10 +19,10 @@ def check_kind(kind: str) -> None:
     Raises
     ------
     UsageError
-        It is not `auto`, `process` or `container`.
+        It is not one of `KINDS`.
     """
-    if kind not in ("auto", "process", "container"):
-        raise UsageError(f"--kind {kind}: unknown", "the kinds are: auto, process, container")
+    if kind not in KINDS:
+        raise UsageError(f"--kind {kind}: unknown", f"the kinds are: {', '.join(KINDS)}")
 
 
 def check_test_bed(profile: Profile, kind: str, device: str) -> None:
@@ -34,6 +36,10 @@ def check_test_bed(profile: Profile, kind: str, device: str) -> None:
     bed = kind_of(device).test_bed
     if bed is None:
         raise UsageError(f"--{device}: emulated boards have no driver of it", "leave the option out")
+    if kind == "system":
+        raise UsageError(
+            f"--{device}: a board that is a machine has no driver of it", "leave out --kind system"
+        )
     if kind == "process" and not bed.is_file:
         raise UsageError(
             f"--{device}: a board that is a process has no driver of it", "leave out --kind process"

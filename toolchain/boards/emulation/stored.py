@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from toolchain.boards.emulation.containers import ContainerBoard
+from toolchain.boards.emulation.system.board import SystemBoard
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
@@ -22,8 +23,9 @@ class BoardState(BaseModel):
     schema_version: Literal[1] = 1
     name: str
     board_class: str
-    kind: Literal["process", "container"] = "process"
+    kind: Literal["process", "container", "system"] = "process"
     container: ContainerBoard | None = None
+    system: SystemBoard | None = None
     device: str = ""  # kind of device whose driver the board has
 
     @model_validator(mode="before")
@@ -77,7 +79,7 @@ def write_state(folder: Path, state: BoardState) -> None:
 
 
 def known_containers() -> dict[str, str | None]:
-    """Return the container of every board: empty for a process board, None for a broken one."""
+    """Return the container of every board: empty for a process or a machine, None for a broken one."""
     known: dict[str, str | None] = {}
     for name in names():
         try:

@@ -88,7 +88,7 @@ def show(board: str, devices: bool) -> None:
 @command.group()
 @output_options
 def emulate() -> None:
-    """Emulate boards: processes or containers of this host."""
+    """Emulate boards: processes, containers or machines of this host."""
 
 
 def _test_bed_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,11 +103,11 @@ def _test_bed_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("class_name", metavar="CLASS", shell_complete=complete.classes)
 @click.option(
     "--kind",
-    type=click.Choice(["auto", "process", "container"]),
+    type=click.Choice(["auto", "process", "container", "system"]),
     default="auto",
     show_default=True,
     help="process: programs under qemu's user mode; container: a system with an SSH server, in Docker; "
-    "auto: container if Docker answers.",
+    "system: a whole machine with a kernel and systemd, under QEMU; auto: container if Docker answers.",
 )
 @click.option("--name", metavar="N", help="Name of the board; default: CLASS-emulated.")
 @_test_bed_options
@@ -115,7 +115,7 @@ def _test_bed_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def start(class_name: str, kind: str, name: str | None, device: str | None) -> None:
     """Start an emulated board of a class and wait until it answers.
 
-    A container board that was stopped, by a reboot for instance, is started again with its files.
+    A container or machine that was stopped, by a reboot for instance, is started again with its files.
     """
     from toolchain.boards.emulation import emulated
 

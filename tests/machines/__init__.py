@@ -1,0 +1,1 @@
+"""Whole emulated machines, whose power is cut."""

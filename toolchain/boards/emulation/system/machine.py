@@ -1,0 +1,200 @@
+"""Starts QEMU's system mode for a board, and ends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.boards.emulation.qemu import emulated_cpu
+from toolchain.boards.emulation.system.qmp import SOCKET, control
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.foreign import last_line
+from toolchain.processes.interrupts import uninterrupted
+from toolchain.processes.life import Life
+from toolchain.profiles import Profile
+
+CONSOLE = "console.log"  # in the machine's folder: what the kernel and systemd write
+START_SECONDS = 600.0  # measured: 25 s on two idle cores
+_PROGRAM = "qemu-system-aarch64"
+_CORES = 4
+_END_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Base:
+    """The files that all machines of an architecture share.
+
+    Attributes
+    ----------
+    kernel, initrd
+        What QEMU starts.
+    disk
+        The system, a qcow2 image that is never written.
+    """
+
+    kernel: Path
+    initrd: Path
+    disk: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> Base:
+        """Return the paths of the files in a folder, which may not have them yet."""
+        return cls(folder / "kernel", folder / "initrd", folder / "base.qcow2")
+
+    def link(self, folder: Path) -> None:
+        """Link the files into a board's folder, or copy them: a board outlives a cache that is emptied."""
+        for file in (self.kernel, self.initrd, self.disk):
+            try:
+                (folder / file.name).hardlink_to(file)
+            except OSError:  # another file system
+                shutil.copy(file, folder / file.name)
+
+
+def disk_file(file: Path, name: str, *, kind: str = "qcow2") -> list[str]:
+    """Return QEMU's options for a disk that is a file.
+
+    QEMU writes through the host's page cache: a flush of the machine reaches the host's disk, and what was
+    not flushed survives the end of QEMU, though not that of the host.
+    """
+    # A comma in a value is written twice.
+    path = str(file).replace(",", ",,")
+    return [
+        *("-drive", f"if=none,id={name},file={path},format={kind},cache=writeback,discard=unmap"),
+        *("-device", f"virtio-blk-pci,drive={name}"),
+    ]
+
+
+def spawn(
+    folder: Path,
+    base: Base,
+    profile: Profile,
+    disks: Sequence[str],
+    *,
+    port: int | None = None,
+    words: str = "",
+    more: Sequence[str] = (),
+) -> subprocess.Popen[bytes]:
+    """Start QEMU in a session of its own, with its control socket and console in `folder`.
+
+    Parameters
+    ----------
+    disks
+        Options of QEMU for the disks, the system's first.
+    port
+        Port of 127.0.0.1 that leads to the machine's SSH server; None: no network. The machine itself
+        reaches nothing.
+    words
+        More words for the kernel's command line.
+    more
+        More options.
+
+    Raises
+    ------
+    MissingError
+        QEMU is not installed.
+    """
+    (folder / SOCKET).unlink(missing_ok=True)
+    cores = min(sum(cluster.cores for cluster in profile.clusters), os.cpu_count() or 1, _CORES)
+    network = [] if port is None else [f"hostfwd=tcp:127.0.0.1:{port}-:22"]
+    command = [
+        *(program(_PROGRAM), "-nodefaults", "-no-user-config", "-display", "none", "-machine", "virt"),
+        *("-cpu", emulated_cpu(profile), "-accel", "tcg,thread=multi"),
+        *("-smp", str(cores), "-m", str(profile.memory_mib)),
+        *("-kernel", str(base.kernel), "-initrd", str(base.initrd)),
+        *("-append", f"console=ttyAMA0 quiet net.ifnames=0 panic=5 systemd.show_status=0 {words}"),
+        *disks,
+        *("-netdev", ",".join(["user,id=net,restrict=on,ipv6=off", *network])),
+        *("-device", "virtio-net-pci,netdev=net,romfile="),
+        *("-device", "virtio-rng-pci", "-serial", f"file:{CONSOLE}"),
+        *("-qmp", f"unix:{SOCKET},server=on,wait=off"),
+        *more,
+    ]
+    with uninterrupted(), (folder / "qemu.log").open("wb") as log:
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def program(name: str) -> str:
+    """Return the path of a program of QEMU or e2fsprogs.
+
+    Raises
+    ------
+    MissingError
+        It is not installed.
+    """
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    if found is None:
+        raise MissingError(
+            f"no {name!r} on this machine: it is needed for boards of --kind system",
+            "apt-get install --no-install-recommends qemu-system-arm qemu-utils e2fsprogs mmdebstrap",
+        )
+    return found
+
+
+def wait_for_ssh(folder: Path, life: Life, port: int, name: str, seconds: float = START_SECONDS) -> None:
+    """Wait until the machine's SSH server sends its banner: QEMU accepts connections long before.
+
+    Raises
+    ------
+    ToolchainError
+        QEMU ended, or the server does not answer in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not answers(port):
+        ended, late = not life.lasts(), time.monotonic() > deadline
+        if ended or late:
+            what = "QEMU ended" if ended else f"its SSH server did not answer within {seconds:g} s"
+            raise ToolchainError(f"board {name}: {what}{said(folder)}")
+        time.sleep(0.2)
+
+
+def answers(port: int) -> bool:
+    """Return whether an SSH server behind a port of 127.0.0.1 sends its banner within seconds."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def said(folder: Path) -> str:
+    """Return why QEMU or the machine's initial system failed, with a colon before it; may be empty."""
+    for name in ("qemu.log", CONSOLE):
+        file = folder / name
+        lines = file.read_bytes().strip().splitlines() if file.exists() else []
+        own = [line for line in lines if line.startswith(b"edge: ")]
+        if lines:
+            return f": {last_line((own or lines)[-1])}"
+    return ""
+
+
+def end(folder: Path) -> None:
+    """End the QEMU whose control socket lies in `folder`, if one runs; the machine is not shut down.
+
+    Raises
+    ------
+    ToolchainError
+        It does not end.
+    """
+    with control(folder) as running:
+        if running is None:
+            return
+        life = running.life
+        life.signal(signal.SIGTERM)
+    if not life.ends_within(_END_SECONDS):
+        life.signal(signal.SIGKILL)
+        if not life.ends_within(_END_SECONDS):
+            raise ToolchainError(f"QEMU (process {life.pid}) does not end", f"kill -9 {life.pid}")
