@@ -182,7 +182,7 @@ def said(folder: Path) -> str:
 
 
 def end(folder: Path) -> None:
-    """End the QEMU whose control socket lies in `folder`, if one runs; the machine is not shut down.
+    """Kill the machine of `folder` if it runs; it is not shut down first.
 
     Raises
     ------
