@@ -48,13 +48,18 @@ def program(
     if request.param == "Python":
         return (sys.executable, str(EXAMPLES / "serve" / "serve.py"))
     program = tmp_path_factory.mktemp("serve") / "serve"
-    header = ensure_runtime("x86_64").header
-    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{header.parent}"]
-    link = [f"-L{sdk}", "-ledge", f"-Wl,-rpath,{sdk}", "-o", str(program)]
+    compiled(program, str(sdk))
+    return (str(program),)
+
+
+def compiled(program: Path, libraries: str) -> None:
+    """Compile the example in C; it looks for libedge.so in a folder."""
+    runtime = ensure_runtime("x86_64")
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{runtime.header.parent}"]
+    link = [f"-L{runtime.library.parent}", "-ledge", f"-Wl,-rpath,{libraries}", "-o", str(program)]
     source = str(EXAMPLES / "serve" / "serve.c")
     done = run_zig(["cc", *flags, source, *link], 120, zig_cache_environment())
     assert done.returncode == 0, done.output
-    return (str(program),)
 
 
 @dataclass
@@ -178,3 +183,44 @@ def test_no_inference_fails_while_a_release_is_activated(
     assert not client.wrong
     assert client.answers[0] == 0 and client.answers[-1] == 1
     assert not client.path.exists()
+
+
+# Arguments: the example's folder, that of an app. Opens what `current` leads to, lets it lead to another
+# release, opens it again, and prints the outputs of the first, of the second, and once more of the first.
+OPENING = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from serve import Network
+folder, shape = Path(sys.argv[2]), [1, 3, 16, 16]
+data = (folder / "input").read_bytes()
+first = Network(folder / "current", shape)
+sys.stdout.buffer.write(first.infer(data))
+os.replace(folder / "next", folder / "current")
+second = Network(folder / "current", shape)
+sys.stdout.buffer.write(second.infer(data))
+sys.stdout.buffer.write(first.infer(data))
+"""
+
+
+def test_a_path_through_current_opens_what_it_leads_to_now(
+    releases: tuple[Bundle, Bundle], sdk: Path, tmp_path: Path
+) -> None:
+    """Beside the release before, though dlopen takes a known path for the file that it opened there."""
+    app = App(tmp_path)
+    old, new = (app.put(bundle) for bundle in releases)
+    app.activate(old)
+    (tmp_path / "next").symlink_to(new.relative_to(tmp_path))
+    (sample,) = releases[0].sample.values()
+    (tmp_path / "input").write_bytes(sample.tobytes())
+    done = subprocess.run(
+        [sys.executable, "-c", OPENING, EXAMPLES / "serve", tmp_path],
+        env={"EDGE_LIBRARY": str(sdk / "libedge.so")},
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    found = np.split(np.frombuffer(done.stdout, np.float32), 3)
+    expected = [np.concatenate([v.ravel() for v in b.expected.values()]) for b in releases]
+    for values, wanted in zip(found, (expected[0], expected[1], expected[0]), strict=True):
+        np.testing.assert_allclose(values, wanted, 1e-4, 1e-6)

@@ -132,6 +132,7 @@ int main(int argc, char** argv) {
   pid_t worker = 0;
   while (!ending) {
     if (worker && waitpid(worker, NULL, WNOHANG) == worker) worker = 0, *served = 0;
+    if (!worker) notify("WATCHDOG=1"); /* there is nothing to serve yet; else the worker does */
     /* Resolved once: what CURRENT leads to may change between two uses of it. */
     if (realpath(argv[1], now) && strcmp(now, served) && strcmp(now, refused)) {
       const pid_t next = start(listener, now);

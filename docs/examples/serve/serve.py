@@ -159,6 +159,8 @@ def serve(current: Path, shape: list[int], path: str) -> None:
         while not ending:
             if worker and os.waitpid(worker, os.WNOHANG)[0] == worker:
                 worker, served = 0, None
+            if not worker:
+                notify("WATCHDOG=1")  # there is nothing to serve yet; else the worker does
             now = current.resolve()  # once: what `current` leads to may change between two uses of it
             if now not in (served, refused) and now.exists():
                 new = start(listener, now, shape)

@@ -12,6 +12,7 @@ from toolchain.boards.provisioning.steps import (
     account_comment,
     account_is_finished,
 )
+from toolchain.boards.provisioning.units import check_service
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.glibc import version_key
 from toolchain.profiles import Profile
@@ -37,6 +38,8 @@ def check_options(options: SetupOptions) -> None:
         if governor is not None and not _GOVERNOR.fullmatch(governor):
             raise UsageError(f"{option} {governor!r}: not a governor's name", "for example: performance")
     check_account(options.account)
+    if options.service is not None:
+        check_service(options.service)
 
 
 def check_account(account: str | None) -> None:

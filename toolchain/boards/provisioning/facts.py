@@ -23,7 +23,9 @@ RECORD = "provisioned.json"  # on the board
 _SCRIPT = Path(__file__).with_name("facts.sh")
 _SECONDS = 60.0  # an emulated board takes 2 s; sudo may wait for a name server
 _FIRST, _LAST = "edge-toolchain facts 1", "end"
-_REPEATED = {"policy", "gpu", "file", "link", "entry"}
+UNIT_MARK = "# edge-toolchain "  # first line of the units that provisioning writes, before the folder
+_REPEATED = {"policy", "gpu", "file", "link", "entry", "unit"}
+_OPTIONAL = {"account", "fpga", "systemd"}
 _NEEDED = {
     *("machine", "bits", "glibc", "user", "uid", "home", "root", "mode", "writable", "free_kib", "sudo"),
     *("record", "clock"),
@@ -48,6 +50,7 @@ class _Said(Answer):
     sudo: Sudo
     clock: int = Field(ge=0, le=10**12)
     account: Word | None = None
+    systemd: Literal["yes", "no"] = "no"
     fpga: str | None = Field(None, pattern=r"^(manager|xdevcfg)\|[ -~]{0,4096}$")
 
 
@@ -107,6 +110,11 @@ class Facts:
     fpga
         How Linux loads designs into the programmable logic, `|`, then the note of the loaded design;
         None if the board has no such logic.
+    systemd
+        Whether systemd runs there.
+    units
+        SHA-256 of each systemd unit that provisioning wrote for this installation, by its name;
+        `unfinished` where it is not enabled yet.
     """
 
     machine: str
@@ -126,6 +134,8 @@ class Facts:
     record: OriginalSettings = field(default_factory=OriginalSettings)
     account: str | None = None
     fpga: str | None = None
+    systemd: bool = False
+    units: dict[str, str] = field(default_factory=dict)
 
 
 def read_facts(
@@ -199,6 +209,8 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
             record=_record(board, said.root, one["record"]),
             account=said.account or None,
             fpga=said.fpga,
+            systemd=said.systemd == "yes",
+            units=dict(_unit(line) for line in many["unit"]),
         )
     except ValueError as error:
         raise lie(board, _WHAT, str(error), of_system=True) from error
@@ -225,7 +237,7 @@ def _lines(board: str, text: str) -> tuple[dict[str, str], dict[str, list[str]]]
                 raise _unclear(board, line)
             if key in _REPEATED:
                 many[key].append(value)
-            elif (key in _NEEDED or key in ("account", "fpga")) and key not in one:
+            elif key in _NEEDED | _OPTIONAL and key not in one:
                 one[key] = value
             else:
                 raise _unclear(board, line)
@@ -274,3 +286,10 @@ def _pair(line: str) -> tuple[str, str]:
     if not blank:
         raise ValueError(f"link is {shown(line)}: path and target are wanted")
     return first, second
+
+
+def _unit(line: str) -> tuple[str, str]:
+    found = re.fullmatch(r"([0-9a-f]{64}|unfinished) (edge-[a-z0-9._-]{1,80}\.(?:service|path))", line)
+    if not found:
+        raise ValueError(f"unit is {shown(line)}: a digest and a unit's name are wanted")
+    return found[2], found[1]

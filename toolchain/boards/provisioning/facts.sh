@@ -15,11 +15,13 @@ main() {
   say home "$HOME"
   if [ -d "$1" ]; then
     cd -- "$1" || return
-    say root "$(pwd -P)"
+    root=$(pwd -P)
+    say root "$root"
     mode=$(stat -c %a .)
     say mode "$mode"
   else
-    case $1 in /*) say root "$1";; *) say root "$(pwd -P)/$1";; esac
+    case $1 in /*) root=$1;; *) root=$(pwd -P)/$1;; esac
+    say root "$root"
     mode=
     say mode ''
     above=$1
@@ -37,6 +39,7 @@ main() {
   done
   gpus
   fpga
+  services "$root"
   if [ -n "$mode" ]; then installed; else say record ''; fi
   if [ -n "$2" ]; then
     say account "$(getent passwd "$2" 2>/dev/null || grep "^$2:" /etc/passwd)"
@@ -62,6 +65,19 @@ fpga() {
   elif [ -e /dev/xdevcfg ]; then way=xdevcfg
   else return 0; fi
   say fpga "$way|$(head -c 4096 /run/edge-rt/vta-design 2>/dev/null | tr '\n' ';')"
+}
+
+# Whether systemd runs here, and the units of this installation that provisioning has finished with.
+services() {
+  [ -d /run/systemd/system ] || return 0
+  say systemd yes
+  for unit in /etc/systemd/system/edge-*.service /etc/systemd/system/edge-*.path; do
+    [ -f "$unit" ] && read -r first < "$unit" && [ "$first" = "# edge-toolchain $1" ] || continue
+    case $(systemctl is-enabled "${unit##*/}" 2>/dev/null) in
+      enabled|static) say unit "$(sha256sum < "$unit" | cut -c1-64) ${unit##*/}";;
+      *) say unit "unfinished ${unit##*/}";;
+    esac
+  done
 }
 
 installed() {

@@ -23,6 +23,7 @@ from toolchain.boards.provisioning.checks import (
 from toolchain.boards.provisioning.design import Design, check_design, design_removal, design_steps
 from toolchain.boards.provisioning.facts import Facts, read_facts
 from toolchain.boards.provisioning.parcels import parcels_for
+from toolchain.boards.provisioning.service import check_systemd, service_removal, service_steps
 from toolchain.boards.provisioning.steps import (
     BoardStep,
     SetupOptions,
@@ -34,6 +35,7 @@ from toolchain.boards.provisioning.steps import (
     removal_steps,
 )
 from toolchain.boards.transport import Home, Transport
+from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError, UsageError
 
 
@@ -122,7 +124,9 @@ def provision(
     Parameters
     ----------
     design
-        Design to load into the programmable logic; None leaves the logic alone. Not allowed with an account.
+        Design to load into the programmable logic; None leaves the logic alone.
+
+    A design and a service are not allowed together with an account that this makes: it has no sudo.
 
     Raises
     ------
@@ -138,6 +142,7 @@ def provision(
         check_machine(board.name, board.profile, facts)
         check_root_options(board.name, facts, options)
         check_design(board.name, facts, design)
+        check_systemd(board.name, facts, options.service)
         warnings = check_clock(board.name, facts, ignore=options.ignore_clock)
         skipped = []
         rootable = can_become_root(facts, how.ask_sudo)
@@ -154,6 +159,8 @@ def provision(
             check_folder(board.name, facts, parcels, rootable=rootable)
             steps = [*folder_steps(facts), *system, *install_steps(facts, parcels)]
             steps += design_steps(facts, design)
+            devices = any(device.kind != CPU for device in board.profile.devices)
+            steps += service_steps(facts, options.service, devices=devices)
         root = _root(board, home, facts, steps, how)
         if not how.dry_run:
             apply_steps(board, home, steps, root, how.progress)
@@ -202,7 +209,7 @@ def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) ->
                 f"--account {account}: that is the account this host logs in with",
                 "log in with another that may use sudo: `user` of the board in toolchain.toml",
             )
-        steps = [*design_removal(facts), *removal_steps(facts, account)]
+        steps = [*service_removal(facts), *design_removal(facts), *removal_steps(facts, account)]
         root = _root(board, home, facts, steps, how)
         if not how.dry_run:
             apply_steps(board, home, steps, root, how.progress)

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, surplus
 from toolchain.boards.provisioning.facts import RECORD, Clock, Facts
+from toolchain.boards.provisioning.units import Service
 from toolchain.boards.transport import RemoteFile
 
 # Every script gets its values as arguments: no value is pasted into shell text.
@@ -69,6 +70,8 @@ class SetupOptions:
         Also install the library and the header for a user's own programs.
     ignore_clock
         Accept a board whose clock is wrong by more than a day.
+    service
+        The user's program to run by systemd; None leaves services alone.
     """
 
     governor: str | None = None
@@ -76,6 +79,7 @@ class SetupOptions:
     sdk: bool = False
     ignore_clock: bool = False
     gpu_governor: str | None = None
+    service: Service | None = None
 
     def governor_of(self, clock: Clock) -> str | None:
         """Return the requested governor of a clock."""

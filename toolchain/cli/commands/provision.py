@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from toolchain.boards.board import Board
     from toolchain.boards.provisioning import Provisioned
     from toolchain.boards.provisioning.design import Design
+    from toolchain.boards.provisioning.units import OnActivation
 
 
 @click.command()
@@ -35,6 +36,37 @@ if TYPE_CHECKING:
     "It is gone when the board restarts.",
 )
 @click.option(
+    "--service",
+    metavar="APP",
+    help="Let systemd keep a program of yours running that serves this app's release; needs root.",
+)
+@click.option(
+    "--command",
+    metavar="TEXT",
+    help="With --service: that program on the board, with its arguments; ${EDGE_CURRENT} is the release.",
+)
+@click.option(
+    "--memory-mib",
+    type=click.IntRange(16),
+    default=512,
+    show_default=True,
+    help="With --service: most memory that it may use.",
+)
+@click.option(
+    "--watchdog",
+    type=click.IntRange(1),
+    metavar="SECONDS",
+    help="With --service: restart it when it has not sent WATCHDOG=1 for so long; see sd_notify(3).",
+)
+@click.option("--network", is_flag=True, help="With --service: let it use IP, and not Unix sockets alone.")
+@click.option(
+    "--on-activation",
+    type=click.Choice(["restart", "reload", "nothing"]),
+    default="restart",
+    show_default=True,
+    help="With --service: restart it for a new release, send it SIGHUP, or leave it alone.",
+)
+@click.option(
     "--ask-sudo", is_flag=True, help="Ask for sudo's password, where a step needs root and sudo wants one."
 )
 @click.option("--ignore-clock", is_flag=True, help="Continue even if the board's clock is wrong by days.")
@@ -50,6 +82,12 @@ def provision(
     account: str | None,
     sdk: bool,
     bitstream: Path | None,
+    service: str | None,
+    command: str | None,
+    memory_mib: int,
+    watchdog: int | None,
+    network: bool,
+    on_activation: OnActivation,
     ask_sudo: bool,
     ignore_clock: bool,
     remove: bool,
@@ -57,15 +95,19 @@ def provision(
     """Prepare a board: make its folder and install edge-rt; do only what is missing."""
     from toolchain.boards import provisioning
     from toolchain.boards.inventory.lookup import find_board
+    from toolchain.boards.provisioning.units import Service
     from toolchain.errors import UsageError
 
-    if remove and (governor or gpu_governor or sdk or ignore_clock or bitstream):
+    if remove and (governor or gpu_governor or sdk or ignore_clock or bitstream or service):
         raise UsageError(
             "--remove undoes everything",
-            "leave out --governor, --gpu-governor, --sdk, --bitstream and --ignore-clock",
+            "leave out --governor, --gpu-governor, --sdk, --bitstream, --service and --ignore-clock",
         )
-    if bitstream and account:
-        raise UsageError("--account and --bitstream exclude each other", "leave out --bitstream at first")
+    for option, given in (("--bitstream", bitstream), ("--service", service)):
+        if given and account:
+            raise UsageError(f"--account and {option} exclude each other", f"leave out {option} at first")
+    if (service is None) != (command is None):
+        raise UsageError("--service and --command belong together", "give both, or none")
     found = find_board(board)
 
     def ask() -> str:
@@ -75,7 +117,10 @@ def provision(
     if remove:
         result = provisioning.unprovision(found, account, how)
     else:
-        options = provisioning.SetupOptions(governor, account, sdk, ignore_clock, gpu_governor)
+        program = None
+        if service and command:
+            program = Service(service, command, memory_mib, watchdog, network, on_activation)
+        options = provisioning.SetupOptions(governor, account, sdk, ignore_clock, gpu_governor, program)
         design = _design(found, bitstream) if bitstream else None
         result = provisioning.provision(found, options, how, design)
         _log_in_from_now_on(found, result)
