@@ -124,9 +124,8 @@ def provision(
     Parameters
     ----------
     design
-        Design to load into the programmable logic; None leaves the logic alone.
-
-    A design and a service are not allowed together with an account that this makes: it has no sudo.
+        Design to load into the programmable logic; None leaves the logic alone. Neither it nor a service is
+        allowed together with an account, which has no sudo.
 
     Raises
     ------
