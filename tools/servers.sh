@@ -32,3 +32,6 @@ if [ -z "$(ls -d /usr/lib/postgresql/*/bin/initdb ../.venv/postgres/usr/lib/post
         echo "tests: apt knows no PostgreSQL; some tests need its initdb and postgres" >&2
     fi
 fi
+
+# Mender's client and what writes its artifacts: they install a release as a fleet would.
+./unpack.sh mender mender-client mender-artifact

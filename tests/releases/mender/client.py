@@ -1,0 +1,74 @@
+"""Debian's Mender client in standalone mode, in a mount namespace where the files that it wants lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.releases.mender.artifact import MODULE
+
+UNPACKED = Path(__file__).parents[3] / ".venv" / "mender" / "usr" / "bin"  # by tools/servers.sh
+PATH = f"{os.environ['PATH']}{os.pathsep}{UNPACKED}"
+# Nothing of this host changes: both are views of this namespace alone.
+_ENTER = """set -e
+mount -t overlay overlay -o lowerdir="$1/share:/usr/share" /usr/share
+mount -t overlay overlay -o lowerdir="$1/etc:/etc" /etc
+shift
+exec "$@"
+"""
+
+
+@dataclass(frozen=True)
+class MenderClient:
+    """A client whose device has the type `rk3399`; `calls` has the states that it asked the module for."""
+
+    folder: Path
+
+    @classmethod
+    def installed(cls, folder: Path, edge_rt: Path, field: Path) -> MenderClient:
+        modules, etc = folder / "share/mender/modules/v3", folder / "etc"
+        for each in (modules, etc / "mender", folder / "data"):
+            each.mkdir(parents=True)
+        shutil.copy(MODULE, modules / "module")
+        # Notes each call, and on the way kills or fails where the test says so.
+        (modules / "edge-bundle").write_text(
+            f'#!/bin/sh\necho "$1" >> {folder}/calls\n'
+            f'if [ "$(cat {folder}/fail 2>/dev/null)" = "$1" ]; then exit 1; fi\n'
+            f'sh "${{0%/*}}/module" "$@" || exit\n'
+            f'if [ "$(cat {folder}/kill 2>/dev/null)" = "$1" ]; then kill -9 $PPID; fi\n'
+        )
+        (modules / "edge-bundle").chmod(0o755)
+        (etc / "edge-bundle.conf").write_text(f"EDGE_RT={edge_rt}\nFIELD={field}\n")
+        (etc / "mender/artifact_info").write_text("artifact_name=factory\n")
+        (folder / "device_type").write_text("device_type=rk3399\n")
+        (folder / "mender.conf").write_text(json.dumps({"DeviceTypeFile": str(folder / "device_type")}))
+        return cls(folder)
+
+    def run(self, *words: str | Path) -> int:
+        program = shutil.which("mender", path=PATH)
+        assert program, "no Mender client here: tools/servers.sh unpacks one"
+        options = ["--no-syslog", "--config", self.folder / "mender.conf", "--data", self.folder / "data"]
+        enter = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]
+        with (self.folder / "log").open("ab") as log:
+            return subprocess.run(
+                [*enter, "sh", "-c", _ENTER, "sh", self.folder, program, *options, *words],
+                stdout=log,
+                stderr=log,
+                timeout=60,
+                check=False,
+            ).returncode
+
+    def calls(self) -> list[str]:
+        """Return the calls since the last question."""
+        file = self.folder / "calls"
+        found = file.read_text().split() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return found
+
+    def disturb(self, how: str, state: str | None) -> None:
+        """Let the module `fail` in a state before it does anything, or `kill` the client after it."""
+        (self.folder / how).write_text(state or "")

@@ -1,0 +1,1 @@
+"""Releases as Mender artifacts, and the update module that installs them on boards."""
