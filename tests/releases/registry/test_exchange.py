@@ -16,12 +16,16 @@ import bcrypt
 import pytest
 
 from tests.images.docker_registry import docker_registry
+from tests.releases.conftest import Release
+from tests.releases.made import ANNA, DAY, EVE
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.releases.registry import opening
 from toolchain.releases.registry.address import ReleaseAddress, parse_address
 from toolchain.releases.registry.client import RegistryClient, _Content
-from toolchain.releases.registry.exchange import fetch, push
+from toolchain.releases.registry.exchange import fetch, pull, push
 from toolchain.releases.registry.media import EMPTY, describe_file
+from toolchain.releases.signed import release_path
+from toolchain.releases.verifying import ReleaseKeys
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +71,27 @@ def test_what_was_pushed_comes_back_by_tag_and_by_digest(registry: str, tmp_path
     pinned = pushed(str(address), tmp_path)
     assert fetched(address, tmp_path) == fetched(pinned, tmp_path) == (BUNDLE, ENVELOPE)
     assert pushed(str(address), tmp_path) == pinned, "the same release has the same digest"
+
+
+def test_a_release_is_verified_before_its_files_get_their_names(
+    registry: str, signed: Release, tmp_path: Path
+) -> None:
+    issued = int(time.time())
+    bundle = signed(ANNA, issued=issued, expires=issued + DAY)
+    address = parse_address(f"{registry}/tiny:2.0.0")
+    digest = push(address, bundle, release_path(bundle), "tiny", "2.0.0")
+    got = tmp_path / "got" / "tiny.bundle"
+    found, release = pull(address, got, ReleaseKeys([ANNA.key], 1))
+    assert (found, release.release.version) == (digest, "2.0.0")
+    assert got.read_bytes() == bundle.read_bytes()
+    assert release_path(got).read_bytes() == release_path(bundle).read_bytes()
+    for allowed, says in (
+        (ReleaseKeys([EVE.key], 1), f"release {address} is signed by 0 of the 1"),
+        (ReleaseKeys([ANNA.key], 1, expires=issued), "expired"),
+    ):
+        with pytest.raises(CheckError, match=says):
+            pull(address, tmp_path / "none" / "x", allowed)
+        assert not list((tmp_path / "none").iterdir())
 
 
 @pytest.mark.parametrize(

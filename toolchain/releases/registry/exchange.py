@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
+from toolchain.errors import CheckError
+from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
 from toolchain.releases.registry.address import ReleaseAddress
 from toolchain.releases.registry.client import RegistryClient
@@ -19,7 +22,9 @@ from toolchain.releases.registry.media import (
     parse_manifest,
     write_manifest,
 )
+from toolchain.releases.signed import SignedRelease, release_path
 from toolchain.releases.strict_json import MOST_BYTES
+from toolchain.releases.verifying import ReleaseKeys, verify_release
 
 
 def push(address: ReleaseAddress, bundle: Path, envelope: Path, app: str, version: str) -> str:
@@ -62,3 +67,25 @@ def fetch(address: ReleaseAddress, bundle: Path, envelope: Path) -> str:
         client.fetch(layers.envelope, envelope)
         client.fetch(layers.bundle, bundle)
     return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+
+
+def pull(address: ReleaseAddress, output: Path, allowed: ReleaseKeys) -> tuple[str, SignedRelease]:
+    """Fetch a release to `output` and `output`.release; return its manifest's digest, and the release.
+
+    Both files get their names once all digests and signatures were checked.
+
+    Raises
+    ------
+    CheckError
+        A digest differs, or the release must not be installed.
+    UsageError, ToolchainError
+        As of `fetch`.
+    """
+    with atomic.replacing(output) as bundle, atomic.replacing(release_path(output)) as envelope:
+        digest = fetch(address, bundle, envelope)
+        try:
+            signed = verify_release(bundle, allowed, envelope)
+        except CheckError as error:
+            said = error.message.replace(str(envelope), str(address)).replace(str(bundle), "its bundle")
+            raise CheckError(f"{said}; nothing was written", error.hint) from error
+    return digest, replace(signed, bundle=output, file=release_path(output))
