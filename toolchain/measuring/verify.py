@@ -8,11 +8,12 @@ from typing import Any
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
-from toolchain.errors import CheckError
+from toolchain.errors import CheckError, ToolchainError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
 from toolchain.measuring.numerics import Comparison, OutputDeviation, Tolerance, compare
-from toolchain.measuring.place import place
+from toolchain.measuring.place import PlacedBundle, place
+from toolchain.measuring.verifications import class_of, remember
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ def verify_bundle(
 ) -> VerifyResult:
     """Run the bundle's sample input on the board and compare the outputs with the expected ones.
 
+    A bundle that passed is remembered: `release sign` asks for that.
+
     Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error.
     """
     manifest = bundle.manifest
@@ -132,4 +135,15 @@ def verify_bundle(
         _tolerances(bundle),
         frozenset(manifest.model.softmax_outputs),
     )
-    return VerifyResult(comparison, manifest.dtype, placed.threads, placed.describe(), tuple(placed.warnings))
+    warnings = [*placed.warnings, *(_remembered(bundle, placed, comparison) if comparison.passed else ())]
+    return VerifyResult(comparison, manifest.dtype, placed.threads, placed.describe(), tuple(warnings))
+
+
+def _remembered(bundle: Bundle, placed: PlacedBundle, comparison: Comparison) -> list[str]:
+    """Keep that the bundle passed, and return a warning if that failed."""
+    error = max(output.max_rel_error or 0.0 for output in comparison.outputs)
+    try:
+        remember(bundle.sha256, class_of(placed.board, placed.device), error, placed.device)
+    except ToolchainError as problem:
+        return [f"`release sign` will not know of this: {problem.message}"]
+    return []

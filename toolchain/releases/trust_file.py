@@ -14,7 +14,8 @@ from toolchain.releases.trust import TRUST_TYPE, Trust, check_chain
 MOST_VERSIONS = 256
 """Versions of a trust in one file: the header of a stream lists the sizes of all."""
 
-_MOST_BYTES = 16 * 2**20
+MOST_BYTES = 16 * 2**20
+"""Largest trust file."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def read_trust(path: Path) -> TrustChain:
     CheckError
         It is no trust, or a version lacks signatures or skips a number.
     """
-    lines = read_limited(path, _MOST_BYTES, "the trust").splitlines()
+    lines = read_limited(path, MOST_BYTES, "the trust").splitlines()
     if not lines:
         raise UsageError(f"{path} is not a trust: it is empty", "`toolchain release init` makes one")
     if len(lines) > MOST_VERSIONS:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from toolchain.errors import CheckError
 from toolchain.releases.checking import check_signatures
 from toolchain.releases.envelope import Envelope
 from toolchain.releases.keys import PublicKey
+from toolchain.releases.moments import day
 from toolchain.releases.signed import SignedRelease, compared, read_envelope
 from toolchain.releases.statement import Statement, parse_statement
 from toolchain.releases.trust_file import TrustChain
@@ -80,11 +80,3 @@ def check_release(envelope: Envelope, allowed: ReleaseKeys, what: str, now: floa
             "sign it again with a later --expires",
         )
     return statement
-
-
-def day(moment: int) -> str:
-    """Return a moment in seconds since 1970 as text, in UTC."""
-    try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError):
-        return f"{moment} s after 1970"

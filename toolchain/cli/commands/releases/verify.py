@@ -1,0 +1,42 @@
+"""`toolchain release verify`: checks a release as a board does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toolchain.cli.options import bundle_argument
+from toolchain.cli.output import emit, output_options
+from toolchain.cli.release_options import file_argument
+
+
+@click.command()
+@bundle_argument
+@click.option(
+    "--trust",
+    type=file_argument,
+    required=True,
+    metavar="FILE",
+    help="A trust file, or an OpenSSH public key that must have signed.",
+)
+@output_options
+def command(bundle: Path, trust: Path) -> None:
+    """Check a bundle's release as a board does: signatures, expiry, every byte. Needs no network.
+
+    Exits with 4 if a board would refuse it.
+    """
+    from toolchain.releases.describing import describe, summary
+    from toolchain.releases.trusted import read_release_keys
+    from toolchain.releases.verifying import verify_release
+
+    allowed = read_release_keys(trust)
+    release = verify_release(bundle, allowed)
+    signers = sorted(key.fingerprint for key in release.envelope.signers(allowed.keys))
+
+    def tell() -> None:
+        for line in summary(release):
+            click.echo(line)
+        click.echo(f"signed by: {', '.join(signers)}\nvalid: true")
+
+    emit({"valid": True, **describe(release), "signers": signers}, tell)

@@ -1,0 +1,136 @@
+"""Keeps which bundles passed `toolchain verify` on which board classes; releases are signed by it.
+
+The file can be made again by verifying, so what is unreadable in it counts as not verified.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from toolchain.answers import Answer, Several, Word
+from toolchain.boards.board import Board
+from toolchain.configuration.settings import data_dir
+from toolchain.files.atomic import write_bytes
+from toolchain.files.plain import open_plain
+from toolchain.files.turns import one_at_a_time
+from toolchain.measuring.device import simulation
+from toolchain.records.key import EMULATED
+
+FILE_NAME = "verified.json"
+MOST = 1000
+"""Verifications that are kept, the newest: one for each bundle and board class."""
+
+_MOST_BYTES = 4 * 2**20
+_TURN_S = 30.0
+
+
+class Verification(Answer):
+    """A bundle that computed its expected outputs on a board.
+
+    Attributes
+    ----------
+    sha256
+        Digest of the bundle.
+    board_class
+        `<class>`, or `<class>+emulated` if the board or the device was not real.
+    at
+        Seconds since 1970.
+    error
+        The largest max|y-r| / max|r| of an output.
+    device
+        The device that computed, as edge-rt names it.
+    latency_ms
+        Median of the newest `toolchain bench` there; None: not measured.
+    """
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    board_class: Word
+    at: Annotated[int, Field(ge=0, lt=2**53)]
+    error: Annotated[float, Field(ge=0)]
+    device: Word
+    latency_ms: Annotated[float, Field(gt=0)] | None = None
+
+
+_FILE = TypeAdapter(Several[Verification])
+
+
+def class_of(board: Board, device: str) -> str:
+    """Return the class that a verification counts for: `+emulated` if board or device was not real."""
+    simulated = device == simulation(device)
+    return board.profile.name + EMULATED if board.emulated or simulated else board.profile.name
+
+
+def verifications(sha256: str) -> dict[str, Verification]:
+    """Return the verifications of a bundle by board class."""
+    return {each.board_class: each for each in _read(data_dir() / FILE_NAME) if each.sha256 == sha256}
+
+
+def remember(sha256: str, board_class: str, error: float, device: str) -> None:
+    """Keep that a bundle passed on a class of boards; a latency measured before is kept.
+
+    Raises
+    ------
+    ToolchainError
+        The data folder cannot be written, or another process holds its lock.
+    """
+    file = data_dir() / FILE_NAME
+    with _turn(file):
+        kept = _read(file)
+        latency = next((each.latency_ms for each in kept if _same(each, sha256, board_class)), None)
+        _write(
+            file,
+            [
+                *(each for each in kept if not _same(each, sha256, board_class)),
+                Verification(
+                    sha256=sha256,
+                    board_class=board_class,
+                    at=int(time.time()),
+                    error=error,
+                    device=device,
+                    latency_ms=latency,
+                ),
+            ],
+        )
+
+
+def add_latency(sha256: str, board_class: str, latency_ms: float) -> None:
+    """Add a measured latency to a verification; without one, nothing is kept. Errors as of `remember`."""
+    if board_class not in verifications(sha256):
+        return
+    file = data_dir() / FILE_NAME
+    with _turn(file):
+        _write(
+            file,
+            [
+                each.model_copy(update={"latency_ms": latency_ms})
+                if _same(each, sha256, board_class)
+                else each
+                for each in _read(file)
+            ],
+        )
+
+
+def _turn(file: Path) -> AbstractContextManager[None]:
+    return one_at_a_time(file.with_suffix(".lock"), _TURN_S, f"writing {file}")
+
+
+def _same(each: Verification, sha256: str, board_class: str) -> bool:
+    return (each.sha256, each.board_class) == (sha256, board_class)
+
+
+def _read(file: Path) -> tuple[Verification, ...]:
+    try:
+        with open_plain(file) as opened:
+            return _FILE.validate_json(opened.read(_MOST_BYTES))
+    except (OSError, ValidationError):
+        return ()
+
+
+def _write(file: Path, kept: Iterable[Verification]) -> None:
+    write_bytes(file, _FILE.dump_json(tuple(kept)[-MOST:]), mode=0o600)

@@ -1,0 +1,49 @@
+"""Describes a release, as JSON and as lines of text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolchain.releases.moments import day
+from toolchain.releases.signed import SignedRelease
+
+
+def describe(signed: SignedRelease) -> dict[str, Any]:
+    """Return the document of the commands that sign and verify."""
+    release = signed.release
+    return {
+        "release": str(signed.file.absolute()),
+        "bundle": str(signed.bundle.absolute()),
+        "digest": signed.digest,
+        "app": release.app,
+        "version": release.version,
+        "issued": release.issued,
+        "expires": release.expires,
+        "classes": list(release.classes),
+        "budget": release.budget.model_dump(),
+        "runs": release.test.runs,
+        "verified": release.verified.model_dump() if release.verified else None,
+        "signatures": [each.keyid for each in signed.envelope.signatures],
+    }
+
+
+def summary(signed: SignedRelease) -> list[str]:
+    """Return the same as lines for people."""
+    release = signed.release
+    verified, budget = release.verified, release.budget
+    limits = [
+        *([f"{budget.latency_us / 1000:g} ms"] if budget.latency_us else []),
+        *([f"{budget.memory_kib / 1024:g} MiB"] if budget.memory_kib else []),
+    ]
+    return [
+        f"app: {release.app} {release.version}",
+        f"digest: {signed.digest}",
+        f"classes: {', '.join(release.classes)}",
+        f"issued: {day(release.issued)}",
+        f"expires: {day(release.expires)}",
+        f"budget: {' and '.join(limits) or 'none'}, median of {release.test.runs} runs",
+        f"verified: on {verified.board_class}, {day(verified.at)}, error {verified.error_ppb / 1e9:.2e}"
+        if verified
+        else "verified: no",
+        f"signatures: {len(signed.envelope.signatures)}",
+    ]
