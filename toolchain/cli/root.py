@@ -27,7 +27,7 @@ COMMANDS = {
     "run": "Run a bundle once on a board, with your own data.",
     "verify": "Compare a bundle's outputs on a board with the reference.",
     "bench": "Measure a bundle's latency on a board.",
-    "release": "Sign bundles, and say whose signatures boards accept.",
+    "release": "Sign bundles for boards in the field, and say whose signatures boards accept.",
     "runtime": "Export the C library that runs networks in your own program.",
     "vta": "Inspect and test the accelerator VTA: configurations, programs, portability.",
     "image": "Manage the images with cross-compilers, in which build and tune can run.",

@@ -15,7 +15,7 @@ from toolchain.releases.stream import stream_head
 from toolchain.releases.trust_file import TrustChain
 
 
-class Exported(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file that was written."""
 
     file: Path
@@ -23,7 +23,7 @@ class Exported(NamedTuple):
     sha256: str
 
 
-def export_release(release: SignedRelease, trust: TrustChain | None, file: Path) -> Exported:
+def export_release(release: SignedRelease, trust: TrustChain | None, file: Path) -> WrittenFile:
     """Write the release file of docs/release-format.md: head, then every part.
 
     Raises
@@ -40,10 +40,10 @@ def export_release(release: SignedRelease, trust: TrustChain | None, file: Path)
             out.write(chunk)
             digest.update(chunk)
             size += len(chunk)
-    return Exported(file, size, digest.hexdigest())
+    return WrittenFile(file, size, digest.hexdigest())
 
 
-def export_bundle(release: SignedRelease, file: Path) -> tuple[Exported, Exported]:
+def export_bundle(release: SignedRelease, file: Path) -> tuple[WrittenFile, WrittenFile]:
     """Copy the bundle to `file`, and its release to `file`.release, for another way to the board.
 
     Errors as of `export_release`.
@@ -59,7 +59,9 @@ def export_bundle(release: SignedRelease, file: Path) -> tuple[Exported, Exporte
     envelope = release.envelope.to_bytes() + b"\n"
     beside = file.with_name(f"{file.name}.release")
     atomic.write_bytes(beside, envelope)
-    return Exported(file, size, digest), Exported(beside, len(envelope), hashlib.sha256(envelope).hexdigest())
+    return WrittenFile(file, size, digest), WrittenFile(
+        beside, len(envelope), hashlib.sha256(envelope).hexdigest()
+    )
 
 
 def _content(release: SignedRelease, trust: TrustChain | None) -> Iterator[bytes]:

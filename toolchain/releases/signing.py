@@ -30,7 +30,7 @@ _APP = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 @dataclass(frozen=True)
 class SignRequest:
-    """What a user asked to sign; None or empty: the default, or what the stored release says.
+    """Options of a signature; None or empty: the default, or the stored release's value.
 
     Attributes
     ----------

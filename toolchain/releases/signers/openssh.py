@@ -135,7 +135,7 @@ def make_pair(path: Path, passphrase: str) -> PublicKey:
 
 
 def check_free(path: Path) -> None:
-    """Refuse to make a key where there is one.
+    """Check that a new key overwrites nothing.
 
     Raises
     ------
