@@ -17,6 +17,9 @@ MOST_REMOVED = 100
 MOST_ENTRIES = 10_000
 """Largest number of entries in a folder's listing; our folders have tens."""
 
+MOST_LINE = 1 << 16
+"""Largest length in bytes of a line in a dialogue."""
+
 MOST_FILE = 2**30
 """Limit of a fetched file in bytes, if the caller does not know its size."""
 
@@ -84,6 +87,45 @@ class Process(Protocol):
         """End the command and all its children: close its input first, then use force."""
 
 
+class Dialogue(Protocol):
+    """A command that this host talks to through its standard input and output.
+
+    No watcher ends it. When its input ends, by `close` or because the link was lost, the command itself
+    decides whether it stops or finishes what it does.
+    """
+
+    def send(self, data: bytes, patience: float) -> bool:
+        """Send `data`; return False if the command no longer reads its input.
+
+        Raises
+        ------
+        DeadlineError
+            The command took nothing for `patience` seconds.
+        LostError
+            The connection was lost.
+        """
+
+    def read_line(self, timeout: float) -> bytes:
+        """Return the next line of its output, at most `MOST_LINE` bytes; empty at the end of the output.
+
+        Raises
+        ------
+        DeadlineError
+            No line came within `timeout` seconds.
+        LostError
+            The connection was lost.
+        """
+
+    def wait(self, timeout: float) -> int:
+        """Wait for the command to end, and return its code as in `Completed`; errors as of `read_line`."""
+
+    def errors(self) -> bytes:
+        """Return the last `MOST_ERRORS` bytes of its standard error."""
+
+    def close(self) -> None:
+        """End its input and forget the command, which may go on."""
+
+
 @dataclass(frozen=True)
 class Home:
     """A transport that works before the board's folder exists, and the path of that folder from there."""
@@ -128,6 +170,9 @@ class Transport(Protocol):
 
         Its standard error is appended to the file `log` on this host, up to `MOST_LOG` bytes.
         """
+
+    def talk(self, argv: Sequence[str]) -> Dialogue:
+        """Start a command to talk to; the caller closes it."""
 
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
         """Write a file atomically, so that it also survives a power cut."""

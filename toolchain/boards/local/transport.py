@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Literal
 
+from toolchain.boards.local.dialogue import LocalDialogue
 from toolchain.boards.local.process import LocalProcess, end_group, forbid_core_dumps
 from toolchain.boards.output.exchange import exchange
 from toolchain.boards.transport import (
@@ -90,6 +91,11 @@ class LocalTransport:
             return LocalProcess(self._command(argv), self.root, {**self._environment(), **self._more}, log)
         except OSError as error:
             raise self._not_started(argv, error) from error
+
+    def talk(self, argv: Sequence[str]) -> LocalDialogue:
+        """Start a command to talk to; see `Transport.talk`."""
+        with uninterrupted():
+            return LocalDialogue(self._start(argv))
 
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
         """Write a file atomically; see `Transport.put`."""

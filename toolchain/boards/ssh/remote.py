@@ -96,6 +96,11 @@ class Script:
         self._raw.deadline = None if seconds is None else time.monotonic() + seconds
 
     @property
+    def connected(self) -> bool:
+        """Whether the connection works, as far as is known."""
+        return self._connection.alive
+
+    @property
     def pid(self) -> int:
         """Process number on the board, which is also its process group; 0 if the script reported none."""
         return int(self.answer.partition(" ")[2] or 0)

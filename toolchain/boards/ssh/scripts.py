@@ -41,6 +41,19 @@ patient() {
 }
 """
 
+_FIND = r"""
+case $1 in
+*/*)
+    [ -f "$1" ] || { say missing; exit 0; }
+    [ -x "$1" ] || { say denied; exit 0; } ;;
+*) command -v "$1" >/dev/null 2>&1 || { say missing; exit 0; } ;;
+esac
+ulimit -c 0
+"""
+
+# Arguments: ARGV…; the command has the channel to itself, and no watcher.
+TALK = _BEGIN + _FIND + 'say ready\nexec "$@"\n'
+
 # Arguments: GRACE SIZE ARGV…; SIZE bytes of input come through the channel. They go through a named
 # pipe, so that a password among them is never in a file.
 RUN = (
@@ -49,13 +62,9 @@ RUN = (
     + r"""
 grace=$1 size=$2
 shift 2
-case $1 in
-*/*)
-    [ -f "$1" ] || { say missing; exit 0; }
-    [ -x "$1" ] || { say denied; exit 0; } ;;
-*) command -v "$1" >/dev/null 2>&1 || { say missing; exit 0; } ;;
-esac
-ulimit -c 0
+"""
+    + _FIND
+    + r"""
 exec 3<&0
 if [ "$size" -gt 0 ]; then
     pipe=$(mktemp -d) && mkfifo "$pipe/in" || { say pipe; exit 0; }

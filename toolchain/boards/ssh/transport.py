@@ -22,6 +22,7 @@ from toolchain.boards.transport import (
     MOST_FILE,
     Completed,
     DeadlineError,
+    Dialogue,
     Home,
     LostError,
     Process,
@@ -102,6 +103,12 @@ class SshTransport:
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> Process:
         """Start a command whose standard input stays open; see `Transport.spawn`."""
         return SshProcess(self, self._command(argv, SshProcess.GRACE_TENTHS, b"", log))
+
+    def talk(self, argv: Sequence[str]) -> Dialogue:
+        """Start a command to talk to; see `Transport.talk`."""
+        from toolchain.boards.ssh.dialogue import SshDialogue
+
+        return SshDialogue(self._started(scripts.TALK, (), argv))
 
     def put(self, local: Path | bytes, remote: str, *, executable: bool = False) -> None:
         """Write a file atomically; see `Transport.put`."""
@@ -206,21 +213,26 @@ class SshTransport:
             raise ToolchainError(f"{self.address.label}: {what}: {script.last_words()}")
 
     def _command(self, argv: Sequence[str], grace: int, input: bytes, log: Path | None = None) -> Script:
+        script = self._started(scripts.RUN, (str(grace), str(len(input))), argv, log)
+        if input:
+            threading.Thread(target=self._feed, args=(script, input), daemon=True).start()
+        return script
+
+    def _started(
+        self, script: str, options: Sequence[str], argv: Sequence[str], log: Path | None = None
+    ) -> Script:
         program = argv[0]
         if "/" in program:
             program = str(checked_path(program))
             program = program if "/" in program else f"./{program}"
-        words = (str(grace), str(len(input)), program, *argv[1:])
-        script = self._script(scripts.RUN, *words, log=log)
+        running = self._script(script, *options, program, *argv[1:], log=log)
         problem = {"missing": "no such program", "denied": "Permission denied", "pipe": "no temporary folder"}
-        if script.answer in problem:
-            script.close()
+        if running.answer in problem:
+            running.close()
             raise ToolchainError(
-                f"{self.address.label}: cannot start {argv[0]} in {self.root}: {problem[script.answer]}"
+                f"{self.address.label}: cannot start {argv[0]} in {self.root}: {problem[running.answer]}"
             )
-        if input:
-            threading.Thread(target=self._feed, args=(script, input), daemon=True).start()
-        return script
+        return running
 
     @staticmethod
     def _feed(script: Script, input: bytes) -> None:
