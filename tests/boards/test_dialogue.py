@@ -1,4 +1,4 @@
-"""Dialogues with a command on a board, of this host or over SSH: what the command decides, and what the link."""
+"""Dialogues with a command on a board, local or over SSH: what the command decides, what the link does."""
 
 from __future__ import annotations
 
