@@ -1,4 +1,4 @@
-"""`toolchain report`: plots of a tuning run."""
+"""`toolchain report`: plots of a tuning run or of a rollout."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ from toolchain.cli.output import emit, note, output_options
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Page to write; default: tuning-ID.html in the current folder.",
+    help="Page to write; default: tuning-ID.html or rollout-ID.html in the current folder.",
 )
 @output_options
 def command(path: Path | None, run: str | None, output: Path | None) -> None:
-    """Write the plots of a tuning run as an HTML page.
+    """Write the plots of a tuning run or of a rollout as an HTML page.
 
-    PATH is a store of records or a file of `toolchain records export`; default: your own records. An
+    PATH is a store of records, a file of `toolchain records export`, or the journal of a rollout (`.jsonl`,
+    as `toolchain deploy` names it); default: your own records. An
     interrupted run has a page too. Records do not say how often the network computes each task; `toolchain
     tune --report` shows that.
     """
     from toolchain.reports.runs import read_run
     from toolchain.reports.source import records_in
     from toolchain.reports.tuning import write_tuning_report
+    from toolchain.rollouts.journal import is_journal
 
+    if path is not None and path.suffix == ".jsonl" and run is None and is_journal(path):
+        _write_rollout(path, output)
+        return
     source = records_in(path, run)
     if source.skipped:
         note(f"warning: {source.skipped}")
@@ -39,3 +44,16 @@ def command(path: Path | None, run: str | None, output: Path | None) -> None:
     write_tuning_report(page, found)
     document = {"report": str(page), "run": found.id, "tasks": len(found.tasks), "trials": found.trials}
     emit(document, lambda: click.echo(f"{page}: {found.trials} trials of {len(found.tasks)} tasks"))
+
+
+def _write_rollout(path: Path, output: Path | None) -> None:
+    from toolchain.reports.rollout import write_rollout_report
+    from toolchain.rollouts.journal import beginning, read_journal
+
+    events = read_journal(path)
+    began = beginning(events)
+    page = (output or Path(f"rollout-{began.id}.html")).absolute()
+    write_rollout_report(page, events)
+    boards = sum(map(len, began.phases))
+    document = {"report": str(page), "rollout": began.id, "boards": boards}
+    emit(document, lambda: click.echo(f"{page}: {began.app} {began.version} to {boards} boards"))

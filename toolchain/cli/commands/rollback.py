@@ -1,0 +1,38 @@
+"""`toolchain rollback`: takes boards back to the release before."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.rollouts.choose import chosen_boards, fleet_options
+
+
+@click.command()
+@fleet_options
+@click.option("--app", metavar="APP", help="The application; default: the only one a board has.")
+@output_options
+def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: str | None) -> None:
+    """Take boards back to the release they ran before.
+
+    A board tests that release before it is activated again. Exits with 1 if a board did not go back.
+    """
+    from toolchain.cli.rollouts.standing import board_line
+    from toolchain.rollouts.back import roll_back
+    from toolchain.rollouts.begin import prepare_programs
+
+    boards = chosen_boards(board_names, group)
+    prepare_programs(boards, note)
+    found = roll_back(boards, app, at_once, lambda name, outcome: note(board_line(name, outcome)))
+    rows = [{"name": name, **json.loads(outcome.model_dump_json())} for name, outcome in found.items()]
+    emit(
+        {"boards": rows},
+        lambda: table(
+            ["BOARD", "STATE", "VERSION", "SECONDS", "ERROR"],
+            [(n, o.state, o.version, f"{o.seconds:.1f}", o.error) for n, o in found.items()],
+        ),
+    )
+    if any(outcome.state != "rolled-back" for outcome in found.values()):
+        click.get_current_context().exit(1)

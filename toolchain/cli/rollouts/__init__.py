@@ -1,0 +1,1 @@
+"""How rollouts are shown: a live table on a terminal, lines elsewhere."""

@@ -1,0 +1,1 @@
+"""Staged installation of signed releases on boards: plan, phases, gates, journal."""

@@ -1,0 +1,156 @@
+"""One try to install a release on one board."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.install import install as install_edge_rt
+from toolchain.errors import ToolchainError
+from toolchain.releases.signed import SignedRelease
+from toolchain.releases.stream import stream_head
+from toolchain.releases.trust_file import TrustChain
+from toolchain.rollouts import edge
+from toolchain.rollouts.answers import AppThere, Cause, FieldTest, InstallLine
+from toolchain.rollouts.exchange import Told
+from toolchain.rollouts.outcome import BoardState
+
+_AGAIN = frozenset({"busy", "link", "resumed", "stopped"})
+"""Causes that may be gone at the next try: another installation, a link, a part that did not fit together."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The release, trust and permissions that every board of a rollout gets.
+
+    Attributes
+    ----------
+    trust
+        The trust file; its first version is given to boards that trust nobody, later ones to all.
+    newest
+        The newest version of the application that this host knows.
+    downgrade
+        Whether the operator allows an older version.
+    """
+
+    signed: SignedRelease
+    trust: TrustChain | None = None
+    newest: str | None = None
+    downgrade: bool = False
+
+    def head(self, board: Board) -> bytes:
+        """Return the stream up to the parts."""
+        return stream_head(
+            self.signed,
+            self.trust.envelopes if self.trust else (),
+            newest=self.newest,
+            downgrade=self.downgrade,
+            board_class=board.record_class,
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of a board to a release; `again`: its reason may be gone at the next try."""
+
+    state: BoardState
+    version: str | None
+    error: str | None = None
+    hint: str = ""
+    test: FieldTest | None = None
+    cause: Cause | None = None
+    again: bool = False
+
+
+class Attempt:
+    """The tries on one board, one after the other.
+
+    Attributes
+    ----------
+    reached
+        Whether a connection to the board ever worked.
+    asked
+        Whether a release was sent whose result is not known.
+    """
+
+    def __init__(self, board: Board, delivery: Delivery, told: Told) -> None:
+        self.board, self.delivery, self.told = board, delivery, told
+        self.reached = self.asked = False
+
+    def run(self) -> Verdict:
+        """Bring the board to the release, once.
+
+        Raises
+        ------
+        LostError, DeadlineError
+            The board is away, or the link broke; another try may follow.
+        StoppedError
+            `told.stop` was set.
+        ToolchainError
+            Something else failed, before the board judged the release.
+        """
+        board, signed = self.board, self.delivery.signed
+        self.told.step("connect")
+        program = install_edge_rt(board).program
+        self.reached = True
+        if self.asked or self.delivery.trust:
+            status = edge.ask_status(board, program)
+            if self.asked:
+                known = _known_end(
+                    status.find(signed.release.app), signed.digest, at_work=bool(status.at_work)
+                )
+                if known:
+                    return known
+            if self.delivery.trust and status.trust is None:
+                edge.give_first_trust(board, program, self.delivery.trust.envelopes[0])
+        self.asked = True
+        line = edge.install(board, program, signed, self.delivery.head(board), self.told)
+        self.asked = False
+        return verdict(line, board)
+
+
+def verdict(line: InstallLine, board: Board) -> Verdict:
+    """Return what the last line of an installation means."""
+    assert line.end  # noqa: S101 - it is the last line
+    cause = line.cause
+    error = f"{cause.step}: {cause.message}" if cause else None
+    if line.rollback:
+        error = f"{error}; and the way back failed, {line.rollback.step}: {line.rollback.message}"
+    again = line.end in ("interrupted", "refused") and cause is not None and cause.code in _AGAIN
+    works = line.end in ("installed", "unchanged")
+    return Verdict(
+        line.end, line.version if works else None, error, _hint(cause, board), line.test, cause, again
+    )
+
+
+def _hint(cause: Cause | None, board: Board) -> str:
+    if cause is None:
+        return ""
+    return {
+        "trust": f"give it its first trust: `toolchain board provision {board.name} --trust FILE`",
+        "space": f"look at its disk: `toolchain board status {board.name}`",
+        "clock": f"set its clock: `toolchain board shell {board.name}`",
+        "busy": f"look at what runs there: `toolchain fleet status --board {board.name}`",
+    }.get(cause.code, "")
+
+
+def _known_end(there: AppThere | None, digest: str, *, at_work: bool) -> Verdict | None:
+    """Return how an installation ended whose link broke; None: another try goes on with it."""
+    if at_work:
+        return Verdict("interrupted", None, "the board still works on it", again=True)
+    if there is None or there.tried is None or there.tried.digest != digest:
+        return None
+    if there.state == "active" and there.digest == digest:
+        return Verdict("installed", there.version)
+    cause = there.error
+    if cause is None or cause.step in ("preflight", "receive") or there.state == "cut":
+        return None
+    state: BoardState = "refused" if cause.step in ("check", "unpack", "test") else "rolled-back"
+    if there.state == "broken":
+        state = "broken"
+    return Verdict(state, there.version, f"{cause.step}: {cause.message}", cause=cause)
+
+
+def failure(error: ToolchainError) -> Verdict:
+    """Return the verdict for an error that no other try mends."""
+    return Verdict("failed", None, error.message, error.hint)

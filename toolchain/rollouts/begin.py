@@ -1,0 +1,141 @@
+"""Decides what a rollout does, before any board is touched; finds the one that was interrupted."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from toolchain.boards.board import Board
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.errors import UsageError
+from toolchain.records.key import EMULATED
+from toolchain.releases.signed import SignedRelease
+from toolchain.releases.version import Version
+from toolchain.rollouts.events import BoardDone, JournalEvent, LabNumbers, RolloutBegan, Rules
+from toolchain.rollouts.journal import beginning, is_complete, known_rollouts
+from toolchain.rollouts.outcome import WORKS, Outcome
+from toolchain.rollouts.phases import cut
+from toolchain.runtime import arch_of, ensure_runtime
+
+
+def begin(signed: SignedRelease, boards: Sequence[Board], rules: Rules) -> RolloutBegan:
+    """Return the first event of a new rollout.
+
+    Raises
+    ------
+    UsageError
+        The phases do not fit the number of boards.
+    """
+    release, names = signed.release, [board.name for board in boards]
+    phases = cut(names, rules.phases)
+    first = set().union(*phases)
+    return RolloutBegan(
+        id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{release.app}-{release.version}-{secrets.token_hex(2)}",
+        app=release.app,
+        version=release.version,
+        digest=signed.digest,
+        lab=lab_of(signed),
+        phases=tuple(map(tuple, phases)),
+        left=tuple(name for name in names if name not in first),
+        rules=rules,
+    )
+
+
+def lab_of(signed: SignedRelease) -> LabNumbers | None:
+    """Return what the lab's verification measured, as the release says."""
+    verified = signed.release.verified
+    if verified is None:
+        return None
+    return LabNumbers(
+        board_class=verified.board_class, error_ppb=verified.error_ppb, latency_us=verified.latency_us
+    )
+
+
+def check_verified(signed: SignedRelease, boards: Sequence[Board]) -> None:
+    """Refuse a release for real boards that none of their kind verified.
+
+    Raises
+    ------
+    UsageError
+        No board verified it, or an emulated one alone did.
+    """
+    verified = signed.release.verified
+    if verified is not None and not verified.board_class.endswith(EMULATED):
+        return
+    real = [board.name for board in boards if not board.emulated]
+    if real:
+        by = "by emulated boards alone" if verified else "by no board"
+        raise UsageError(
+            f"{signed.release.app} {signed.release.version} was verified {by}, and {real[0]} is a real one",
+            f"`toolchain verify {signed.bundle} --board {real[0]}`, then sign it anew; or --allow-unverified",
+        )
+
+
+def newest_known(signed: SignedRelease) -> str:
+    """Return the newest version of the application among this release and all rollouts of this host."""
+    versions = [beginning(events).version for _, events in known_rollouts(signed.release.app)]
+    return max([Version(signed.release.version), *map(Version, versions)]).text
+
+
+def check_newest(signed: SignedRelease, newest: str) -> None:
+    """Refuse an older version than this host has rolled out.
+
+    Raises
+    ------
+    UsageError
+        There is a newer one.
+    """
+    if Version(signed.release.version) < Version(newest):
+        raise UsageError(
+            f"{signed.release.app} {signed.release.version} is older than {newest}, which this host knows",
+            "--allow-downgrade installs it on boards whose policy.json allows that; to go back to what a "
+            "board had before: `toolchain rollback`",
+        )
+
+
+def find_interrupted(signed: SignedRelease) -> tuple[Path, list[JournalEvent]]:
+    """Return the newest rollout of this release that did not come to its end, with its events.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    for path, events in known_rollouts(signed.release.app):
+        if beginning(events).digest == signed.digest and (not is_complete(events) or _failed(events)):
+            return path, events
+    raise UsageError(
+        f"--resume: no rollout of {signed.release.app} {signed.release.version} was interrupted here",
+        "leave out --resume to begin one",
+    )
+
+
+def resumed(signed: SignedRelease) -> tuple[RolloutBegan, dict[str, Outcome], dict[str, Board]]:
+    """Return the beginning, the outcomes and the boards of the rollout to go on with.
+
+    Raises
+    ------
+    UsageError
+        There is none, or one of its boards is no longer known.
+    """
+    _, events = find_interrupted(signed)
+    began = beginning(events)
+    boards = {name: find_board(name) for phase in began.phases for name in phase}
+    return began, outcomes_of(events), boards
+
+
+def prepare_programs(boards: Iterable[Board], progress: Callable[[str], None]) -> None:
+    """Compile each `edge-rt` that the boards need, before many threads want it."""
+    for profile in {arch_of(board.profile): board.profile for board in boards}.values():
+        ensure_runtime(arch_of(profile), progress=progress)
+
+
+def outcomes_of(events: Sequence[JournalEvent]) -> dict[str, Outcome]:
+    """Return the last outcome of each board in a journal."""
+    return {event.board: event.outcome for event in events if isinstance(event, BoardDone)}
+
+
+def _failed(events: Sequence[JournalEvent]) -> bool:
+    return any(outcome.state not in WORKS for outcome in outcomes_of(events).values())

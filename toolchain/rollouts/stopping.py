@@ -1,0 +1,40 @@
+"""Ctrl-C during a rollout: the first one stops it gently, the second one at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def stop_on_signals(stop: threading.Event, tell: Callable[[str], None]) -> Iterator[None]:
+    """Set `stop` at the first signal that ends a program; the second one has its usual effect.
+
+    Signals that are ignored, as `nohup` does, stay ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {number: signal.getsignal(number) for number in _SIGNALS}
+    ours = {number: handler for number, handler in kept.items() if callable(handler)}
+
+    def restore() -> None:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        stop.set()
+        tell("stopping: boards that receive are left to be resumed, boards that test finish; again: at once")
+
+    for number in ours:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        restore()
