@@ -1,5 +1,5 @@
 #!/bin/sh
-# The servers that tests start on loopback: an OpenSSH server, Debian's image registry, and PostgreSQL.
+# What tests start or load without installing it: an OpenSSH server, Debian's image registry, PostgreSQL, Mender, SoftHSM.
 set -eu
 cd "$(dirname "$0")"
 
@@ -35,3 +35,6 @@ fi
 
 # Mender's client and what writes its artifacts: they install a release as a fleet would.
 ./unpack.sh mender mender-client mender-artifact
+
+# A PKCS#11 token in software, as smart cards are: a release is signed by a key in it.
+./unpack.sh softhsm2-util softhsm2 softhsm2-common libsofthsm2

@@ -102,6 +102,7 @@ def test_expired(signed: Release) -> None:
     bundle = signed(ANNA)
     checked(bundle, allowed(ANNA), NOW + 90 * DAY - 1)
     refused("expired on", bundle, allowed(ANNA), NOW + 90 * DAY)
+    refused("from the future", bundle, allowed(ANNA), NOW - 1)
     refused("no release is accepted", bundle, allowed(ANNA, expires=NOW))
 
 

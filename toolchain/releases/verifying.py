@@ -65,7 +65,7 @@ def check_release(envelope: Envelope, allowed: ReleaseKeys, what: str, now: floa
     Raises
     ------
     CheckError
-        It has too few signatures, is no release, or it or the trust has expired.
+        It has too few signatures, is no release or from the future, or it or the trust has expired.
     """
     if allowed.expires is not None and now >= allowed.expires:
         raise CheckError(
@@ -74,6 +74,11 @@ def check_release(envelope: Envelope, allowed: ReleaseKeys, what: str, now: floa
         )
     check_signatures(envelope, allowed.keys, allowed.threshold, what)
     statement = parse_statement(envelope.payload, what)
+    if now < statement.predicate.issued:
+        raise CheckError(
+            f"{what} is from the future: it was issued on {day(statement.predicate.issued)}",
+            "set this machine's clock, or that of the machine that signs",
+        )
     if now >= statement.predicate.expires:
         raise CheckError(
             f"{what} expired on {day(statement.predicate.expires)}",

@@ -10,8 +10,9 @@ import pytest
 from tests.cli.bad_bundles import BUNDLES
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
-from toolchain.bundles.read import Bundle
+from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
+from toolchain.measuring.verifications import verifications
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled
@@ -23,10 +24,12 @@ def test_a_right_bundle_passes_and_a_wrong_one_ends_with_4(
     ran = invoke("verify", good.path, "--board", "local", "--json")
     assert ran.code == 0 and ran.document["passed"] is True
     assert {output["name"] for output in ran.document["outputs"]} == set(good.expected)
+    assert set(verifications(good.sha256)) == {"x86_64"}  # which `release sign` asks for
     wrong = {name: array + 1 for name, array in good.expected.items()}
     write_bundle(files / "wrong.bundle", good.manifest, good.library, good.sample, wrong)
     ran = invoke("verify", "wrong.bundle", "--board", "local")
     assert ran.code == 4 and "passed: false" in ran.out
+    assert verifications(read_bundle(files / "wrong.bundle").sha256) == {}
 
 
 @pytest.mark.usefixtures("state")
