@@ -43,9 +43,7 @@ std::optional<std::string> FirstLine(const std::string& path) {
   return line;
 }
 
-// Bytes of the UTF-8 sequence that the text begins with; 0 if it begins with none (RFC 3629:
-// neither overlong, nor a surrogate, nor above U+10FFFF).
-static size_t Sequence(std::string_view text) {
+size_t Sequence(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   const size_t size = lead < 0x80 ? 1
                       : lead < 0xc2 ? 0

@@ -36,6 +36,9 @@ std::vector<std::string> Split(std::string_view text, char separator);
 // The first line of a small file (sysfs), or nothing.
 std::optional<std::string> FirstLine(const std::string& path);
 
+// Bytes of the UTF-8 sequence that a text, which is not empty, begins with; 0 if it begins with none (RFC 3629: neither
+// overlong, nor a surrogate, nor above U+10FFFF).
+size_t Sequence(std::string_view text);
 std::string Quote(std::string_view text);
 // Whether it is what Quote may have written.
 bool IsQuoted(std::string_view text);

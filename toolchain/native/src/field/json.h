@@ -41,8 +41,8 @@ class Node {
   bool IsNull() const { return std::holds_alternative<std::nullptr_t>(json_->value); }
   bool Bool() const;
   int64_t Int(int64_t least, int64_t most) const;
-  // At most so many bytes, at least one.
-  const std::string& Text(size_t most) const;
+  // Of so many bytes.
+  const std::string& Text(size_t most, size_t least = 1) const;
   // So many lower-case hexadecimal digits.
   const std::string& Hex(size_t digits) const;
   std::vector<Node> List(size_t least, size_t most) const;
@@ -52,6 +52,7 @@ class Node {
   [[noreturn]] void Refuse(std::string_view why) const;
 
  private:
+  const Json::Object& Object() const;
   Node(const Json& json, const char* kind, std::string place) : json_(&json), kind_(kind), place_(std::move(place)) {}
 
   const Json* json_;

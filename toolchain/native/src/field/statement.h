@@ -12,11 +12,11 @@
 
 namespace edge::field {
 
-constexpr size_t kMostParts = 256;
+constexpr size_t kMostParts = 258;  // with 256 inputs and outputs
 constexpr int64_t kMostBytes = int64_t{1} << 32;  // of all parts
 
 struct Part {
-  std::string name;    // manifest.json, library.so, sample/N.npy, expected/N.npy; nothing else
+  std::string name;    // nothing but these, in this order: manifest.json, library.so, sample/N.npy, expected/N.npy
   std::string sha256;  // 64 hexadecimal digits
   int64_t bytes;
 };
@@ -45,7 +45,7 @@ struct Release {
   int64_t issued, expires;  // seconds since 1970
   std::vector<std::string> classes;
   std::vector<Part> parts;  // in the order of the subjects
-  int inputs, outputs;      // how many parts sample/N.npy and expected/N.npy there are, N from 0
+  int inputs, outputs;      // how many parts sample/N.npy and expected/N.npy there are, N from 0; at least one each
   Requirements requirements;
   struct {
     std::string device;

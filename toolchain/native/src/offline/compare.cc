@@ -1,8 +1,6 @@
 #include "offline/compare.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -10,59 +8,27 @@
 
 #include "edge_rt.h"
 #include "failure.h"
+#include "numbers.h"
 #include "text.h"
 
 namespace edge::offline {
 namespace {
 
-double Half(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25);
-  if (exponent == 31) value = fraction == 0 ? HUGE_VAL : NAN;
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-template <typename Number>
-double As(const char* at) {
-  Number value;
-  std::memcpy(&value, at, sizeof value);
-  return static_cast<double>(value);
-}
-
-struct Type {
-  const char* name;
-  size_t bytes;
-  double (*value)(const char* at);
-  uint64_t unwritten;
-};
-
-constexpr Type kTypes[] = {
-    {"float32", 4, As<float>, 0x7fc00000},
-    {"float16", 2, [](const char* at) { return Half(std::bit_cast<uint16_t>(std::to_array({at[0], at[1]}))); }, 0x7e00},
-    {"float64", 8, As<double>, 0x7ff8000000000000},
-    {"int8", 1, As<int8_t>, 0},
-    {"uint8", 1, As<uint8_t>, 0},
-    {"int16", 2, As<int16_t>, 0},
-    {"uint16", 2, As<uint16_t>, 0},
-    {"int32", 4, As<int32_t>, 0},
-    {"uint32", 4, As<uint32_t>, 0},
-    {"int64", 8, As<int64_t>, 0},
-    {"uint64", 8, As<uint64_t>, 0},
-    {"bool", 1, As<uint8_t>, 0}};
-
-const Type& TypeOf(const std::string& name) {
-  for (const Type& type : kTypes) {
-    if (type.name == name) return type;
-  }
+const NumberType& TypeOf(const std::string& name) {
+  if (const NumberType* type = NumberTypeOf(name)) return *type;
   throw Failure(EDGE_USAGE, "folder", "an output of type " + Quote(name));
 }
 
 size_t Count(const std::vector<int64_t>& shape) {
-  size_t count = 1;
-  for (const int64_t extent : shape) {
-    if (__builtin_mul_overflow(count, extent, &count)) throw Failure(EDGE_USAGE, "folder", "an output is too large");
-  }
+  size_t count;
+  if (!CountOf(shape, &count)) throw Failure(EDGE_USAGE, "folder", "an output is too large");
   return count;
+}
+
+// The bits of NaN in each type of floating point; 0 for integers.
+uint64_t Bits(const NumberType& type) {
+  if (!type.inexact) return 0;
+  return type.bytes == 4 ? 0x7fc00000 : type.bytes == 2 ? 0x7e00 : 0x7ff8000000000000;
 }
 
 std::string Short(double value) {
@@ -74,16 +40,17 @@ std::string Short(double value) {
 }  // namespace
 
 Array Unwritten(const Output& output) {
-  const Type& type = TypeOf(output.dtype);
+  const NumberType& type = TypeOf(output.dtype);
+  const uint64_t unwritten = Bits(type);
   const size_t count = Count(output.shape);
   if (count > (size_t{1} << 30) / type.bytes) throw Failure(EDGE_USAGE, "folder", "an output is too large");
   Array array{output.dtype, output.shape, std::string(count * type.bytes, '\0')};
-  for (size_t at = 0; at < array.data.size(); at += type.bytes) std::memcpy(&array.data[at], &type.unwritten, type.bytes);
+  for (size_t at = 0; at < array.data.size(); at += type.bytes) std::memcpy(&array.data[at], &unwritten, type.bytes);
   return array;
 }
 
 std::string Wrong(const Output& output, const std::string& bytes, const Array& expected) {
-  const Type &type = TypeOf(output.dtype), &wanted = TypeOf(expected.dtype);
+  const NumberType &type = TypeOf(output.dtype), &wanted = TypeOf(expected.dtype);
   const size_t count = Count(output.shape);
   if (expected.shape != output.shape || bytes.size() != count * type.bytes) {
     throw Failure(EDGE_USAGE, "folder", "an output and its expected values differ in shape");

@@ -1,0 +1,150 @@
+"""Outputs are compared on the board as `measuring.numerics` compares them on the host."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from tests.field.program import Checks
+from toolchain.measuring.numerics import Tolerance, output_error
+
+pytestmark = pytest.mark.slow  # the program may have to be compiled
+
+DTYPES = st.sampled_from(
+    [
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "bool",
+    ]
+)
+SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("arrays")
+
+
+def board(checks: Checks, folder: Path, way: str, allowed: Tolerance, y: np.ndarray, r: np.ndarray) -> Any:
+    for name, array in (("y", y), ("r", r)):
+        np.save(folder / f"{name}.npy", array)
+    step = "" if allowed.step is None else repr(allowed.step)
+    values = "" if allowed.values is None else allowed.values
+    paths = (str(folder / "y.npy"), str(folder / "r.npy"))
+    return checks.ask("compare", way, round(allowed.number * 1e9), step, values, *paths)
+
+
+def agree(
+    checks: Checks, folder: Path, allowed: Tolerance, y: np.ndarray, r: np.ndarray, softmax: bool
+) -> bool:
+    """Compare on both sides; return whether it passed."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        host = output_error("y", y, r, allowed, softmax)
+    ours = board(checks, folder, host.compared_as, allowed, y, r)
+    assert ours["passed"] == host.passed, (host, ours)
+    assert (ours["problem"] == "") == host.passed
+    error = host.max_rel_error if allowed.step is None else host.error_steps
+    if ours["error_ppb"] is not None:
+        assert error is not None
+        assert math.isclose(ours["error_ppb"], min(error * 1e9, 2**53), rel_tol=1e-9, abs_tol=1), (host, ours)
+    else:
+        assert not host.passed
+    return host.passed
+
+
+@given(
+    data=st.data(), dtype=DTYPES, shape=SHAPES, softmax=st.booleans(), steps=st.booleans(), near=st.booleans()
+)
+def test_as_on_the_host(
+    checks: Checks,
+    folder: Path,
+    data: st.DataObject,
+    dtype: str,
+    shape: Any,
+    softmax: bool,
+    steps: bool,
+    near: bool,
+) -> None:
+    elements = st.integers(0, 3) if dtype == "bool" else None
+    draw = (
+        arrays.arrays(dtype, shape) if elements is None else arrays.arrays("uint8", shape, elements=elements)
+    )
+    r = data.draw(draw).astype(dtype)
+    y = data.draw(draw).astype(dtype)
+    if near and dtype != "bool":
+        with np.errstate(all="ignore"):
+            y = (r + r * np.asarray(1e-3)).astype(dtype)
+    step = data.draw(st.sampled_from([1.0, 0.00390625, 1e-5, 3.7])) if steps else None
+    values = data.draw(st.none() | st.integers(1, 5)) if steps else None
+    number = data.draw(st.sampled_from([1e-3, 1e-2, 1.0, 2.0]))
+    agree(checks, folder, Tolerance(number, step, values), y, r, softmax)
+
+
+FLOATS = np.array([[1, 2, 3, 4]], "float32")
+
+
+def off(by: float, at: int = 0, of: np.ndarray = FLOATS) -> np.ndarray:
+    changed = of.copy()
+    changed.flat[at] += by
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("y", "r", "allowed", "softmax", "passes"),
+    [
+        (FLOATS, FLOATS, Tolerance(1e-3), False, True),
+        (off(0.0039), FLOATS, Tolerance(1e-3), False, True),
+        (off(0.0041), FLOATS, Tolerance(1e-3), False, False),
+        (off(math.nan), FLOATS, Tolerance(1.0), False, False),
+        (off(math.inf), FLOATS, Tolerance(1.0), False, False),
+        (FLOATS, off(math.nan), Tolerance(1.0), False, False),
+        (FLOATS, np.zeros_like(FLOATS), Tolerance(1.0), False, False),
+        (FLOATS.astype("float64"), FLOATS, Tolerance(1.0), False, False),
+        (FLOATS.reshape(4), FLOATS, Tolerance(1.0), False, False),
+        # Small among large ones: seen as logarithms alone.
+        (np.array([[1, 1e-9]], "float32"), np.array([[1, 1e-5]], "float32"), Tolerance(1e-3), False, True),
+        (np.array([[1, 1e-9]], "float32"), np.array([[1, 1e-5]], "float32"), Tolerance(1e-3), True, False),
+        (np.array([2**53 + 1]), np.array([2**53]), Tolerance(1.0), False, False),
+        (np.array([7]), np.array([7]), Tolerance(1e-3), False, True),
+        (np.array([3, 5], "int8"), np.array([3, 4], "int8"), Tolerance(1.0, 1.0, 1), False, True),
+        (np.array([4, 5], "int8"), np.array([3, 4], "int8"), Tolerance(1.0, 1.0, 1), False, False),
+        (np.array([3, 6], "int8"), np.array([3, 4], "int8"), Tolerance(1.0, 1.0, 1), False, False),
+        (np.zeros((0, 3), "float32"), np.zeros((0, 3), "float32"), Tolerance(1e-3), True, True),
+    ],
+)
+def test_examples(
+    checks: Checks,
+    folder: Path,
+    y: np.ndarray,
+    r: np.ndarray,
+    allowed: Tolerance,
+    softmax: bool,
+    passes: bool,
+) -> None:
+    assert agree(checks, folder, allowed, y, r, softmax) == passes
+
+
+@pytest.mark.parametrize(
+    ("way", "dtype"), [("values", "int8"), ("log-probabilities", "int64"), ("equal", "float32")]
+)
+def test_a_way_that_does_not_fit_the_type(checks: Checks, folder: Path, way: str, dtype: str) -> None:
+    array = np.ones(2, dtype)
+    answer = board(checks, folder, way, Tolerance(1.0), array, array)
+    assert not answer["passed"]
+    assert "can't be compared" in answer["problem"]

@@ -1,0 +1,193 @@
+"""Every field of a statement is checked; a release key that signs nonsense gets a refusal, not a path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.field.program import Checks, changed
+from tests.field.signed import ANNA, NOW, RELEASE, TRUST, sign, statement, trust
+from tests.releases.conftest import Release
+
+pytestmark = pytest.mark.slow  # the program may have to be compiled
+
+BOARD = sign(trust([ANNA], [ANNA]), TRUST, ANNA)
+GIB = 2**30
+
+
+def refused(checks: Checks, path: list[str | int], new: Any) -> bool:
+    release = sign(changed(statement(), path, new), RELEASE, ANNA)
+    return checks.refusal("release", release, BOARD, NOW) == "statement"
+
+
+NAMES = (
+    *(
+        "../library.so",
+        "/etc/passwd",
+        "sample/../../x",
+        "library.so/",
+        "./library.so",
+        "library.so ",
+        "LIBRARY.SO",
+    ),
+    *(
+        "sample/00.npy",
+        "sample/1.npy",
+        "sample/-1.npy",
+        "sample/0.npy.so",
+        "sample//0.npy",
+        "sample",
+        "expected/0.npy",
+    ),
+    *(
+        "sample/0.npy\n",
+        "sample\\0.npy",
+        "manifest.json",
+        "library.so\u0001",
+        "release.json",
+        "current",
+        ".",
+        "..",
+        "",
+    ),
+    *("sample/99999999999999999999.npy", "x" * 300, "sample/\u0660.npy", "bundle"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("at", [2, 3])
+def test_a_part_has_no_other_name(checks: Checks, name: str, at: int) -> None:
+    assert refused(checks, ["subject", at, "name"], name)
+
+
+def test_a_name_with_nul(checks: Checks) -> None:
+    assert refused(checks, ["subject", 2, "name"], "library.so\0.txt")
+
+
+def tensors(inputs: int, outputs: int) -> dict[str, Any]:
+    value = statement()
+    names = [f"sample/{n}.npy" for n in range(inputs)] + [f"expected/{n}.npy" for n in range(outputs)]
+    digest = {"sha256": "00" * 32}
+    value = changed(
+        value, ["subject"], lambda listed: [*listed[:3], *({"name": n, "digest": digest} for n in names)]
+    )
+    value = changed(value, ["predicate", "sizes"], [1] * (2 + inputs + outputs))
+    return changed(value, ["predicate", "test", "outputs"], lambda listed: [listed[0]] * outputs)
+
+
+def test_counts_of_parts(checks: Checks) -> None:
+    most = sign(tensors(128, 128), RELEASE, ANNA)
+    assert len(checks.ask("release", most, BOARD, NOW)["parts"]) == 258
+    for inputs, outputs in ((128, 129), (0, 1), (1, 0), (0, 0), (1000, 1)):
+        assert (
+            checks.refusal("release", sign(tensors(inputs, outputs), RELEASE, ANNA), BOARD, NOW)
+            == "statement"
+        )
+
+
+APPS = (
+    "",
+    ".",
+    "..",
+    "a/b",
+    "A",
+    "-a",
+    "_a",
+    "a b",
+    "a\n",
+    "ä",
+    "a" * 64,
+    "lock",
+    "trust.json",
+    "trust.json~",
+    1,
+    None,
+)
+VERSIONS = ("", "2", "2.0", "2.0.0+b", "v2.0.0", "02.0.0", "2.0.0 ", "9" * 65 + ".0.0", 2)
+CLASSES: tuple[Any, ...] = ([], "rk3399", ["../x"], ["-x"], [""], ["x"] * 65, ["a b"], [1])
+WRONG: dict[str, tuple[list[str | int], tuple[Any, ...]]] = {
+    "_type": (["_type"], ("https://in-toto.io/Statement/v0.1", None)),
+    "predicateType": (["predicateType"], ("urn:edge-toolchain:release:2",)),
+    "predicate": (["predicate"], ({}, [], None)),
+    "more": ([], (lambda value: {**value, "more": 1},)),
+    "more in the predicate": (["predicate"], (lambda value: {**value, "more": 1},)),
+    "subject": (["subject"], ([], {}, lambda listed: listed[:-1], lambda listed: listed[1:])),
+    "the bundle's name": (["subject", 0, "name"], ("x.bundle",)),
+    "digest": (
+        ["subject", 1, "digest"],
+        ({"sha1": "00"}, {"sha256": "AB" * 32}, {"sha256": "00"}, "00" * 32),
+    ),
+    "two digests": (["subject", 1, "digest"], (lambda value: {**value, "sha512": "00"},)),
+    "app": (["predicate", "app"], APPS),
+    "version": (["predicate", "version"], VERSIONS),
+    "issued": (["predicate", "issued"], (0, -1, 2**53, NOW + 365 * 86_400, "now", 1.5)),
+    "expires": (["predicate", "expires"], (NOW, 0, 2**53 + 1, None)),
+    "classes": (["predicate", "classes"], CLASSES),
+    "sizes": (["predicate", "sizes"], ([], lambda sizes: sizes[:-1], lambda sizes: [*sizes, 1], {})),
+    "a size": (["predicate", "sizes", 1], (-1, 2 * GIB + 1, 2**53, "1", None)),
+    "the manifest's size": (["predicate", "sizes", 0], (2**22 + 1,)),
+    "all sizes": (["predicate", "sizes"], ([1, 2 * GIB, GIB, GIB, 1, 1, 1],)),
+    "requires": (["predicate", "requires"], (None, lambda value: {**value, "kernel": "5"})),
+    "arch": (["predicate", "requires", "arch"], ("../x", "", None)),
+    "features": (["predicate", "requires", "features"], (["a,b"], ["-x"], ["x"] * 257, "asimd")),
+    "functions": (["predicate", "requires", "functions"], (["a b"], ["a,b"])),
+    "device": (["predicate", "run", "device"], ("--state=/", "", "cpu x", "a\n", "x" * 300)),
+    "threads": (["predicate", "run", "threads"], (0, -1, 4097)),
+    "cluster": (["predicate", "run", "cluster"], ("--any-peer", "a b", None)),
+    "runs": (["predicate", "test", "runs"], (0, 10_001)),
+    "timeout_s": (["predicate", "test", "timeout_s"], (0, 86_401)),
+    "outputs": (
+        ["predicate", "test", "outputs"],
+        ([], lambda listed: listed[1:], lambda listed: [*listed, listed[0]]),
+    ),
+    "compare": (["predicate", "test", "outputs", 0, "compare"], ("nothing", "steps", "")),
+    "tolerance_ppb": (["predicate", "test", "outputs", 0, "tolerance_ppb"], (-1, 1e-3, 2**53 + 1)),
+    "step": (
+        ["predicate", "test", "outputs", 3, "step"],
+        ("0", "-1", "nan", "inf", "1e999", "0x1", "1,5", "", None, "." * 9),
+    ),
+    "a step where none is": (["predicate", "test", "outputs", 0, "step"], ("1",)),
+    "values where no step is": (["predicate", "test", "outputs", 0, "values"], (1,)),
+    "budget": (["predicate", "budget"], (None, {}, {"latency_us": 0, "memory_kib": None})),
+    "verified": (["predicate", "verified"], ({}, "yes", True)),
+    "provenance": (
+        ["predicate", "provenance"],
+        (None, [], {"a": 1}, {"a": "x" * 2000}, {str(n): "" for n in range(65)}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "values"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_no_statement(checks: Checks, path: list[str | int], values: tuple[Any, ...]) -> None:
+    for value in values:
+        assert refused(checks, path, value), value
+
+
+RIGHT: tuple[tuple[list[str | int], Any], ...] = (
+    (["predicate", "verified"], None),
+    (["predicate", "requires", "glibc"], None),
+    (["predicate", "run", "cluster"], ""),
+    (["predicate", "test", "outputs", 3, "step"], "1e-05"),
+    (["predicate", "test", "outputs", 3, "values"], None),
+    (["predicate", "sizes", 1], 2 * GIB),
+    (["predicate", "provenance"], {}),
+)
+
+
+@pytest.mark.parametrize(("path", "value"), RIGHT)
+def test_what_may_be(checks: Checks, path: list[str | int], value: Any) -> None:
+    checks.ask("release", sign(changed(statement(), path, value), RELEASE, ANNA), BOARD, NOW)
+
+
+def test_what_the_host_writes_is_read(checks: Checks, signed: Release) -> None:
+    """A bundle that the host made into a release, by its own code."""
+    from tests.releases import made
+    from toolchain.releases.signed import open_release, release_path
+
+    bundle = signed(made.ANNA)
+    written = made.trust([made.ANNA], [made.ANNA]).enveloped().signed_by(made.ANNA, "trust").to_bytes()
+    answer = checks.ask("release", release_path(bundle).read_bytes(), written, made.NOW)
+    release = open_release(bundle)
+    assert answer["digest"] == release.digest
+    assert answer["parts"] == [[part.name, part.sha256, part.size] for part in release.parts]

@@ -1,0 +1,21 @@
+# What decides whether a board installs a release: src/field with what it uses, and libsodium. None of it needs TVM, so
+# tests compile it in seconds (tests/field/program).
+set(FIELD_SOURCES
+  field/admit.cc field/base64.cc field/compare.cc field/envelope.cc field/json.cc field/statement.cc field/trust.cc
+  field/version.cc npy.cc numbers.cc sha256.cc text.cc)
+list(TRANSFORM FIELD_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/src/)
+
+# The seven files that check Ed25519 and compute SHA-256, and what they need (docs/decisions/0068-libsodium.md).
+set(SODIUM ${CMAKE_CURRENT_LIST_DIR}/libsodium)
+add_library(sodium OBJECT
+  ${SODIUM}/crypto_core/ed25519/ref10/ed25519_ref10.c ${SODIUM}/crypto_hash/sha256/cp/hash_sha256_cp.c
+  ${SODIUM}/crypto_hash/sha512/cp/hash_sha512_cp.c ${SODIUM}/crypto_sign/ed25519/ref10/open.c
+  ${SODIUM}/crypto_sign/ed25519/ref10/sign.c ${SODIUM}/crypto_verify/verify.c ${SODIUM}/sodium/utils.c
+  ${CMAKE_CURRENT_LIST_DIR}/src/sodium.c)
+target_include_directories(sodium BEFORE PRIVATE ${SODIUM}/include/sodium ${SODIUM}/include)
+# In place of its configure, which would find the same on every Linux.
+target_compile_definitions(sodium PRIVATE
+  CONFIGURED=1 _GNU_SOURCE=1 HAVE_GCC_MEMORY_FENCES=1 HAVE_INLINE_ASM=1 SODIUM_STATIC=1)
+if(NOT ZIG_TARGET MATCHES "^arm")
+  target_compile_definitions(sodium PRIVATE HAVE_TI_MODE=1)  # there are numbers of 128 bits
+endif()

@@ -1,0 +1,38 @@
+#include "field/admit.h"
+
+#include <algorithm>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "text.h"
+
+namespace edge::field {
+namespace {
+
+[[noreturn]] void RefuseVersion(const Release& release, const Piece& why, const Version& other) {
+  throw Failure(EDGE_REFUSED, "version", Cat({release.app, " ", release.version.text(), why.text(), other.text()}));
+}
+
+}  // namespace
+
+void Admit(const Release& release, const Situation& situation) {
+  const auto& classes = release.classes;
+  if (std::find(classes.begin(), classes.end(), situation.board_class) == classes.end()) {
+    std::string names;
+    for (const std::string& name : classes) names += (names.empty() ? "" : ", ") + name;
+    throw Failure(EDGE_REFUSED, "class",
+                  Cat({"this is a board of class ", situation.board_class, ", and ", release.app, " ", release.version.text(),
+                       " is for ", names}));
+  }
+  const auto& installed = situation.installed;
+  if (installed && release.version <=> *installed == 0 && release.digest != situation.installed_digest) {
+    RefuseVersion(release, " is another bundle than the one that is installed as ", *installed);
+  }
+  if (situation.downgrade) return;
+  if (installed && release.version < *installed) RefuseVersion(release, " is older than what is installed: ", *installed);
+  if (situation.newest && release.version < *situation.newest) {
+    RefuseVersion(release, " is older than the newest version that the host knows: ", *situation.newest);
+  }
+}
+
+}  // namespace edge::field

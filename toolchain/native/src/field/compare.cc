@@ -1,0 +1,155 @@
+#include "field/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "field/json.h"
+#include "numbers.h"
+#include "text.h"
+
+namespace edge::field {
+namespace {
+
+constexpr double kBillion = 1e9;
+constexpr double kSlack = 0.01;               // in steps: how far a float may be from the exact multiple of a step
+constexpr double kLeastProbability = 1e-30;  // as numerics.py has it
+
+Deviation Incomparable(std::string problem) { return {false, std::nullopt, std::move(problem)}; }
+
+std::string Shape(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t extent : shape) text += Cat({text.empty() ? "" : ", ", extent});
+  return "[" + text + "]";
+}
+
+std::string Short(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+// An array's numbers as they are compared.
+class Numbers {
+ public:
+  Numbers(const Array& array, const NumberType& type, size_t count)
+      : data_(array.data.data()), type_(type), count_(count) {}
+
+  double operator[](size_t i) const { return type_.value(data_ + i * type_.bytes); }
+  bool SameBits(const Numbers& other, size_t i) const {
+    return std::equal(data_ + i * type_.bytes, data_ + (i + 1) * type_.bytes, other.data_ + i * type_.bytes);
+  }
+  bool Finite() const {
+    for (size_t i = 0; i < count_; ++i) {
+      if (!std::isfinite((*this)[i])) return false;
+    }
+    return true;
+  }
+  double Largest() const {
+    double largest = 0;
+    for (size_t i = 0; i < count_; ++i) largest = std::max(largest, std::abs((*this)[i]));
+    return largest;
+  }
+  double Logarithm(size_t i) const { return std::log(std::max((*this)[i], kLeastProbability)); }
+  // Of the logarithms of a row.
+  double Mean(size_t begin, size_t end) const {
+    double sum = 0;
+    for (size_t i = begin; i < end; ++i) sum += Logarithm(i);
+    return sum / static_cast<double>(end - begin);
+  }
+
+ private:
+  const char* data_;
+  const NumberType& type_;
+  size_t count_;
+};
+
+// The largest difference, and what it is relative to.
+struct Difference {
+  double error = 0, scale = 0;
+  int64_t off = 0;  // how many values are off by half a step or more
+};
+
+Difference OfValues(const Numbers& output, const Numbers& expected, size_t count, bool inexact, double step) {
+  Difference difference;
+  for (size_t i = 0; i < count; ++i) {
+    double error = std::abs(output[i] - expected[i]);
+    // A double may round the difference of large integers to zero.
+    if (!inexact && !output.SameBits(expected, i)) error = std::max(error, 1.0);
+    difference.error = std::max(difference.error, error);
+    difference.off += error > step / 2;
+  }
+  difference.scale = expected.Largest();
+  return difference;
+}
+
+// Centred over the last axis, where they equal the centred logits.
+Difference OfLogarithms(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape) {
+  Difference difference;
+  const size_t row = shape.empty() ? 1 : static_cast<size_t>(shape.back());
+  for (size_t begin = 0; begin < count; begin += row) {
+    const double mean = shape.empty() ? 0 : output.Mean(begin, begin + row);
+    const double expected_mean = shape.empty() ? 0 : expected.Mean(begin, begin + row);
+    for (size_t i = begin; i < begin + row; ++i) {
+      const double exact = expected.Logarithm(i) - expected_mean;
+      difference.error = std::max(difference.error, std::abs(output.Logarithm(i) - mean - exact));
+      difference.scale = std::max(difference.scale, std::abs(exact));
+    }
+  }
+  return difference;
+}
+
+int64_t Billionths(double value) {
+  const double scaled = value * kBillion;
+  return scaled < static_cast<double>(kLargest) ? std::llround(scaled) : kLargest;
+}
+
+}  // namespace
+
+Deviation Compare(const OutputTest& test, const Array& output, const Array& expected) {
+  if (output.shape != expected.shape) {
+    return Incomparable(Cat({"shape ", Shape(output.shape), " where ", Shape(expected.shape), " is expected"}));
+  }
+  if (output.dtype != expected.dtype) return Incomparable(Cat({"type ", output.dtype, " where ", expected.dtype, " is expected"}));
+  const NumberType* type = NumberTypeOf(expected.dtype);
+  size_t count;
+  if (type == nullptr || !CountOf(expected.shape, &count) || count > SIZE_MAX / type->bytes ||
+      output.data.size() != count * type->bytes || expected.data.size() != count * type->bytes) {
+    return Incomparable(Cat({"values of type ", expected.dtype, " that are not as many as the shape says"}));
+  }
+  const bool steps = test.compare == Comparison::kSteps, equal = test.compare == Comparison::kEqual;
+  if (!steps && equal == type->inexact) {
+    return Incomparable(Cat({"values of type ", expected.dtype, " can't be compared in the way that the release says"}));
+  }
+  const Numbers y(output, *type, count), r(expected, *type, count);
+  if (!y.Finite()) return Incomparable("a value is not finite");
+  if (!r.Finite()) return Incomparable("an expected value is not finite");
+
+  const double step = steps ? *test.step : 0;
+  Difference difference = test.compare == Comparison::kLogProbabilities ? OfLogarithms(y, r, count, expected.shape)
+                                                                        : OfValues(y, r, count, type->inexact, step);
+  const double allowed = static_cast<double>(test.tolerance_ppb) / kBillion;
+  double tolerance = equal ? 0 : allowed;
+  if (equal) difference.scale = std::max(difference.scale, 1.0);
+  if (steps) {
+    if (difference.scale == 0) difference.scale = 1;
+    tolerance = (allowed + kSlack) * step / difference.scale;
+  }
+  if (difference.error > 0 && difference.scale == 0) return Incomparable("the expected values are zero everywhere");
+  const double relative = difference.error == 0 ? 0 : difference.error / difference.scale;
+  if (!std::isfinite(relative)) return Incomparable("the difference is not finite");
+
+  Deviation deviation{true, Billionths(steps ? difference.error / step : relative), ""};
+  if (steps && test.values && difference.off > *test.values) {
+    deviation.passed = false;
+    deviation.problem = Cat({difference.off, " values are off by half a step or more, and ", *test.values, " may be"});
+  }
+  if (!(relative <= tolerance)) {
+    deviation.passed = false;
+    deviation.problem = steps ? Cat({"off by ", Short(difference.error / step), " steps where ", Short(allowed), " are allowed"})
+                              : Cat({"an error of ", Short(relative), " where ", Short(tolerance), " is allowed"});
+  }
+  return deviation;
+}
+
+}  // namespace edge::field

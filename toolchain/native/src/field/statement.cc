@@ -1,0 +1,221 @@
+#include "field/statement.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "field/json.h"
+#include "text.h"
+
+namespace edge::field {
+namespace {
+
+constexpr char kStatement[] = "statement";
+constexpr std::string_view kLower = "abcdefghijklmnopqrstuvwxyz", kUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+constexpr std::string_view kNumerals = "0123456789";
+constexpr size_t kMostName = 255;           // bytes
+// As toolchain/bundles/layout.py has them.
+constexpr int64_t kMostManifest = 4 << 20, kMostLibrary = int64_t{2} << 30, kMostArray = 1 << 30;
+constexpr int64_t kMostSeconds = 86400;     // of a self-test
+constexpr int64_t kClockTolerance = 86400;  // seconds that a board's clock may be behind the host's
+
+bool ConsistsOf(std::string_view text, std::initializer_list<std::string_view> characters) {
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return std::any_of(characters.begin(), characters.end(), [c](std::string_view set) { return set.find(c) != set.npos; });
+  });
+}
+
+// A word that begins with a letter or a digit: no option of a command, no path.
+const std::string& Word(const Node& node, size_t most, std::string_view more) {
+  const std::string& text = node.Text(most);
+  if (!ConsistsOf(text, {kLower, kUpper, kNumerals, more}) || !ConsistsOf(text.substr(0, 1), {kLower, kUpper, kNumerals, "_"})) {
+    node.Refuse(Cat({"must be a word of letters, digits and ", more}));
+  }
+  return text;
+}
+
+std::vector<std::string> Words(const Node& node, size_t least, size_t count, size_t most, std::string_view more) {
+  std::vector<std::string> words;
+  for (const Node& each : node.List(least, count)) words.push_back(Word(each, most, more));
+  return words;
+}
+
+std::optional<int64_t> IntOrNull(const Node& node, int64_t least, int64_t most) {
+  if (node.IsNull()) return std::nullopt;
+  return node.Int(least, most);
+}
+
+std::string Digest(const Node& subject) {
+  subject.Exactly({"name", "digest"});
+  subject["digest"].Exactly({"sha256"});
+  return subject["digest"]["sha256"].Hex(64);
+}
+
+// Names of a bundle's parts, in their order.
+std::string NameOf(int part, int inputs) {
+  if (part < 2) return part == 0 ? "manifest.json" : "library.so";
+  part -= 2;
+  return part < inputs ? Cat({"sample/", part, ".npy"}) : Cat({"expected/", part - inputs, ".npy"});
+}
+
+int64_t MostBytes(int part) { return part == 0 ? kMostManifest : part == 1 ? kMostLibrary : kMostArray; }
+
+void ReadParts(const Node& subjects, const Node& sizes, Release* release) {
+  const std::vector<Node> named = subjects.List(4, kMostParts + 1);
+  release->digest = Digest(named[0]);
+  if (named[0]["name"].Text(kMostName) != "bundle") named[0].Refuse("must be the bundle");
+  const int count = static_cast<int>(named.size()) - 1;
+  for (const Node& subject : named) release->inputs += subject["name"].Text(kMostName).starts_with("sample/");
+  release->outputs = count - 2 - release->inputs;
+  const std::vector<Node> bytes = sizes.List(count, count);
+  int64_t total = 0;
+  for (int i = 0; i < count; ++i) {
+    const Node& subject = named[i + 1];
+    Part part{NameOf(i, release->inputs), Digest(subject), bytes[i].Int(0, MostBytes(i))};
+    if (subject["name"].Text(kMostName) != part.name) subject.Refuse(Cat({"must be ", part.name}));
+    total += part.bytes;
+    release->parts.push_back(std::move(part));
+  }
+  if (total > kMostBytes) sizes.Refuse("are more than 4 GiB together");
+  if (release->inputs == 0 || release->outputs == 0) subjects.Refuse("lacks an input or an output");
+}
+
+Requirements ReadRequirements(const Node& node) {
+  node.Exactly({"arch", "glibc", "tvm", "tvm_ffi", "features", "devices", "functions"});
+  Requirements requirements;
+  requirements.arch = Word(node["arch"], 32, "_");
+  if (!node["glibc"].IsNull()) requirements.glibc = Word(node["glibc"], 16, ".");
+  requirements.tvm = Word(node["tvm"], 64, "._+-");
+  requirements.tvm_ffi = Word(node["tvm_ffi"], 64, "._+-");
+  requirements.features = Words(node["features"], 0, 256, 64, "._-");
+  requirements.devices = Words(node["devices"], 0, 16, 32, "_");
+  requirements.functions = Words(node["functions"], 0, 256, 200, "._");
+  return requirements;
+}
+
+void ReadRun(const Node& node, Release* release) {
+  node.Exactly({"device", "threads", "cluster"});
+  // A kind, or a kind and a device's name, in which anything is that a driver says.
+  const std::string& device = node["device"].Text(233);
+  if (!ConsistsOf(device.substr(0, 1), {kLower}) ||
+      std::any_of(device.begin(), device.end(), [](char c) { return c < '!' || c > '~'; })) {
+    node["device"].Refuse("must be a device, such as cpu or opencl:0");
+  }
+  release->run.device = device;
+  release->run.threads = static_cast<int>(node["threads"].Int(1, 4096));
+  if (!node["cluster"].Text(64, 0).empty()) release->run.cluster = Word(node["cluster"], 64, "._+-");
+}
+
+double Step(const Node& node) {
+  const std::string& text = node.Text(24);
+  char* end = nullptr;
+  const double step = ConsistsOf(text, {kNumerals, ".e-+"}) ? std::strtod(text.c_str(), &end) : 0;
+  // Not larger than any float: products with it stay finite.
+  if (end == nullptr || *end != '\0' || !(step > 0) || step > 3.4e38) node.Refuse("must be a decimal number above 0");
+  return step;
+}
+
+Comparison ReadComparison(const Node& node) {
+  const std::string& name = node.Text(32);
+  if (name == "values") return Comparison::kValues;
+  if (name == "log-probabilities") return Comparison::kLogProbabilities;
+  if (name == "equal") return Comparison::kEqual;
+  if (name == "steps") return Comparison::kSteps;
+  node.Refuse("is no way to compare outputs");
+}
+
+OutputTest ReadOutput(const Node& node) {
+  node.Exactly({"compare", "tolerance_ppb", "step", "values"});
+  OutputTest test{ReadComparison(node["compare"]), node["tolerance_ppb"].Int(0, kLargest), std::nullopt,
+                  IntOrNull(node["values"], 0, kLargest)};
+  if (!node["step"].IsNull()) test.step = Step(node["step"]);
+  if (test.step.has_value() != (test.compare == Comparison::kSteps)) {
+    node["step"].Refuse("must be given for comparisons in steps, and be null for others");
+  }
+  if (test.values && !test.step) node["values"].Refuse("must be null unless outputs are compared in steps");
+  return test;
+}
+
+void ReadTest(const Node& node, Release* release) {
+  node.Exactly({"runs", "timeout_s", "outputs"});
+  release->test.runs = static_cast<int>(node["runs"].Int(1, 10000));
+  release->test.timeout_s = node["timeout_s"].Int(1, kMostSeconds);
+  for (const Node& each : node["outputs"].List(release->outputs, release->outputs)) {
+    release->test.outputs.push_back(ReadOutput(each));
+  }
+}
+
+void ReadVerified(const Node& node, Release* release) {
+  if (node.IsNull()) return;
+  node.Exactly({"board_class", "at", "error_ppb", "latency_us"});
+  release->verified_class = Word(node["board_class"], 80, "._+-");
+  node["at"].Int(0, kLargest);
+  node["error_ppb"].Int(0, kLargest);
+  IntOrNull(node["latency_us"], 0, kLargest);
+}
+
+void ReadProvenance(const Node& node) {
+  for (const auto& member : node.Members(64)) member.second.Text(1024, 0);
+}
+
+std::string ReadApp(const Node& node) {
+  const std::string& app = node.Text(63);
+  if (!ConsistsOf(app, {kLower, kNumerals, "._-"}) || !ConsistsOf(app.substr(0, 1), {kLower, kNumerals})) {
+    node.Refuse("must be lower-case letters, digits and ._-, and begin with a letter or a digit");
+  }
+  // Its folder lies beside these files.
+  if (app == "lock" || app == "trust.json") node.Refuse("must not be named as a file of the board");
+  return app;
+}
+
+void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
+  node.Exactly({"app", "version", "issued", "expires", "classes", "sizes", "requires", "run", "test", "budget", "verified",
+                "provenance"});
+  release->app = ReadApp(node["app"]);
+  std::optional<Version> version = Version::Read(node["version"].Text(kMostVersion));
+  if (!version) node["version"].Refuse("must be a semantic version without build metadata");
+  release->version = *std::move(version);
+  release->issued = node["issued"].Int(1, kLargest - 1);
+  release->expires = node["expires"].Int(release->issued + 1, kLargest);
+  release->classes = Words(node["classes"], 1, 64, 80, "._+-");
+  ReadParts(subjects, node["sizes"], release);
+  release->requirements = ReadRequirements(node["requires"]);
+  ReadRun(node["run"], release);
+  ReadTest(node["test"], release);
+  node["budget"].Exactly({"latency_us", "memory_kib"});
+  release->budget.latency_us = IntOrNull(node["budget"]["latency_us"], 1, kLargest);
+  release->budget.memory_kib = IntOrNull(node["budget"]["memory_kib"], 1, kLargest);
+  ReadVerified(node["verified"], release);
+  ReadProvenance(node["provenance"]);
+}
+
+[[noreturn]] void Expired(const std::string& what, int64_t expires, int64_t now) {
+  throw Failure(EDGE_REFUSED, "expired",
+                Cat({what, " expired at ", expires, ", and this board's clock says ", now, " (seconds since 1970)"}));
+}
+
+}  // namespace
+
+Release ReadRelease(std::string_view bytes, const Trust& trust, int64_t now) {
+  if (now > trust.expires) Expired(Cat({"trust ", trust.version}), trust.expires, now);
+  const Envelope envelope = ReadEnvelope(bytes);
+  RequireSigned(envelope, kReleaseType, trust.release, "the release");
+  const Json json = ReadJson(envelope.payload, kStatement);
+  const Node node(json, kStatement);
+  node.Exactly({"_type", "predicateType", "subject", "predicate"});
+  if (node["_type"].Text(kMostName) != "https://in-toto.io/Statement/v1") node["_type"].Refuse("is unknown");
+  if (node["predicateType"].Text(kMostName) != "urn:edge-toolchain:release:1") node["predicateType"].Refuse("is unknown");
+  Release release{};
+  release.envelope = bytes;
+  ReadPredicate(node["predicate"], node["subject"], &release);
+  if (now > release.expires) Expired(Cat({release.app, " ", release.version.text()}), release.expires, now);
+  if (now < release.issued - kClockTolerance) {
+    throw Failure(EDGE_REFUSED, "clock",
+                  Cat({"this board's clock says ", now, ", and ", release.app, " ", release.version.text(), " was made at ", release.issued,
+                       " (seconds since 1970): set the clock"}));
+  }
+  return release;
+}
+
+}  // namespace edge::field
