@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -22,7 +23,9 @@ EDGE_REFUSED = 4
 _TOOLS = Path(sys.executable).parent
 
 
-def compile_checks(folder: Path, definitions: Mapping[str, str]) -> Path:
+def compile_checks(
+    folder: Path, definitions: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> Path:
     """Compile what has changed since the last time; return the program."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"NATIVE": NATIVE, "CMAKE_MAKE_PROGRAM": _TOOLS / "ninja", **definitions}
@@ -32,14 +35,21 @@ def compile_checks(folder: Path, definitions: Mapping[str, str]) -> Path:
             [*configure, *(f"-D{name}={value}" for name, value in settings.items())],
             [_TOOLS / "ninja", "-C", folder],
         ):
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                text=True,
+                timeout=600,
+                check=False,
+                env={**os.environ, **(environment or {})},
+            )
             assert done.returncode == 0, done.stdout + done.stderr
     return folder / "field"
 
 
 def sanitized() -> Path:
     """Return the program with address and undefined-behaviour sanitizers."""
-    return compile_checks(FOLDER, {"CMAKE_CXX_COMPILER": compiler(), "SANITIZE": FLAGS})
+    return compile_checks(FOLDER, {"CMAKE_CXX_COMPILER": compiler(), "SANITIZE": FLAGS, "OPTIMIZE": "-O0"})
 
 
 class RefusalError(Exception):
