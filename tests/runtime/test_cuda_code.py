@@ -127,7 +127,7 @@ def twice(data: bytes) -> bytes:
         (lambda data: b"EDGECUDB" + data[8:], "holds CUDA source, which nothing here compiles"),
         (with_number(AT_VERSION, 2), "has format 2, this edge-rt reads format 1"),
         (with_number(AT_UNITS, 2**32 - 1), "is damaged: it ends too early"),
-        (with_number(AT_KERNELS, 2**32 - 1), "is damaged: it ends too early"),
+        (with_number(AT_KERNELS, 2**32 - 1), "is damaged: a kernel's name is none"),
         (with_number(AT_LENGTH, 2**32 - 1), "is damaged: it ends too early"),
         (with_number(AT_CODES, 2**32 - 1), "is damaged: "),
         (with_number(AT_SIZE, 2**64 - 1, 8), "is damaged: it ends too early"),

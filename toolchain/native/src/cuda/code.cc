@@ -4,6 +4,7 @@
 #include <tvm/ffi/error.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -69,9 +70,17 @@ struct Container {
     return bytes;
   }
 
+  // Errors have it in their words.
+  std::string TakeName() {
+    const std::string_view name = TakeBytes(Take<uint32_t>());
+    const auto odd = [](char each) { return each != '_' && std::isalnum(static_cast<unsigned char>(each)) == 0; };
+    if (name.empty() || std::any_of(name.begin(), name.end(), odd)) Damaged("a kernel's name is none");
+    return std::string(name);
+  }
+
   Unit TakeUnit() {
     Unit unit;
-    for (auto names = Take<uint32_t>(); names > 0; --names) unit.kernels.emplace_back(TakeBytes(Take<uint32_t>()));
+    for (auto names = Take<uint32_t>(); names > 0; --names) unit.kernels.push_back(TakeName());
     for (auto codes = Take<uint32_t>(); codes > 0; --codes) {
       Code code{};
       code.arch = static_cast<int>(Take<uint32_t>());

@@ -1,0 +1,307 @@
+"""The plan of a folder of candidates, which `edge-rt measure` reads: refused in a sentence, or taken.
+
+What is tried: plans of any candidates in which words, lines and bytes are changed, most with the digest that
+belongs to them. Whether one is taken is compared with the grammar of native/src/offline/plan.h, written down
+here a second time. No candidate is measured: no time is left for one. It runs the sanitized edge-rt where
+EDGE_RT names it, as `make fuzz` does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.fuzz import rpc_frames as rpc
+from tests.fuzz.loop import Attempt, run
+from tests.fuzz.sanitized import OPTIONS
+from toolchain.host import host_profile
+from toolchain.runtime import arch_of, ensure_runtime
+from toolchain.runtime.fingerprint import expected_fingerprint
+
+pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
+
+PATIENCE_S = 20.0
+USAGE, REQUIRES = 2, 5
+FILES = (b"a library", b"", bytes(1000))
+MEMBERS = {sha256(data).hexdigest(): data for data in FILES}
+CHANGED, MISSING = (sha256(name).hexdigest() for name in (b"changed", b"missing"))
+WORDS = (
+    "-",
+    "",
+    "x",
+    "0",
+    "-1",
+    "1e9",
+    "nan",
+    "0.5",
+    "main_0",
+    "a b",
+    "é",
+    "\0",
+    "9" * 30,
+    "w" * 100,
+    "w" * 101,
+)
+SHAPES = (
+    "-",
+    "4",
+    "1x3x8x8",
+    "x4",
+    "4x",
+    "4xx4",
+    "-1",
+    "9223372036854775808",
+    "x".join("1" * 17),
+    "0",
+    "4x+4",
+)
+MOST_MEMBER, MOST_TOTAL = 1 << 30, 4 << 30
+
+
+def any_plan(random: Random) -> list[list[str]]:
+    """Return the words of a plan that is right."""
+    lines = [["edge-toolchain-plan", "1"], ["runtime", expected_fingerprint()]]
+    lines += [["compute", "cpu", "2", random.choice(("-", "little")), "-"], ["samples", "1", "2", "20"]]
+    lines += [["member", digest, str(len(data))] for digest, data in MEMBERS.items()]
+    count = random.choice((1, 1, 2, 3))
+    for place in range(count):
+        word = "probe" if place == 0 and random.random() < 0.2 else "candidate"
+        own = sha256(b"%d" % place).hexdigest()
+        lines.append([word, own, f"c:{place}", "20.000", any_member(random), "main_0", "cpu"])
+        for _ in range(random.choice((1, 1, 2))):
+            lines.append(["case"])
+            lines += [["input", any_member(random)] for _ in range(random.randrange(3))]
+            for _ in range(random.choice((1, 1, 2))):
+                shape = random.choice(SHAPES[:3])
+                lines.append(["output", "float32", shape, any_member(random), "0.001", "0"])
+    return [*lines, ["end", str(count)]]
+
+
+def any_member(random: Random) -> str:
+    return random.choice(list(MEMBERS))
+
+
+def change(random: Random, lines: list[list[str]]) -> None:
+    """Make something of a plan other than it should be, or than it was."""
+    place = random.randrange(len(lines))
+    line = lines[place]
+    if not line:  # all of its words are gone
+        return
+    at = random.randrange(len(line))
+    match random.randrange(8):
+        case 0:
+            line[at] = random.choice(WORDS)
+        case 1:
+            line[at] = str(random.choice((*rpc.LIMITS, -1, 1001, 1025)))
+        case 2:
+            line[at] = random.choice(SHAPES)
+        case 3:
+            line[at] = random.choice((CHANGED, MISSING, *MEMBERS, "0" * 63, "G" * 64))
+        case 4:
+            line.insert(at, random.choice(WORDS))
+        case 5:
+            del line[at]
+        case 6:
+            del lines[place]
+        case _:
+            lines.insert(random.randrange(len(lines) + 1), list(random.choice(lines)))
+
+
+def sealed(content: bytes) -> bytes:
+    return content + b"digest " + sha256(content).hexdigest().encode() + b"\n"
+
+
+def any_text(random: Random) -> bytes:
+    """Return a plan that is right, or wrong in one or more ways."""
+    lines = any_plan(random)
+    for _ in range(random.choice((0, 1, 1, 1, 2, 5))):
+        if lines:
+            change(random, lines)
+    content = "".join(" ".join(line) + "\n" for line in lines).encode()
+    match random.randrange(20):
+        case 0:
+            return content + random.choice((b"", b"digest ", b"digest 0\n"))
+        case 1:
+            return rpc.mutated(random, sealed(content))
+        case 2:
+            return sealed(rpc.mutated(random, content))
+        case 3:
+            return sealed(content) + random.choice((b"\n", b"more\n", b"digest x\n"))
+        case _:
+            return sealed(content)
+
+
+class WrongPlanError(Exception):
+    """The grammar has no such plan."""
+
+
+def whole_number(word: str, least: int, most: int) -> int:
+    if not re.fullmatch(r"-?\d{1,100}", word) or not least <= int(word) <= most:
+        raise WrongPlanError(word)
+    return int(word)
+
+
+def real(word: str, most: float) -> None:
+    if len(word) > 100 or not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", word):
+        raise WrongPlanError(word)
+    if not 0 <= float(word) <= most:
+        raise WrongPlanError(word)
+
+
+def shape(text: str) -> None:
+    if text != "-":
+        for extent in text.split("x"):
+            whole_number(extent, 0, 2**63 - 1)
+        if text.count("x") > 15 or len(text) > 400:
+            raise WrongPlanError(text)
+
+
+class Grammar:
+    """Takes a plan line by line, as the comment of plan.h has them."""
+
+    def __init__(self, data: bytes) -> None:
+        content, _, digest = data.rpartition(b"\ndigest ")
+        if not content or digest != sha256(content + b"\n").hexdigest().encode() + b"\n":
+            raise WrongPlanError("digest")
+        try:
+            self._lines = content.decode("ascii").split("\n")
+        except UnicodeDecodeError:
+            raise WrongPlanError("no ASCII") from None
+        self._members, self._candidates, self._total = set[str](), list[str](), 0
+
+    def check(self) -> None:
+        if self._lines.pop(0) != "edge-toolchain-plan 1":
+            raise WrongPlanError("version")
+        if self.words("runtime", 1) != [expected_fingerprint()]:
+            raise WrongPlanError("runtime")
+        device, threads, cluster, _requirements = self.words("compute", 4, last=4000)
+        self.short(device, cluster)
+        whole_number(threads, 1, 1024)
+        number, repeat, least_ms = self.words("samples", 3)
+        for word, least, most in ((number, 1, 1 << 20), (repeat, 1, 1000), (least_ms, 0, 1 << 20)):
+            whole_number(word, least, most)
+        while self.is_next("member"):
+            self.member(*self.words("member", 2))
+        while self.is_next("candidate") or self.is_next("probe"):
+            self.candidate()
+        (count,) = self.words("end", 1)
+        if whole_number(count, 1, 1 << 20) != len(self._candidates) or self._lines:
+            raise WrongPlanError("end")
+
+    def is_next(self, word: str) -> bool:
+        return bool(self._lines) and self._lines[0].split(" ")[0] == word
+
+    def words(self, word: str, count: int, last: int = 100) -> list[str]:
+        line = self._lines.pop(0) if self._lines else ""
+        first, *rest = line.split(" ")
+        if not re.fullmatch(r"[!-~]+( [!-~]+)*", line) or first != word or len(rest) != count:
+            raise WrongPlanError(line)
+        self.short(*rest[:-1])
+        if rest and len(rest[-1]) > last:
+            raise WrongPlanError(line)
+        return rest
+
+    def short(self, *words: str) -> None:
+        if any(len(word) > 400 for word in words):  # shapes; what a word is taken for says the rest
+            raise WrongPlanError("a long word")
+
+    def member(self, digest: str, size: str) -> None:
+        length = whole_number(size, 0, MOST_MEMBER)
+        self._total += length
+        if digest in self._members or digest not in MEMBERS or length < len(MEMBERS[digest]):
+            raise WrongPlanError(digest)
+        if self._total > MOST_TOTAL:
+            raise WrongPlanError(size)
+        self._members.add(digest)
+
+    def known(self, digest: str) -> None:
+        if digest not in self._members:
+            raise WrongPlanError(digest)
+
+    def candidate(self) -> None:
+        probe = self.is_next("probe")
+        digest, name, seconds, library, function, memory = self.words("probe" if probe else "candidate", 6)
+        if not re.fullmatch("[0-9a-f]{64}", digest) or digest in self._candidates:
+            raise WrongPlanError(digest)
+        if (probe and self._candidates) or max(map(len, (name, function, memory))) > 100:
+            raise WrongPlanError("probe")
+        real(seconds, 86400)
+        self.known(library)
+        self._candidates.append(digest)
+        cases = 0
+        while self.is_next("case"):
+            self.words("case", 0)
+            cases += 1
+            self.case()
+        if not cases:
+            raise WrongPlanError("no case")
+
+    def case(self) -> None:
+        while self.is_next("input"):
+            self.known(*self.words("input", 1))
+        outputs = 0
+        while self.is_next("output"):
+            dtype, extents, expected, tolerance, halves = self.words("output", 5)
+            if len(dtype) > 100:
+                raise WrongPlanError(dtype)
+            shape(extents)
+            self.known(expected)
+            real(tolerance, 1)
+            real(halves, 1)
+            outputs += 1
+        if not outputs:
+            raise WrongPlanError("no output")
+
+
+def is_right(data: bytes) -> bool:
+    try:
+        Grammar(data).check()
+    except WrongPlanError:
+        return False
+    return True
+
+
+@contextmanager
+def harness() -> Iterator[Attempt]:
+    """Yield what gives edge-rt one plan."""
+    program = os.environ.get("EDGE_RT") or str(ensure_runtime(arch_of(host_profile())).program)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "candidates"
+        (folder / "members").mkdir(parents=True)
+        for digest, data in MEMBERS.items():
+            (folder / "members" / digest).write_bytes(data)
+        (folder / "members" / CHANGED).write_bytes(b"other")
+        argv = [program, "measure", folder, "--time", "0", "--state", Path(name) / "state"]
+
+        def attempt(random: Random) -> None:
+            data = any_text(random)
+            (folder / "plan").write_bytes(data)
+            (folder / "results").unlink(missing_ok=True)
+            done = subprocess.run(
+                argv, capture_output=True, timeout=PATIENCE_S, env={**os.environ, **OPTIONS}, check=False
+            )
+            said = done.stderr.decode(errors="replace")
+            assert done.returncode >= 0, f"it ended with {done.returncode}: {said}"
+            assert "runtime error" not in said and "Sanitizer" not in said, said
+            answer = json.loads(done.stdout)
+            error = answer.get("error", {"kind": "", "message": ""})
+            assert error["message"].isprintable() and len(error["message"]) < 600, f"not for people: {error}"
+            taken = done.returncode in (0, REQUIRES) or error["kind"] == "probe"
+            assert taken or (done.returncode, error["kind"]) == (USAGE, "folder"), answer
+            assert taken == is_right(data), (answer, data)
+
+        yield attempt
+
+
+def test_hundreds_of_plans_are_refused_or_taken() -> None:
+    run("plan", harness, seed=20281, cases=300)
