@@ -100,10 +100,10 @@ def test_a_changed_payload_or_type(signed: Release) -> None:
 
 def test_expired(signed: Release) -> None:
     bundle = signed(ANNA)
-    checked(bundle, allowed(ANNA), NOW + 90 * DAY - 1)
-    refused("expired on", bundle, allowed(ANNA), NOW + 90 * DAY)
-    refused("from the future", bundle, allowed(ANNA), NOW - 1)
-    refused("no release is accepted", bundle, allowed(ANNA, expires=NOW))
+    checked(bundle, allowed(ANNA), NOW + 90 * DAY)
+    refused("expired on", bundle, allowed(ANNA), NOW + 90 * DAY + 1)
+    refused("from the future", bundle, allowed(ANNA), NOW - DAY - 1)
+    refused("no release is accepted", bundle, allowed(ANNA, expires=NOW - 1))
 
 
 def test_mix_and_match(signed: Release) -> None:
@@ -139,6 +139,9 @@ STATEMENTS = [
     ("fewer sizes", predicate(sizes=[1]), "1 sizes for 7 parts"),
     ("sizes as text", predicate(sizes=["1"] * 7), "sizes"),
     ("app outside", predicate(app="../x"), "app"),
+    ("app named as a file", predicate(app="trust.json"), "file of the board"),
+    ("option as a feature", lambda s: s["predicate"]["requires"].update(features=["--x"]), "features"),
+    ("too long a test", lambda s: s["predicate"]["test"].update(timeout_s=86401), "timeout_s"),
     ("app with a line end", predicate(app="x\n"), "app"),
     ("version with metadata", predicate(version="1.0.0+x"), "build metadata"),
     ("no class", predicate(classes=[]), "classes"),

@@ -21,7 +21,7 @@ from toolchain.records.key import EMULATED
 from toolchain.releases.envelope import Envelope, Signer
 from toolchain.releases.schema import explained
 from toolchain.releases.signed import SignedRelease, compared, read_envelope, release_path
-from toolchain.releases.statement import RELEASE_TYPE, Verified
+from toolchain.releases.statement import LONGEST_S, RELEASE_TYPE, Verified
 from toolchain.releases.stating import RUNS, Terms, parts_per_billion, state
 from toolchain.releases.version import Version
 
@@ -177,7 +177,7 @@ def _app(bundle: Bundle, app: str | None) -> str:
 def _timeout_s(bundle: Bundle, classes: Iterable[str], runs: int) -> int:
     """Return the deadline of a self-test on the slowest of the classes, in seconds."""
     manifest = bundle.manifest
-    return math.ceil(
+    longest = math.ceil(
         max(
             deadline(
                 manifest.model.flops,
@@ -189,6 +189,7 @@ def _timeout_s(bundle: Bundle, classes: Iterable[str], runs: int) -> int:
             for name in classes
         )
     )
+    return min(longest, LONGEST_S)
 
 
 def _check_same(stored: SignedRelease, request: SignRequest) -> None:

@@ -22,8 +22,17 @@ from toolchain.releases.strict_json import dump, parse
 from toolchain.releases.version import Version
 
 RELEASE_TYPE = "application/vnd.in-toto+json"
+LONGEST_S = 86400
+"""Longest self-test in seconds."""
+
 BUNDLE = "bundle"
 """Name of the first subject, the whole bundle."""
+
+
+def _app(name: str) -> str:
+    if name in ("lock", "trust.json"):
+        raise ValueError("a file of the board has this name")
+    return name
 
 
 def _version(text: str) -> str:
@@ -33,7 +42,7 @@ def _version(text: str) -> str:
 Compare = Literal["values", "log-probabilities", "equal", "steps"]
 ClassName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}(\+emulated)?$")]
 """A board class; boards that are emulated have `+emulated` behind it."""
-AppName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+AppName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$"), AfterValidator(_app)]
 ReleaseVersion = Annotated[StrictStr, AfterValidator(_version)]
 
 
@@ -53,21 +62,25 @@ class NamedDigest(Strict):
 class Requires(Strict):
     """Requirements on the board, as the bundle's manifest has them."""
 
-    arch: Word
-    glibc: Word | None
-    tvm: Word
-    tvm_ffi: Word
-    features: Several[Word] = Field(max_length=256)
-    devices: Several[Word] = Field(max_length=16)
-    functions: Several[Word] = Field(max_length=256)
+    arch: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_]{1,32}$")]
+    glibc: Annotated[StrictStr, Field(pattern=r"^[0-9][0-9.]{0,15}$")] | None
+    tvm: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$")]
+    tvm_ffi: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$")]
+    features: Several[Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]] = Field(
+        max_length=256
+    )
+    devices: Several[Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]] = Field(max_length=16)
+    functions: Several[Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]] = Field(
+        max_length=256
+    )
 
 
 class RunOptions(Strict):
     """Options of `edge-rt run` in the self-test."""
 
-    device: Word
+    device: Annotated[StrictStr, Field(pattern=r"^[a-z][!-~]{0,232}$")]
     threads: Annotated[Count, Field(ge=1, le=4096)]
-    cluster: Word
+    cluster: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$")]
 
 
 class OutputTest(Strict):
@@ -90,6 +103,8 @@ class OutputTest(Strict):
     def _agrees_with_itself(self) -> Self:
         if (self.step is not None) != (self.compare == "steps"):
             raise ValueError("step belongs to the comparison by steps, and to no other")
+        if self.values is not None and self.step is None:
+            raise ValueError("values belongs to the comparison by steps, and to no other")
         return self
 
 
@@ -97,7 +112,7 @@ class SelfTest(Strict):
     """The self-test on the board: runs, its deadline in seconds, and the comparison of each output."""
 
     runs: Annotated[Count, Field(ge=1, le=10_000)]
-    timeout_s: Annotated[Count, Field(ge=1)]
+    timeout_s: Annotated[Count, Field(ge=1, le=LONGEST_S)]
     outputs: Several[OutputTest] = Field(min_length=1, max_length=layout.MAX_TENSORS)
 
 
@@ -148,7 +163,7 @@ class Statement(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
     type: Literal["https://in-toto.io/Statement/v1"] = Field("https://in-toto.io/Statement/v1", alias="_type")
-    subject: Several[NamedDigest] = Field(min_length=2, max_length=layout.MAX_TENSORS + 3)
+    subject: Several[NamedDigest] = Field(min_length=5, max_length=layout.MAX_TENSORS + 3)
     predicate_type: Literal["urn:edge-toolchain:release:1"] = Field(
         "urn:edge-toolchain:release:1", alias="predicateType"
     )

@@ -16,6 +16,9 @@ from toolchain.releases.signed import SignedRelease, compared, read_envelope
 from toolchain.releases.statement import Statement, parse_statement
 from toolchain.releases.trust_file import TrustChain
 
+CLOCK_TOLERANCE_S = 86400
+"""Seconds by which a clock may be behind that of the machine that signed."""
+
 
 @dataclass(frozen=True)
 class ReleaseKeys:
@@ -67,19 +70,19 @@ def check_release(envelope: Envelope, allowed: ReleaseKeys, what: str, now: floa
     CheckError
         It has too few signatures, is no release or from the future, or it or the trust has expired.
     """
-    if allowed.expires is not None and now >= allowed.expires:
+    if allowed.expires is not None and now > allowed.expires:
         raise CheckError(
             f"{allowed.name} expired on {day(allowed.expires)}: no release is accepted by it",
             "make its successor: `toolchain release trust rotate TRUST --key ROOT --expires DATE`",
         )
     check_signatures(envelope, allowed.keys, allowed.threshold, what)
     statement = parse_statement(envelope.payload, what)
-    if now < statement.predicate.issued:
+    if now < statement.predicate.issued - CLOCK_TOLERANCE_S:
         raise CheckError(
             f"{what} is from the future: it was issued on {day(statement.predicate.issued)}",
             "set this machine's clock, or that of the machine that signs",
         )
-    if now >= statement.predicate.expires:
+    if now > statement.predicate.expires:
         raise CheckError(
             f"{what} expired on {day(statement.predicate.expires)}",
             "sign it again with a later --expires",

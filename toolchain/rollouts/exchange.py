@@ -19,6 +19,7 @@ _SLOWEST_DISK = 1e6  # bytes per second to read and to write: the slowest SD car
 _TEST_RUNS = 2  # its deadline, and what starts and ends around it
 _HEALTH_S = 3600.0  # the board's own policy says how long its health command may take
 _MOST_LINES = 1000  # an installation prints about a dozen
+_SLICE = 1 << 17  # bytes between two looks at `stop`: a second on a poor radio link
 _WHAT = "a line of edge-rt about an installation"
 
 
@@ -124,9 +125,15 @@ def _send_parts(
     for index, offset in need:
         if index >= len(signed.parts) or offset > signed.parts[index].size:
             raise lie(board, _WHAT, f"it asks for part {index} from byte {offset} on, which is not there")
-        for chunk in signed.part(index, offset):
+        for chunk in _sliced(signed.part(index, offset)):
             if told.stop.is_set():
                 raise StoppedError(f"board {board}: stopped while it received {signed.parts[index].name}")
             if not dialogue.send(chunk, PATIENCE_S):
                 return  # the board has a reason, which its next line gives
             told.sent(len(chunk))
+
+
+def _sliced(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        for begin in range(0, len(chunk), _SLICE):
+            yield chunk[begin : begin + _SLICE]

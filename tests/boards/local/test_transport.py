@@ -201,3 +201,11 @@ def test_its_home_is_its_folder(board: LocalTransport) -> None:
 
 def test_under_an_emulator_there_is_no_system(tmp_path: Path) -> None:
     assert not LocalTransport(tmp_path, ("env",)).has_system
+
+
+def test_a_program_that_is_still_held_open_starts_a_moment_later(tmp_path: Path) -> None:
+    board = LocalTransport(tmp_path)
+    board.put(Path("/bin/true"), "program", executable=True)
+    held = (tmp_path / "program").open("ab")
+    threading.Timer(0.3, held.close).start()
+    assert board.run(["./program"]).returncode == 0

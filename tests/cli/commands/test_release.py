@@ -22,6 +22,8 @@ from toolchain.releases.signed import open_release
 from toolchain.releases.signers.openssh import make_pair
 from toolchain.releases.trust_file import read_trust
 
+pytestmark = pytest.mark.slow  # with its whole file
+
 TERMS = ("--version", "2.0.0", "--expires", "2100-01-01")
 
 
@@ -198,7 +200,6 @@ KEYS = [
 ]
 
 
-@pytest.mark.slow  # ssh-keygen looks for primes
 def test_keys_that_cannot_sign(trusted: Path, invoke: Toolchain) -> None:
     other_keys(trusted)
     for name, says in KEYS:
@@ -362,7 +363,6 @@ def test_without_a_terminal_the_environment_has_the_passphrase(
     assert invoke(*init).code == 0
 
 
-@pytest.mark.slow
 def test_a_terminal_asks_for_the_passphrase_and_does_not_show_it(field: Path) -> None:
     make_pair(field / "locked", "geheim")
     child, terminal = pty.fork()

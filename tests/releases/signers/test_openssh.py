@@ -63,6 +63,7 @@ def test_files_of_both_programs(tmp_path: Path, secret: str) -> None:
         assert said.startswith(signer.key.openssh)
 
 
+@pytest.mark.slow
 def test_a_wrong_passphrase_and_an_existing_file(tmp_path: Path) -> None:
     key = make_pair(tmp_path / "key", "geheim")
     with pytest.raises(UsageError, match="passphrase is wrong"):

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,8 @@ from toolchain.files import atomic
 from toolchain.processes.interrupts import uninterrupted
 
 _CHUNK = 1 << 20
+_BUSY_S = 5.0  # for a program that is busy
+_BUSY_TICK_S = 0.02
 _DRIVERS = ("EDGE_CUDA_", "EDGE_NVML")  # variables of edge-rt about a driver
 
 
@@ -185,18 +188,24 @@ class LocalTransport:
         )
 
     def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        try:
-            return subprocess.Popen(
-                self._command(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.root,
-                env={**self._environment(), **self._more},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise self._not_started(argv, error) from error
+        deadline = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                return subprocess.Popen(
+                    self._command(argv),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=self.root,
+                    env={**self._environment(), **self._more},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                # A child that another thread started while the program was written may hold it open for an
+                # instant, until its own `exec`.
+                if error.errno != errno.ETXTBSY or time.monotonic() > deadline:
+                    raise self._not_started(argv, error) from error
+                time.sleep(_BUSY_TICK_S)
 
     def _path(self, remote: str) -> Path:
         return self.root / checked_path(remote)

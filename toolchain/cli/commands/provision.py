@@ -67,6 +67,13 @@ if TYPE_CHECKING:
     help="With --service: restart it for a new release, send it SIGHUP, or leave it alone.",
 )
 @click.option(
+    "--trust",
+    "trust_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Give it this first trust: who may sign releases for it. Later ones come with releases.",
+)
+@click.option(
     "--ask-sudo", is_flag=True, help="Ask for sudo's password, where a step needs root and sudo wants one."
 )
 @click.option("--ignore-clock", is_flag=True, help="Continue even if the board's clock is wrong by days.")
@@ -88,6 +95,7 @@ def provision(
     watchdog: int | None,
     network: bool,
     on_activation: OnActivation,
+    trust_file: Path | None,
     ask_sudo: bool,
     ignore_clock: bool,
     remove: bool,
@@ -98,10 +106,10 @@ def provision(
     from toolchain.boards.provisioning.units import Service
     from toolchain.errors import UsageError
 
-    if remove and (governor or gpu_governor or sdk or ignore_clock or bitstream or service):
+    if remove and (governor or gpu_governor or sdk or ignore_clock or bitstream or service or trust_file):
         raise UsageError(
             "--remove undoes everything",
-            "leave out --governor, --gpu-governor, --sdk, --bitstream, --service and --ignore-clock",
+            "leave out --governor, --gpu-governor, --sdk, --bitstream, --service, --trust and --ignore-clock",
         )
     for option, given in (("--bitstream", bitstream), ("--service", service)):
         if given and account:
@@ -124,7 +132,19 @@ def provision(
         design = _design(found, bitstream) if bitstream else None
         result = provisioning.provision(found, options, how, design)
         _log_in_from_now_on(found, result)
+        if trust_file and not dry_run:
+            _give_trust(find_board(board), trust_file)
     emit(result.to_json(), lambda: _show(result, remove=remove))
+
+
+def _give_trust(board: Board, file: Path) -> None:
+    from toolchain.boards.edge_rt.install import install
+    from toolchain.releases.trust_file import read_trust
+    from toolchain.rollouts.edge import give_first_trust
+
+    chain = read_trust(file)
+    give_first_trust(board, install(board).program, chain.envelopes[0])
+    note(f"board {board.name} trusts the keys of {file}")
 
 
 def _design(board: Board, file: Path) -> Design:
