@@ -14,6 +14,8 @@ COMMANDS = {
     "verify": "Check a bundle's release as a board does.",
     "inspect": "Show a bundle's release, unchecked.",
     "export": "Write a release into one file, for a USB stick.",
+    "push": "Send a release to an OCI registry.",
+    "pull": "Fetch a release from an OCI registry, and check it.",
     "trust": "Show and change a trust.",
 }
 

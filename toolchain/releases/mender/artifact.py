@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -10,7 +11,11 @@ from pathlib import Path
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.files import atomic
+from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
+from toolchain.releases.exporting import WrittenFile, export_release
+from toolchain.releases.signed import SignedRelease
+from toolchain.releases.trust_file import TrustChain
 
 MODULE = Path(__file__).with_name("edge-bundle")
 """The update module, for /usr/share/mender/modules/v3 on boards."""
@@ -18,6 +23,27 @@ MODULE = Path(__file__).with_name("edge-bundle")
 TYPE = "edge-bundle"
 _DEVICE_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
 _SECONDS = 600.0  # it compresses by gzip, some 30 MB a second
+
+
+def export_artifact(
+    release: SignedRelease, trust: TrustChain | None, device_types: Sequence[str], file: Path
+) -> WrittenFile:
+    """Write a release as a Mender artifact, for its board classes if no device types are given.
+
+    Raises
+    ------
+    UsageError, MissingError, ToolchainError
+        As of `write_artifact` and `export_release`.
+    """
+    about = release.release
+    types = device_types or sorted({each.removesuffix("+emulated") for each in about.classes})
+    with scratch_folder() as folder:
+        payload = folder / f"{about.app}-{about.version}.edge"
+        export_release(release, trust, payload)
+        write_artifact(payload, about.app, about.version, types, file)
+    with file.open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    return WrittenFile(file, file.stat().st_size, digest)
 
 
 def write_artifact(
