@@ -74,6 +74,8 @@ FOREIGN: dict[str, list[str]] = {
     "release verify": ["{bundle}", "--trust", EVIL],
     "release inspect": ["{bundle}"],
     "release export": ["{bundle}", "-o", "{file}"],
+    "release push": [EVIL, "{bundle}"],
+    "release pull": [EVIL, "-o", "{file}", "--trust", EVIL],
     "release trust show": [EVIL],
     "release trust add-key": [EVIL, EVIL, "--key", EVIL],
     "release trust remove-key": [EVIL, EVIL, "--key", EVIL],

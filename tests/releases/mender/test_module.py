@@ -6,13 +6,18 @@ The stand-in lays out its folder as docs/release-format.md says, and refuses wha
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.releases.conftest import Release
+from tests.releases.made import ANNA
 from tests.releases.mender.client import PATH, MenderClient
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.releases.mender.artifact import write_artifact
+from toolchain.releases.exporting import export_release
+from toolchain.releases.mender.artifact import export_artifact, write_artifact
+from toolchain.releases.signed import open_release
 
 pytestmark = pytest.mark.slow
 
@@ -171,3 +176,17 @@ def test_what_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(MissingError, match="apt-get install mender-artifact"):
         write(["rk3399"])
     assert not list(tmp_path.iterdir())
+
+
+def test_an_artifact_holds_the_release_file_for_the_classes_of_the_release(
+    signed: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", PATH)
+    release = open_release(signed(ANNA))
+    written = export_artifact(release, None, (), tmp_path / "tiny.mender")
+    said = subprocess.run(
+        ["mender-artifact", "read", written.file], capture_output=True, text=True, timeout=60
+    )
+    plain = export_release(release, None, tmp_path / "tiny.edge")
+    for line in ("Name: tiny-2.0.0", "Compatible devices: '[rk3399]'", f"checksum: {plain.sha256}"):
+        assert line in " ".join(said.stdout.split()), said.stdout
