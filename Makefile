@@ -1,6 +1,7 @@
 # `make` or `make help` lists what can be typed. Every verb sets up what it needs.
 #   PYTHON=…   the Python (3.11 or newer) that .venv is made with
 #   FUZZ_S=60  seconds for each harness of `make fuzz`; FUZZ="session --seed 1 --case 2": its options
+#   CUTS=200   power cuts of `make power-cuts`; SEED=…: the same moments again
 #   BUDGET=…   seconds for each `tune` and `bench` of a tutorial
 #   IMAGE=…    the image, such as vta-sim, in a container of which a tutorial is walked; else on this host
 #   DEPS=skip  leave the system's packages alone
@@ -20,7 +21,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta clean
+.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +68,9 @@ test-fresh: deps ## `make test` in a clone of HEAD, with an empty HOME and a Doc
 check: venv cuda servers ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=quick -q -m "not slow and not full" $(PYTEST)
+
+power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an update (SEED=…: at which moments)
+	@nice -n 10 $(BIN)/python -m tests.machines.cuts --cuts $(or $(CUTS),200) $(if $(SEED),--seed $(SEED))
 
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh

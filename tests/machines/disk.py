@@ -73,7 +73,7 @@ class Disk:
         os.close(self._base)
 
     def cut(self, chance: random.Random, how: str | None = None) -> Loss:
-        """Lose unflushed writes, after the machine was killed; `how`: all, some or none; default: by chance."""
+        """Lose unflushed writes of a killed machine: all, some or none of them; by default chance says."""
         assert self._idle.wait(60), "the machine still uses its disk"
         how = how or chance.choice(("all", "some", "some", "none"))
         lost = 0

@@ -109,7 +109,7 @@ class Machine:
         disks = [*drive, "-device", "virtio-blk-pci,drive=disk"]
         profile = self.board.profile
         self._process = spawn(self.folder, Base.of(self.folder), profile, disks, port=self._port, more=more)
-        until(lambda: (self.folder / "qmp").exists() or self._process.poll() is not None)  # type: ignore[union-attr]
+        until(lambda: (self.folder / "qmp").exists() or self._process.poll() is not None)
 
     def _end(self) -> None:
         if self._process is not None:
