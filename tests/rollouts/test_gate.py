@@ -29,6 +29,13 @@ BOARDS = ["a", "b", "c"]
         ([outcome(), outcome(), outcome("refused")], LAB, Rules(max_failures=1), True, "1.00 times"),
         ([outcome("offline", None)] * 3, LAB, Rules(), False, "no board of phase 2 runs the release"),
         ([outcome(), *[outcome("offline", None)] * 2], LAB, Rules(), True, "1.00 times"),
+        (
+            [outcome(latency_us=900)] * 3,
+            LAB.model_copy(update={"latency_us": 90}),
+            Rules(),
+            True,
+            "10.00 times",
+        ),
         ([outcome()] * 3, None, Rules(), True, "no latency of the lab"),
         ([outcome("unchanged", None)] * 3, LAB, Rules(), True, "3 boards run it"),
     ],

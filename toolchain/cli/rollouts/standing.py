@@ -68,7 +68,7 @@ class RolloutStanding:
                 self.line = f"gate after phase {event.phase}: {event.reason}"
                 return self.line
             case RolloutEnded():
-                return None if event.complete else f"the rollout ended: {event.reason}"
+                self.line = "complete" if event.complete else f"ended: {event.reason}"
         return None
 
     @property
