@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include "cpu.h"
 #include "device.h"
@@ -22,6 +21,13 @@ constexpr double kDriverPatience = 20;
 
 const char* Version() { return EDGE_RT_VERSION; }
 const char* Fingerprint() { return EDGE_RT_FINGERPRINT; }
+const char* TvmVersion() { return EDGE_RT_TVM; }
+const char* TvmFfiVersion() { return EDGE_RT_TVM_FFI; }
+
+std::string Arch() {
+  const std::string triple = EDGE_RT_TRIPLE, arch = triple.substr(0, triple.find('-'));
+  return arch == "arm" ? "armv7a" : arch;
+}
 
 std::string Governor() {
   auto governor = FirstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
@@ -47,15 +53,6 @@ std::string TemperatureC() {
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f", *hottest);
   return text;
-}
-
-// Not getrusage: its maximum survives exec, so it would be that of whoever started this program.
-double PeakRssMib() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::atof(line.c_str() + 6) / 1024;
-  }
-  return 0;
 }
 
 // Of the folder or, where it doesn't exist yet, of what it would be made in.

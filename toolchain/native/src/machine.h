@@ -11,10 +11,13 @@ namespace edge {
 // JSON values, "null" where unreadable.
 std::string Governor();
 std::string TemperatureC();
-double PeakRssMib();
 
 const char* Version();
 const char* Fingerprint();
+// What a bundle's manifest must say: its TVM, and the architecture as LLVM names it.
+const char* TvmVersion();
+const char* TvmFfiVersion();
+std::string Arch();
 
 // The document of `edge-rt info`; `devices` is a JSON array.
 std::string Info(const std::string& state, const std::string& devices);

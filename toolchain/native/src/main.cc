@@ -10,6 +10,7 @@
 #include "device.h"
 #include "edge_rt.h"
 #include "failure.h"
+#include "field/commands.h"
 #include "machine.h"
 #include "measure.h"
 #include "offline/command.h"
@@ -38,7 +39,13 @@ const std::vector<Command> kCommands = {
     {"serve",
      edge::ServeCommand,
      {"tracker", "key", "host", "port", "state", "threads", "cluster",
-      "spin-us", "any-peer!"}}};
+      "spin-us", "any-peer!"}},
+    {"install", edge::field::InstallCommand, {"field", "state", "silence"}},
+    {"trust", edge::field::TrustCommand, {"field", "first!"}},
+    {"status", edge::field::StatusCommand, {"field"}},
+    {"rollback", edge::field::RollBackCommand, {"field", "app", "state"}},
+    {"prune", edge::field::PruneCommand, {"field", "app"}},
+    {"recover", edge::field::RecoverCommand, {"field"}}};
 
 int Dispatch(int argc, char** argv) {
   std::vector<Command> commands = kCommands;

@@ -13,6 +13,7 @@
 #include "edge_rt.h"
 #include "lock.h"
 #include "machine.h"
+#include "memory.h"
 #include "npy.h"
 #include "pool.h"
 #include "text.h"

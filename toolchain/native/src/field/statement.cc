@@ -195,12 +195,7 @@ void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
                 Cat({what, " expired at ", expires, ", and this board's clock says ", now, " (seconds since 1970)"}));
 }
 
-}  // namespace
-
-Release ReadRelease(std::string_view bytes, const Trust& trust, int64_t now) {
-  if (now > trust.expires) Expired(Cat({"trust ", trust.version}), trust.expires, now);
-  const Envelope envelope = ReadEnvelope(bytes);
-  RequireSigned(envelope, kReleaseType, trust.release, "the release");
+Release ReadStatement(std::string_view bytes, const Envelope& envelope) {
   const Json json = ReadJson(envelope.payload, kStatement);
   const Node node(json, kStatement);
   node.Exactly({"_type", "predicateType", "subject", "predicate"});
@@ -209,6 +204,18 @@ Release ReadRelease(std::string_view bytes, const Trust& trust, int64_t now) {
   Release release{};
   release.envelope = bytes;
   ReadPredicate(node["predicate"], node["subject"], &release);
+  return release;
+}
+
+}  // namespace
+
+Release ReadKept(std::string_view bytes) { return ReadStatement(bytes, ReadEnvelope(bytes)); }
+
+Release ReadRelease(std::string_view bytes, const Trust& trust, int64_t now) {
+  if (now > trust.expires) Expired(Cat({"trust ", trust.version}), trust.expires, now);
+  const Envelope envelope = ReadEnvelope(bytes);
+  RequireSigned(envelope, kReleaseType, trust.release, "the release");
+  Release release = ReadStatement(bytes, envelope);
   if (now > release.expires) Expired(Cat({release.app, " ", release.version.text()}), release.expires, now);
   if (now < release.issued - kClockTolerance) {
     throw Failure(EDGE_REFUSED, "clock",

@@ -68,4 +68,8 @@ struct Release {
 // "statement" for anything in it that is not as it must be.
 Release ReadRelease(std::string_view envelope, const Trust& trust, int64_t now);
 
+// A release that ReadRelease allowed before and that this board kept: neither its signatures nor its dates count now.
+// Throws EDGE_REFUSED: "envelope", "statement".
+Release ReadKept(std::string_view envelope);
+
 }  // namespace edge::field

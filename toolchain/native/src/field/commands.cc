@@ -1,0 +1,140 @@
+#include "field/commands.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "field/disk.h"
+#include "field/install.h"
+#include "field/policy.h"
+#include "field/prune.h"
+#include "field/recover.h"
+#include "field/status.h"
+#include "field/trusted.h"
+#include "field/turn.h"
+#include "text.h"
+
+namespace edge::field {
+namespace {
+
+constexpr double kSilence_s = 60;
+
+// The real path of the folder, made if it is missing. Others may read it: a service uses what is installed.
+std::string Field(const Options& options) {
+  const std::string path = options.Text("field", "");
+  if (path.empty()) throw Usage("no --field given");
+  umask(022);
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    MakeFolder(path.substr(0, end));
+    if (end == path.npos) break;
+  }
+  char resolved[PATH_MAX];
+  struct stat status {};
+  if (realpath(path.c_str(), resolved) == nullptr || stat(resolved, &status) != 0) {
+    throw DiskFailure("cannot open " + path);
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    throw Failure(EDGE_FAILED, "field", Cat({"user id ", geteuid(), " alone must own and write ", resolved,
+                                             ": `chown` and `chmod go-w` it, or give another --field"}));
+  }
+  return resolved;
+}
+
+std::string App(const Options& options) {
+  const std::string app = options.Text("app", "");
+  if (!IsAppName(app)) throw Usage(app.empty() ? "no --app given" : "--app " + app + ": no name of an app");
+  return app;
+}
+
+int End(const Outcome& outcome) {
+  Say("{" + outcome.Members() + "}");
+  return outcome.code;
+}
+
+// The last line for what ended before the release's own end.
+int Refuse(const Failure& failure, Outcome* outcome) {
+  outcome->code = failure.code;
+  outcome->cause = CauseOf(failure, "preflight");
+  outcome->end = failure.kind == "link" || failure.kind == "stopped" ? "interrupted" : "refused";
+  return End(*outcome);
+}
+
+}  // namespace
+
+int InstallCommand(const Options& options) {
+  IgnoreHangups();
+  const std::string field = Field(options), measurements = options.State(true);
+  Stream stream(options.Only("release file, or - for the standard input"), options.Seconds("silence", kSilence_s));
+  Outcome outcome;
+  try {
+    Install(field, measurements, &stream, &outcome);
+  } catch (const Failure& failure) {
+    return Refuse(failure, &outcome);
+  }
+  return End(outcome);
+}
+
+int TrustCommand(const Options& options) {
+  options.NoMore();
+  const std::string field = Field(options);
+  const std::string envelope = Stream("-", kSilence_s).All(kMostEnvelope);
+  const Turn turn(field, "trust");
+  const Trust trust = options.Has("first") ? Begin(field, envelope) : Advance(field, {envelope});
+  Say(Cat({"{\"version\": ", trust.version, ", \"expires\": ", trust.expires, "}"}));
+  return EDGE_OK;
+}
+
+int StatusCommand(const Options& options) {
+  options.NoMore();
+  const std::string field = options.Text("field", "");
+  if (field.empty()) throw Usage("no --field given");
+  Say(Status(field));
+  return EDGE_OK;
+}
+
+int RollBackCommand(const Options& options) {
+  options.NoMore();
+  IgnoreHangups();
+  const std::string field = Field(options), app = App(options);
+  Outcome outcome;
+  try {
+    RollBack(field, options.State(true), app, &outcome);
+  } catch (const Failure& failure) {
+    return Refuse(failure, &outcome);
+  }
+  return End(outcome);
+}
+
+int PruneCommand(const Options& options) {
+  options.NoMore();
+  const std::string field = Field(options);
+  const Place place(field, App(options));
+  const Turn turn(field, "prune " + place.app);
+  Settle(place);
+  const std::vector<std::string> removed = Prune(place, ReadPolicy(place).keep);
+  for (const std::string& name : Names(place.Incoming())) Remove(place.Incoming() + "/" + name);
+  Say("{\"removed\": " + JsonArray(removed) + "}");
+  return EDGE_OK;
+}
+
+int RecoverCommand(const Options& options) {
+  options.NoMore();
+  const std::string field = Field(options);
+  const Turn turn(field, "recover");
+  std::string list;
+  for (const std::string& app : Apps(field)) {
+    const Place place(field, app);
+    if (const auto step = Settle(place)) {
+      list += Cat({list.empty() ? "" : ", ", "{\"app\": ", Quote(app), ", \"step\": ", Quote(*step), ", \"state\": ",
+                   Quote(ReadState(place).step), ", \"current\": ", JsonText(place.Named(kCurrent)), "}"});
+    }
+  }
+  Say("{\"recovered\": [" + list + "]}");
+  return EDGE_OK;
+}
+
+}  // namespace edge::field

@@ -1,0 +1,66 @@
+// Files that a power cut at any moment leaves old or new. By open, write, fsync, rename, link, symlink, unlink alone,
+// and on one thread: a test records each of these calls and tries every state that a cut could leave.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "failure.h"
+
+namespace edge::field {
+
+// Adds what errno says. Its kind is "space", "read-only", "disk" (EIO) or "io".
+Failure DiskFailure(const std::string& what);
+
+// An open file or folder, until the end of the block.
+class Handle {
+ public:
+  Handle(const std::string& path, int flags);  // throws if it cannot be opened
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  int fd() const { return fd_; }
+  void Write(std::string_view bytes) const;
+  // What was written is on the disk. `name` names this fsync for the test that leaves out each in turn.
+  void Sync(const char* name) const;
+
+ private:
+  std::string path_;
+  int fd_;
+};
+
+// Its names are on the disk.
+void SyncFolder(const std::string& folder, const char* name);
+
+// Made if it is missing; whether it was.
+bool MakeFolder(const std::string& folder);
+
+// The file has this content or what it had: PATH.new, fsync "NAME", rename. The folder is for the caller to sync.
+void Replace(const std::string& path, std::string_view content, const char* name);
+
+// A symbolic link, as above.
+void Point(const std::string& link, const std::string& target);
+
+// The same file under a second name; a copy (fsync "copy") where the file system has no links.
+void Link(const std::string& from, const std::string& to);
+
+// Nothing for a file that is missing. Throws for one of more bytes.
+std::optional<std::string> ReadSmall(const std::string& path, size_t most);
+
+// Bytes of an ordinary file; -1 for what is none.
+int64_t FileSize(const std::string& path);
+
+// 64 hexadecimal digits.
+std::string DigestOf(const std::string& path);
+
+// Whatever it is; a link is not followed. Nothing where it is missing.
+void Remove(const std::string& path);
+
+// Sorted; none of a folder that is missing.
+std::vector<std::string> Names(const std::string& folder);
+
+}  // namespace edge::field

@@ -1,0 +1,120 @@
+#include "field/health.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "text.h"
+
+namespace edge::field {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kBetweenTries = std::chrono::seconds(1);
+constexpr auto kPause = std::chrono::milliseconds(20);
+constexpr int kReapTries = 50;  // who is stuck in the kernel is left behind
+constexpr size_t kMostLine = 200;  // bytes
+
+[[noreturn]] void Become(const std::vector<std::string>& words, const Place& place, int pipe, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);
+  for (const int signal : {SIGHUP, SIGPIPE, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  dup2(pipe, STDOUT_FILENO);
+  dup2(pipe, STDERR_FILENO);
+  setenv("EDGE_APP", place.app.c_str(), 1);
+  setenv("EDGE_CURRENT", place.Path(kCurrent).c_str(), 1);
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const std::string problem = Io(words[0]).what();
+  if (write(STDERR_FILENO, problem.data(), problem.size()) < 0) _exit(126);
+  _exit(127);
+}
+
+// Its output's last line. Bytes that were read are forgotten but for the last ones.
+class LastLine {
+ public:
+  void Add(std::string_view bytes) {
+    for (const char c : bytes) {
+      if (ended_) line_.clear();
+      ended_ = c == '\n';
+      if (!ended_ && line_.size() < kMostLine) line_ += c;
+    }
+  }
+  const std::string& text() const { return line_; }
+
+ private:
+  std::string line_;
+  bool ended_ = false;
+};
+
+// Empty if all is well.
+std::optional<Failure> Try(const Place& place, const Policy& policy) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) throw Io("pipe");
+  const pid_t parent = getpid(), child = fork();
+  if (child == 0) Become(policy.health, place, ends[1], parent);
+  close(ends[1]);
+  const auto until = Clock::now() + std::chrono::seconds(policy.health_timeout_s);
+  LastLine last;
+  int status = 0;
+  pid_t ended = 0;
+  // Its own end counts: what it started may keep the pipe open.
+  while (child > 0 && (ended = waitpid(child, &status, WNOHANG)) == 0 && Clock::now() < until) {
+    pollfd wait{ends[0], POLLIN, 0};
+    if (poll(&wait, 1, kPause.count()) <= 0) continue;
+    char bytes[4096];
+    const ssize_t got = read(ends[0], bytes, sizeof bytes);
+    if (got > 0) last.Add({bytes, static_cast<size_t>(got)});
+    if (got == 0) std::this_thread::sleep_for(kPause);
+  }
+  if (child > 0) {
+    kill(-child, SIGKILL);
+    kill(child, SIGKILL);
+    for (int i = 0; ended == 0 && i < kReapTries && waitpid(child, nullptr, WNOHANG) == 0; ++i) {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+  char bytes[4096];
+  for (ssize_t got; (got = read(ends[0], bytes, sizeof bytes)) > 0;) last.Add({bytes, static_cast<size_t>(got)});
+  close(ends[0]);
+  if (child < 0) throw Io("fork");
+  const std::string said = last.text().empty() ? "" : ": " + last.text();
+  if (ended == 0) {
+    return Failure(EDGE_FAILED, "health-timeout",
+                   Cat({"the health command had not ended after ", policy.health_timeout_s, " s", said}));
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+  const std::string how = WIFEXITED(status) ? Cat({"ended with ", WEXITSTATUS(status)})
+                                            : Cat({"was ended by signal ", WTERMSIG(status)});
+  return Failure(EDGE_FAILED, "health", "the health command " + how + said);
+}
+
+}  // namespace
+
+void AskHealth(const Place& place, const Policy& policy) {
+  if (policy.health.empty()) return;
+  for (int64_t left = policy.health_tries;;) {
+    const std::optional<Failure> failure = Try(place, policy);
+    if (!failure) return;
+    if (--left == 0) throw *failure;
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+}  // namespace edge::field

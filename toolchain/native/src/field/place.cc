@@ -1,0 +1,42 @@
+#include "field/place.h"
+
+#include <unistd.h>
+
+#include "field/disk.h"
+
+namespace edge::field {
+namespace {
+
+constexpr std::string_view kReleases = "releases/";
+constexpr std::string_view kHex = "0123456789abcdef";
+constexpr size_t kMostAppName = 63;
+
+}  // namespace
+
+std::optional<std::string> Place::Named(const char* link) const {
+  char target[128];
+  const ssize_t size = readlink(Path(link).c_str(), target, sizeof target);
+  const std::string text(target, size < 0 ? 0 : size);
+  if (!text.starts_with(kReleases) || !IsDigest(text.substr(kReleases.size()))) return std::nullopt;
+  return text.substr(kReleases.size());
+}
+
+void Place::Name(const char* link, const std::optional<std::string>& digest) const {
+  if (Named(link) == digest) return;
+  if (digest) return Point(Path(link), std::string(kReleases) + *digest);
+  Remove(Path(link));
+}
+
+bool IsAppName(const std::string& name) {
+  constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyz0123456789";
+  constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789._-";
+  for (const char* file : {"lock", "trust.json", "trust.json.new"}) {
+    if (name == file) return false;  // the board's own
+  }
+  return !name.empty() && name.size() <= kMostAppName && kFirst.find(name[0]) != kFirst.npos &&
+         name.find_first_not_of(kAll) == name.npos;
+}
+
+bool IsDigest(const std::string& text) { return text.size() == 64 && text.find_first_not_of(kHex) == text.npos; }
+
+}  // namespace edge::field

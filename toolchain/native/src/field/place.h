@@ -1,0 +1,36 @@
+// Where a board keeps its releases: the folder of docs/release-format.md.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace edge::field {
+
+constexpr const char* kCurrent = "current";
+constexpr const char* kPrevious = "previous";
+
+// The folder of one app.
+class Place {
+ public:
+  Place(const std::string& field, const std::string& app) : app(app), folder(field + "/" + app) {}
+
+  std::string Path(const std::string& name) const { return folder + "/" + name; }
+  std::string Releases() const { return Path("releases"); }
+  std::string Release(const std::string& digest) const { return Releases() + "/" + digest; }
+  std::string Incoming() const { return Path("incoming"); }
+
+  // The digest that a link names; none where it is missing, or names something else.
+  std::optional<std::string> Named(const char* link) const;
+  // Points a link to a release, or removes it.
+  void Name(const char* link, const std::optional<std::string>& digest) const;
+
+  std::string app;
+  std::string folder;
+};
+
+// Of an app, as a release may name it.
+bool IsAppName(const std::string& name);
+
+bool IsDigest(const std::string& text);
+
+}  // namespace edge::field

@@ -1,0 +1,37 @@
+#include "field/policy.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "edge_rt.h"
+#include "field/disk.h"
+#include "field/json.h"
+
+namespace edge::field {
+
+Policy ReadPolicy(const Place& place) {
+  constexpr size_t kMostPolicy = 16384;  // bytes
+  Policy policy;
+  const std::string path = place.Path("policy.json");
+  const auto text = ReadSmall(path, kMostPolicy);
+  if (!text) return policy;
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) throw DiskFailure("cannot read " + path);
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (status.st_uid != geteuid() && status.st_uid != 0)) {
+    throw Failure(EDGE_REFUSED, "policy", "others may write to " + path + ", which names a command: `chmod 644` it");
+  }
+  const Json json = ReadJson(*text, "policy");
+  const Node node(json, "policy");
+  node.AtMost({"class", "health", "health_timeout_s", "health_tries", "downgrade", "keep"});
+  if (node.Has("class")) policy.board_class = node["class"].Text(100);
+  if (node.Has("health")) {
+    for (const Node& word : node["health"].List(0, 64)) policy.health.push_back(word.Text(4096));
+  }
+  if (node.Has("health_timeout_s")) policy.health_timeout_s = node["health_timeout_s"].Int(1, 3600);
+  if (node.Has("health_tries")) policy.health_tries = node["health_tries"].Int(1, 100);
+  if (node.Has("downgrade")) policy.downgrade = node["downgrade"].Bool();
+  if (node.Has("keep")) policy.keep = node["keep"].Int(2, 1000);
+  return policy;
+}
+
+}  // namespace edge::field

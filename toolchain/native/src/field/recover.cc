@@ -1,0 +1,49 @@
+#include "field/recover.h"
+
+#include "field/disk.h"
+#include "field/journal.h"
+#include "field/selftest.h"
+#include "field/unpack.h"
+#include "text.h"
+
+namespace edge::field {
+
+void GoBack(const Place& place, const State& state, const std::string& measurements, bool test) {
+  place.Name(kCurrent, state.current);
+  SyncFolder(place.folder, "app");
+  if (!state.current) return;
+  const Release old = ReadInstalled(place, *state.current, true);
+  std::optional<TestResult> result;
+  if (test) SelfTest(place.Release(old.digest), old, measurements, &result);
+}
+
+std::optional<std::string> Settle(const Place& place) {
+  State state = ReadState(place);
+  if (state.AtRest()) {
+    RemoveRests(place);  // of a step that had not begun
+    return std::nullopt;
+  }
+  const std::string step = state.step;
+  std::string end = "idle";
+  place.Name(kPrevious, state.previous);
+  if (step == "commit") {
+    place.Name(kCurrent, state.current);
+  } else {
+    state.error = Cause{"cut", step, "the installation was cut in its step " + step};
+    try {
+      GoBack(place, state, "", false);  // it was tested before the cut
+    } catch (const Failure& failure) {
+      if (failure.kind != "damaged") throw;
+      state.error = CauseOf(failure, "rollback");
+      end = "broken";
+    }
+  }
+  RemoveRests(place);
+  Note(place, Cat({"\"recovered\": ", Quote(step), ", \"version\": ", JsonText(state.version), ", \"digest\": ",
+                   JsonText(state.digest), ", \"current\": ", JsonText(state.current), ", \"cause\": ",
+                   JsonCause(state.error)}));
+  WriteState(place, &state, end);
+  return step;
+}
+
+}  // namespace edge::field

@@ -1,0 +1,47 @@
+#include "field/request.h"
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "field/envelope.h"
+#include "field/json.h"
+#include "field/place.h"
+
+namespace edge::field {
+namespace {
+
+constexpr size_t kMostHeader = 4096;  // bytes
+constexpr size_t kMostTrusts = 256;
+constexpr int64_t kMostTrustBytes = int64_t{16} << 20;  // of all
+constexpr std::string_view kGreeting = "edge-release 1";
+
+}  // namespace
+
+Request ReadRequest(Stream* stream) {
+  if (stream->Line(kGreeting.size()) != kGreeting) {
+    throw Failure(EDGE_REFUSED, "stream", "this is no release of format 1");
+  }
+  const Json json = ReadJson(stream->Line(kMostHeader), "stream");
+  const Node header(json, "stream");
+  header.Exactly({"app", "trust", "release", "newest", "downgrade", "class"});
+  Request request;
+  request.app = header["app"].Text(63);
+  if (!IsAppName(request.app)) header["app"].Refuse("is no name of an app");
+  if (!header["newest"].IsNull()) {
+    request.newest = Version::Read(header["newest"].Text(kMostVersion));
+    if (!request.newest) header["newest"].Refuse("is no semantic version");
+  }
+  request.downgrade = header["downgrade"].Bool();
+  if (!header["class"].IsNull()) request.board_class = header["class"].Text(100);
+  std::vector<int64_t> sizes;
+  int64_t all = 0;
+  for (const Node& bytes : header["trust"].List(0, kMostTrusts)) {
+    sizes.push_back(bytes.Int(1, kMostEnvelope));
+    if ((all += sizes.back()) > kMostTrustBytes) bytes.Refuse("is too much");
+  }
+  const int64_t release = header["release"].Int(1, kMostEnvelope);
+  for (const int64_t bytes : sizes) request.trust.push_back(stream->Bytes(bytes));
+  request.release = stream->Bytes(release);
+  return request;
+}
+
+}  // namespace edge::field

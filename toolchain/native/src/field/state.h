@@ -1,0 +1,45 @@
+// The step of an app's installation, on disk before the step begins.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "failure.h"
+#include "field/place.h"
+
+namespace edge::field {
+
+// What went wrong, and in which step.
+struct Cause {
+  std::string code, step, message;
+};
+
+Cause CauseOf(const Failure& failure, const std::string& step);
+// "null" where there is none.
+std::string JsonCause(const std::optional<Cause>& cause);
+// A string, or "null".
+std::string JsonText(const std::optional<std::string>& text);
+
+struct State {
+  // A step of docs/release-format.md; between installations "idle", or "broken".
+  std::string step = "idle";
+  // What is being installed, or was last.
+  std::optional<std::string> version, digest;
+  // What both links name once an installation that is cut in this step was ended.
+  std::optional<std::string> current, previous;
+  // The newest version that was ever committed here.
+  std::optional<std::string> newest;
+  int64_t since = 0;  // seconds since 1970: when it was written
+  std::optional<Cause> error;
+
+  bool AtRest() const { return step == "idle" || step == "broken"; }
+};
+
+// An app without one is idle. One that cannot be read is idle too, and its links stay as they are.
+State ReadState(const Place& place);
+
+// Writes it, so that all that was changed in the app's folder before is on the disk as well.
+void WriteState(const Place& place, State* state, const std::string& step);
+
+}  // namespace edge::field

@@ -1,0 +1,44 @@
+#include "field/trusted.h"
+
+#include "edge_rt.h"
+#include "failure.h"
+#include "field/disk.h"
+
+namespace edge::field {
+namespace {
+
+std::string TrustPath(const std::string& field) { return field + "/trust.json"; }
+
+void Keep(const std::string& field, const Trust& trust) {
+  Replace(TrustPath(field), trust.envelope, "trust");
+  SyncFolder(field, "field");
+}
+
+}  // namespace
+
+Trust StoredTrust(const std::string& field) {
+  const auto envelope = ReadSmall(TrustPath(field), kMostEnvelope);
+  if (!envelope) {
+    throw Failure(EDGE_REFUSED, "trust", "this board trusts nobody yet: `toolchain board provision --trust FILE`");
+  }
+  return ReadTrust(*envelope);
+}
+
+Trust Advance(const std::string& field, const std::vector<std::string>& envelopes) {
+  const Trust old = StoredTrust(field);
+  Trust trust = Newest(old, envelopes);
+  if (trust.version != old.version) Keep(field, trust);
+  return trust;
+}
+
+Trust Begin(const std::string& field, const std::string& envelope) {
+  Trust trust = ReadTrust(envelope);
+  if (const auto old = ReadSmall(TrustPath(field), kMostEnvelope)) {
+    if (ReadTrust(*old).payload == trust.payload) return trust;
+    throw Failure(EDGE_REFUSED, "trust", "this board has a trust already, which only its successor replaces");
+  }
+  Keep(field, trust);
+  return trust;
+}
+
+}  // namespace edge::field

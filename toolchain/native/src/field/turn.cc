@@ -1,0 +1,65 @@
+#include "field/turn.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "edge_rt.h"
+#include "field/json.h"
+#include "field/seam.h"
+#include "file.h"
+#include "text.h"
+
+namespace edge::field {
+namespace {
+
+constexpr size_t kMostOwner = 512;  // bytes
+// Whoever asks for the status holds the lock for a moment.
+constexpr int kTries = 20;
+constexpr auto kNextTry = std::chrono::milliseconds(10);
+
+std::string LockPath(const std::string& field) { return field + "/lock"; }
+
+// Its words again, and no others: whoever may write into this folder is read by operators.
+std::string Owner(const std::string& path) {
+  try {
+    const Json json = ReadJson(ReadSmall(path, kMostOwner).value_or(""), "lock");
+    const Node owner(json, "lock");
+    return Cat({"{\"pid\": ", owner["pid"].Int(1, kLargest), ", \"boot\": ", Quote(owner["boot"].Text(64)),
+                ", \"since\": ", owner["since"].Int(0, kLargest), ", \"what\": ", Quote(owner["what"].Text(200)), "}"});
+  } catch (const Failure&) {
+    return "null";  // it has only just begun
+  }
+}
+
+}  // namespace
+
+Turn::Turn(const std::string& field, const std::string& what) : file_(LockPath(field), O_RDWR | O_CREAT) {
+  for (int left = kTries; flock(file_.fd(), LOCK_EX | LOCK_NB) != 0; --left) {
+    if (errno == EINTR || (errno == EWOULDBLOCK && left > 0)) {
+      std::this_thread::sleep_for(kNextTry);
+      continue;
+    }
+    if (errno != EWOULDBLOCK) throw DiskFailure("cannot lock " + LockPath(field));
+    const std::string owner = Owner(LockPath(field));
+    throw Failure(EDGE_BUSY, "busy", "another installation is at work on this board: " + owner,
+                  ", \"holder\": " + owner);
+  }
+  const std::string text =
+      Cat({"{\"pid\": ", getpid(), ", \"boot\": ", Quote(FirstLine("/proc/sys/kernel/random/boot_id").value_or("?")),
+           ", \"since\": ", Now(), ", \"what\": ", Quote(what), "}\n"});
+  if (ftruncate(file_.fd(), 0) != 0) throw DiskFailure("cannot write " + LockPath(field));
+  file_.Write(text);
+}
+
+std::string AtWork(const std::string& field) {
+  const File file(LockPath(field));
+  if (file.fd() < 0 || flock(file.fd(), LOCK_SH | LOCK_NB) == 0) return "null";
+  return Owner(LockPath(field));
+}
+
+}  // namespace edge::field
