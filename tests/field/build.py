@@ -40,6 +40,11 @@ def installer(arch: str = "x86_64") -> Path:
     return folder / "installer"
 
 
+def faults() -> Path:
+    """Return the library that makes a disk full or read-only."""
+    return installer().with_name("faults.so")
+
+
 def recorder(arch: str = "x86_64") -> Path:
     """Return the library to preload for an architecture."""
     return installer(arch).with_name("record.so")
@@ -57,10 +62,13 @@ def _compile(folder: Path, target: str) -> None:
             f"-DZIG_TARGET={target}",
         ],
         [str(_TOOLS / "ninja"), "-C", str(folder)],
-        [
-            *(str(zig_program()), "cc", f"--target={target}", "-shared", "-fPIC", "-O1"),
-            *(str(HERE / "record.c"), "-o", str(folder / "record.so"), "-ldl"),
-        ],
+        *(
+            [
+                *(str(zig_program()), "cc", f"--target={target}", "-shared", "-fPIC", "-O1"),
+                *(str(HERE / f"{name}.c"), "-o", str(folder / f"{name}.so"), "-ldl"),
+            ]
+            for name in ("record", "faults")
+        ),
     ):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tests.releases.made import ANNA, BERT, MemorySigner, trust
+from tests.releases.made import ANNA, BERT, EVE, MemorySigner, trust
 from toolchain.releases.envelope import Envelope
 from toolchain.releases.statement import RELEASE_TYPE
 

@@ -1,0 +1,94 @@
+/* A disk that becomes full or read-only while a program runs: LD_PRELOAD it. As long as the file FAULT_FILE has a number,
+ * whatever would change something below FAULT_ROOT fails with this errno. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REAL(type, name, ...)                                   \
+  static type (*real)(__VA_ARGS__);                             \
+  if (real == NULL) real = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name)
+
+static int real_open(const char* path, int flags, mode_t mode) {
+  REAL(int, "open", const char*, int, ...);
+  return real(path, flags, mode);
+}
+
+/* The errno that a change of this path has now; 0: none. */
+static int fault(const char* path) {
+  const char *file = getenv("FAULT_FILE"), *root = getenv("FAULT_ROOT");
+  char text[8] = "";
+  int fd;
+  if (file == NULL || root == NULL || strncmp(path, root, strlen(root)) != 0) return 0;
+  fd = real_open(file, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  if (read(fd, text, sizeof text - 1) < 0) text[0] = '\0';
+  close(fd);
+  return atoi(text);
+}
+
+static int refuses(const char* path) {
+  const int error = fault(path);
+  if (error != 0) errno = error;
+  return error != 0;
+}
+
+#define OPEN(name)                                                                           \
+  int name(const char* path, int flags, ...) {                                               \
+    va_list rest;                                                                            \
+    mode_t mode;                                                                             \
+    va_start(rest, flags);                                                                   \
+    mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;                                \
+    va_end(rest);                                                                            \
+    return (flags & O_ACCMODE) != O_RDONLY && refuses(path) ? -1 : real_open(path, flags, mode); \
+  }
+OPEN(open)
+OPEN(open64)
+
+ssize_t write(int fd, const void* bytes, size_t size) {
+  REAL(ssize_t, "write", int, const void*, size_t);
+  char link[64], path[PATH_MAX];
+  ssize_t length;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  length = readlink(link, path, sizeof path - 1);
+  if (length > 0) {
+    path[length] = '\0';
+    if (refuses(path)) return -1;
+  }
+  return real(fd, bytes, size);
+}
+
+int mkdir(const char* path, mode_t mode) {
+  REAL(int, "mkdir", const char*, mode_t);
+  return refuses(path) ? -1 : real(path, mode);
+}
+
+int symlink(const char* target, const char* path) {
+  REAL(int, "symlink", const char*, const char*);
+  return refuses(path) ? -1 : real(target, path);
+}
+
+int link(const char* from, const char* path) {
+  REAL(int, "link", const char*, const char*);
+  return refuses(path) ? -1 : real(from, path);
+}
+
+/* A full disk lets go and renames; a read-only one does neither. */
+int unlink(const char* path) {
+  REAL(int, "unlink", const char*);
+  if (fault(path) == EROFS) return refuses(path) ? -1 : 0;
+  return real(path);
+}
+
+int rename(const char* from, const char* path) {
+  REAL(int, "rename", const char*, const char*);
+  if (fault(path) == EROFS) return refuses(path) ? -1 : 0;
+  return real(from, path);
+}

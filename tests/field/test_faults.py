@@ -1,0 +1,184 @@
+"""Every step of an installation with every fault: the end that faults.py says, on the disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.field.board import Board, new_board, problem
+from tests.field.build import faults
+from tests.field.faults import AT_ONCE, IN_STEP, PAGE, STEPS, End, page
+from tests.field.toy import DAY, EVE, NEW, NOW, OLD, Toy
+
+pytestmark = pytest.mark.slow
+_SIGNALS = {"the session ends (SIGHUP)": signal.SIGHUP, "somebody stops it (SIGTERM)": signal.SIGTERM}
+_ERRORS = {"the disk is full": errno.ENOSPC, "the file system becomes read-only": errno.EROFS}
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return new_board(tmp_path, OLD)
+
+
+def _looks(board: Board, end: End, said: dict[str, object] | None) -> None:
+    """Check the last line, and the board once the fault is over."""
+    if said is not None:
+        assert said["end"] == end.said, said
+        cause = said["cause"]
+        assert (cause["code"] if isinstance(cause, dict) else "") == end.code, said
+    assert board.call("recover")[0] == 0
+    assert problem(board, {"old": OLD, "new": NEW}[end.current]) == ""
+    assert board.install(NEW)["end"] in {"installed", "unchanged"}
+    assert problem(board, NEW) == ""
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("fault", IN_STEP)
+def test_a_fault_in_a_step(fault: str, step: str, board: Board, tmp_path: Path) -> None:
+    broken = tmp_path / "fault"
+    variables = {
+        "FIELD_STOP_IN": step,
+        "FAULT_FILE": str(broken),
+        "FAULT_ROOT": str(board.field),
+        "LD_PRELOAD": str(faults()),
+    }
+    install = replace(board, environment=variables).begin()
+    install.send(NEW.head())
+    if step != "receive":
+        install.send_parts(NEW)
+    assert install.stopped()
+    said: dict[str, object] | None = None
+    if "killed" in fault:
+        install.child.kill()
+        install.child.wait()
+        if "comes again" in fault:
+            said = board.install(NEW)
+            said = {**said, "end": "installed"} if said["end"] == "unchanged" else said
+    elif fault == "the link breaks":
+        install.close()
+        install.go_on()
+        install.child.wait(60)
+        said = board.journal()[-1]
+    elif fault in _SIGNALS:
+        install.child.send_signal(_SIGNALS[fault])
+        if step == "receive" and _SIGNALS[fault] == signal.SIGHUP:
+            assert install.child.stdin is not None
+            install.child.stdin.close()
+        install.go_on()
+        said = install.end()
+    else:
+        broken.write_text(str(int(_ERRORS[fault])))
+        install.go_on()
+        if step == "receive":
+            install.send_parts(NEW)
+        said = install.end()
+        broken.unlink()
+    _looks(board, IN_STEP[fault][step], said)
+    install.close()
+
+
+def _policy(board: Board, **policy: object) -> None:
+    (board.app / "policy.json").write_text(json.dumps({"health_tries": 1, **policy}))
+
+
+def _with(**changes: object) -> Callable[[Board], dict[str, object]]:
+    return lambda board: board.install(Toy("2.0.0", changes=changes))
+
+
+def _library(words: str, **changes: object) -> Callable[[Board], dict[str, object]]:
+    return lambda board: board.install(Toy("2.0.0", library=words, changes=changes))
+
+
+def _at(moment: int) -> Callable[[Board], dict[str, object]]:
+    return lambda board: replace(board, environment={"FIELD_NOW": str(moment)}).install(NEW)
+
+
+def _health(*words: str) -> Callable[[Board], dict[str, object]]:
+    def install(board: Board) -> dict[str, object]:
+        _policy(board, health=words, health_timeout_s=1)
+        end = board.install(NEW)
+        (board.app / "policy.json").unlink()
+        return end
+
+    return install
+
+
+def _corrupt(board: Board) -> dict[str, object]:
+    path = board.folder / "bad.edge"
+    path.write_bytes(NEW.file()[:-3] + b"bad")
+    (board.app / "releases" / OLD.digest / "expected" / "0.npy").rename(board.folder / "kept")
+    last = board.call("install", str(path))[1][-1]
+    (board.folder / "kept").rename(board.app / "releases" / OLD.digest / "expected" / "0.npy")
+    return last
+
+
+def _damaged(board: Board) -> dict[str, object]:
+    _policy(board, health=["sh", "-c", 'echo bad >"$EDGE_CURRENT"/../' + OLD.digest + "/library.so; false"])
+    return board.install(NEW)
+
+
+def _busy(board: Board) -> dict[str, object]:
+    other = board.begin(FIELD_STOP_IN="receive")
+    other.send(NEW.head())
+    assert other.stopped()
+    said = board.install(NEW)
+    other.child.kill()
+    other.child.wait()
+    other.close()
+    return said
+
+
+RUN: dict[str, Callable[[Board], dict[str, object]]] = {
+    "bad signature": lambda board: board.install(Toy("2.0.0", signers=[EVE])),
+    "the clock is before the release's date": _at(NOW - 2 * DAY),
+    "the clock is after its expiry": _at(NOW + 91 * DAY),
+    "another class of board": lambda board: board.install(NEW, **{"class": "pynq"}),
+    "an older version": lambda board: board.install(Toy("0.5.0"), downgrade=True),
+    "another runtime": _with(
+        requires={
+            **{"arch": "toy", "glibc": None, "tvm": "0.1", "tvm_ffi": "toy"},
+            **{"features": [], "devices": [], "functions": []},
+        }
+    ),
+    "a corrupt part": _corrupt,
+    "the self-test is wrong": _library("times 3"),
+    "the self-test is slow": _library("slow times 2"),
+    "the self-test needs too much memory": _library("eat times 2"),
+    "the library crashes": _library("crash"),
+    "the library ends the process": _library("exit"),
+    "the library hangs": _library(
+        "hang",
+        test={
+            "runs": 1,
+            "timeout_s": 1,
+            "outputs": [{"compare": "values", "tolerance_ppb": 0, "step": None, "values": None}],
+        },
+    ),
+    "the health command fails": _health("sh", "-c", "echo first; echo the app is ill; exit 3"),
+    "the health command hangs": _health("sleep", "1000"),
+    "the health command fails, and the old release is damaged": _damaged,
+    "another installation is at work": _busy,
+}
+
+
+@pytest.mark.parametrize("fault", AT_ONCE)
+def test_a_fault_from_the_beginning_on(fault: str, board: Board) -> None:
+    end = AT_ONCE[fault]
+    said = RUN[fault](board)
+    if end.current != "damaged":
+        return _looks(board, end, said)
+    assert (said["end"], said["rollback"]["code"]) == (end.said, end.current)  # type: ignore[index]
+    assert board.status()["state"] == "broken"
+    (board.app / "policy.json").unlink()
+    assert board.install(NEW)["end"] == "installed"
+    return None
+
+
+def test_the_page_says_what_the_tests_do() -> None:
+    assert PAGE.read_text() == page(), "python -m tests.field.faults"
