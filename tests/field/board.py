@@ -159,7 +159,7 @@ class Board:
     def current(self, link: str = "current") -> str | None:
         """Return the digest that a link names."""
         path = self.app / link
-        return Path(os.readlink(path)).name if path.is_symlink() else None
+        return path.readlink().name if path.is_symlink() else None
 
     def journal_lines(self) -> list[str]:
         """Return the journal's lines as they stand there."""
@@ -198,5 +198,3 @@ def problem(board: Board, toy: Toy | None) -> str:
         return f"status says {said}"
     rests = [path for path in board.app.rglob("*") if path.name.endswith(".new")]
     return f"it left {rests}" if rests else ""
-
-

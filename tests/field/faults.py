@@ -98,9 +98,11 @@ def page() -> str:
     lines = [
         "# What an installation survives",
         "",
-        "Made by `python -m tests.field.faults`; tests/field/test_faults.py does each of these and looks at the disk.",
+        "Made by `python -m tests.field.faults`; tests/field/test_faults.py does each of these and looks at",
+        "the disk.",
         "A cell has the last word that the board says, the code of its cause, and which release is current",
-        "once the fault is over and `edge-rt recover` ran. It is whole each time, and the next installation succeeds.",
+        "once the fault is over and `edge-rt recover` ran. It is whole each time, and the next installation",
+        "succeeds.",
         "",
         f"| fault | {' | '.join(STEPS)} |",
         f"|{'---|' * (len(STEPS) + 1)}",

@@ -1,15 +1,14 @@
 """Every state that a power cut could leave of a recorded run.
 
-The model is weaker than what ext4 promises, and so on the safe side: of each file's writes since its last fsync any tail
-may be lost, or be zeros; of each folder's changes since its last fsync any tail may be lost; files and folders are
-independent of each other. A rename between folders is an addition in one and a removal in the other. At each moment one
-file or folder loses something, or all but one do, or all.
+The model is weaker than what ext4 promises, and so on the safe side: of each file's writes since its last
+fsync any tail may be lost, or be zeros; of each folder's changes since its last fsync any tail may be lost;
+files and folders are independent of each other. A rename between folders is an addition in one and a removal
+in the other. At each moment one file or folder loses something, or all but one do, or all.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +85,8 @@ class Tree:
     def picture(self, folder: int = ROOT) -> tuple[Any, ...]:
         """Return everything in it, to compare trees by."""
         return tuple(
-            (name, node.target, self._content(node)) for name, node in sorted(self.folders.get(folder, {}).items())
+            (name, node.target, self._content(node))
+            for name, node in sorted(self.folders.get(folder, {}).items())
         )
 
     def _content(self, node: Node) -> Any:
@@ -174,7 +174,7 @@ class Recording:
     def _scan(self, at: Path, folder: int) -> None:
         for path in sorted(at.iterdir()):
             if path.is_symlink():
-                node = Node("link", target=os.readlink(path))
+                node = Node("link", target=str(path.readlink()))
             elif path.is_dir():
                 node = Node("folder", self._number())
                 self.before.folders[node.number] = {}
@@ -215,7 +215,8 @@ class Recording:
                 source, target = _place(now, said["path"]), _place(now, said["to"])
                 return Step(said, (Entry(target[0], ((target[1], now.folders[source[0]][source[1]]),)),))
             case "remove":
-                node = None
+                folder, name = _place(now, said["path"])
+                return Step(said, (Entry(folder, ((name, None),)),))
             case "symlink":
                 node = Node("link", target=said["to"])
             case "folder":

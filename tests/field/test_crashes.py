@@ -1,7 +1,7 @@
-"""A power cut at every moment: each state that it could leave ends with the old release or the new one, whole.
+"""A power cut at any moment: every state that it could leave ends with the old release or the new one, whole.
 
-The installer's calls are recorded (installer/record.c) and every state is built (replay.py). On each `recover` runs, the
-board is looked at, and the release is installed again.
+The installer's calls are recorded (installer/record.c) and every state is built (replay.py). On each of them
+`recover` runs, the board is looked at, and the release is installed again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import pytest
 from tests.field.board import Board, new_board, problem
 from tests.field.build import installer, recorder
 from tests.field.replay import Recording, Step, Tree
-from tests.field.toy import APP, BERT, NEW, NEXT_TRUST, OLD, TRUST, Toy
+from tests.field.toy import APP, NEW, NEXT_TRUST, OLD, TRUST, Toy
+from tests.releases.made import BERT
+from toolchain.releases.envelope import Envelope
 
 OLDEST = Toy("0.9.0")
 NEXT = Toy("2.0.0", signers=(BERT,))
@@ -56,7 +58,7 @@ class Scenario:
     new: Toy | None
     decided: Callable[[Step, Step | None], bool]
     toy: Toy
-    trusts: tuple = (TRUST,)
+    trusts: tuple[Envelope, ...] = (TRUST,)
 
 
 def _state(step: Step, word: str, before: Step | None) -> bool:
@@ -68,7 +70,7 @@ def _state(step: Step, word: str, before: Step | None) -> bool:
     )
 
 
-def _install(toy: Toy, end: str, trusts: tuple = (TRUST,)) -> Callable[[Board], None]:
+def _install(toy: Toy, end: str, trusts: tuple[Envelope, ...] = (TRUST,)) -> Callable[[Board], None]:
     def run(board: Board) -> None:
         assert board.install(toy, trusts)["end"] == end
 
@@ -137,7 +139,9 @@ class Crashes:
     board: Board
     arch: str
     incoming: int = 0  # bytes of parts that the run left, which no cut after its end may take
-    tried: dict[object, str] = field(default_factory=dict)  # of a board after `recover`: what is wrong after installing
+    tried: dict[object, str] = field(
+        default_factory=dict
+    )  # of a board after `recover`: what is wrong after installing
 
     def broken(self, most: int = 1000) -> list[str]:
         """Return what is wrong with which state, the first ones; each different one is tried once."""
@@ -201,11 +205,14 @@ class Crashes:
                 break
         return f"installing again: {end}"
 
+
 def _content_before(steps: list[Step], number: int) -> Step | None:
     """Return the last write before a call, with its text: what a rename brings."""
     for step in reversed(steps[:number]):
         if step.said["op"] == "write":
-            return replace(step, said={**step.said, "text": bytes.fromhex(step.said["hex"]).decode(errors="replace")})
+            return replace(
+                step, said={**step.said, "text": bytes.fromhex(step.said["hex"]).decode(errors="replace")}
+            )
     return None
 
 
@@ -229,7 +236,9 @@ def record(name: str, folder: Path, arch: str = "x86_64", **environment: str) ->
     states = list(recording.states())
     assert states[-1][0] == len(recording.steps)
     full = next(tree for count, lost, tree in states if count == len(recording.steps) and lost == "nothing")
-    assert full.picture() == whole, "the record is not whole: the program changed files by calls that it does not see"
+    assert full.picture() == whole, (
+        "the record is not whole: the program changed files by calls that it does not see"
+    )
     crashes = Crashes(scenario, recording, Board(folder, program=(installer(),)), arch)
     if name == "interrupted":
         crashes.incoming = sum(path.stat().st_size for path in board.app.glob("incoming/*"))

@@ -1,4 +1,4 @@
-"""Small releases for tests of the installer: a network that multiplies (installer/network.cc), signed for real."""
+"""Small, signed releases of a network that multiplies (installer/network.cc), for tests of the installer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tests.releases.made import ANNA, BERT, EVE, MemorySigner, trust
+from tests.releases.made import ANNA, BERT, MemorySigner, trust
 from toolchain.releases.envelope import Envelope
 from toolchain.releases.statement import RELEASE_TYPE
 
@@ -92,7 +92,7 @@ class Toy:
                 "timeout_s": 20,
                 "outputs": [{"compare": "values", "tolerance_ppb": 1000, "step": None, "values": None}],
             },
-            "budget": {"latency_us": 40_000, "memory_kib": 48 * 1024},
+            "budget": {"latency_us": None, "memory_kib": 48 * 1024},
             "verified": None,
             "provenance": {},
         } | self.changes
@@ -119,9 +119,7 @@ class Toy:
             "downgrade": False,
             "class": BOARD_CLASS,
         } | header
-        return b"".join(
-            [b"edge-release 1\n", json.dumps(line).encode(), b"\n", *envelopes, self.envelope]
-        )
+        return b"".join([b"edge-release 1\n", json.dumps(line).encode(), b"\n", *envelopes, self.envelope])
 
     def file(self, trusts: Sequence[Envelope] = (TRUST,), **header: object) -> bytes:
         """Return a release file."""
