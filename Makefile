@@ -21,7 +21,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta clean
+.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs bench bench-cpu bench-networks bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -129,6 +129,9 @@ bench-cuda: venv cuda ## networks on NVIDIA's GPUs beside PyTorch: BENCH="--pack
 
 bench-vta: venv ## networks on a VTA in numbers, by the model and on this host: BENCH=region, simulation, generation, trials, quantisers
 	@$(BIN)/python benchmarks/vta.py $(BENCH)
+
+bench-field: venv servers ## releases on boards in numbers: uploads beside scp, a rollout to 200 boards (BENCH="--quick": without those)
+	@$(BIN)/python -m benchmarks.field $(BENCH)
 
 clean: ## remove what make made here: .venv, build folders, tools' caches
 	rm -rf .venv .venv-bench build dist demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

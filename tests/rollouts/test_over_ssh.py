@@ -1,0 +1,128 @@
+"""Installations over a real sshd whose link is cut, or whose session is killed: what was received stays."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.boards.ssh.proxy import Proxy, proxy
+from tests.boards.ssh.sshd import Sshd, sshd
+from tests.releases.made import NOW
+from tests.rollouts.toys import delivery, stocked, toy_board, write_policy
+from tests.waiting import until
+from toolchain.boards.board import Board
+from toolchain.boards.ssh.transport import SshTransport
+from toolchain.boards.transport import LostError
+from toolchain.rollouts.attempt import Attempt, Delivery
+from toolchain.rollouts.exchange import Told
+from toolchain.rollouts.outcome import Outcome
+from toolchain.rollouts.worker import Job
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("toys", "state")]
+SIZE = 1_000_000  # the toy network reads no more than 1 MiB
+
+
+@pytest.fixture(scope="module")
+def clocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """Run a server whose boards have the time of the toy releases."""
+    with sshd(tmp_path_factory.mktemp("sshd"), f"SetEnv SHLVL=1 FIELD_NOW={NOW + 60}") as running:
+        yield running
+
+
+@pytest.fixture
+def link(clocked: Sshd) -> Iterator[Proxy]:
+    with proxy(clocked.port) as running:
+        yield running
+
+
+def board_at(clocked: Sshd, link: Proxy, root: Path) -> Board:
+    return toy_board(root, transport=SshTransport(clocked.address(link.port, root.name), str(root)))
+
+
+def job(board: Board, given: Delivery, window_s: float = 60.0) -> tuple[Job, list[str]]:
+    steps: list[str] = []
+    return Job(board, given, window_s, threading.Event(), lambda _n, step, _s: steps.append(step)), steps
+
+
+def finish(work: Job) -> Outcome:
+    while (outcome := work.run()) is None:
+        pass
+    return outcome
+
+
+def test_a_cut_in_the_middle_of_a_part_costs_what_was_on_its_way(
+    clocked: Sshd, link: Proxy, tmp_path: Path
+) -> None:
+    given = delivery(tmp_path, padding=SIZE)
+    board = board_at(clocked, link, tmp_path / "b")
+    stocked(board)
+    board.transport.close()  # the link counts the bytes of each connection
+    link.rate = 2e6
+    link.cut_after = SIZE // 2
+    work, steps = job(board, given)
+    assert work.run() is None, "the cut came too late"
+    incoming = tmp_path / "b" / "field" / "tiny" / "incoming"
+    kept = max(file.stat().st_size for file in incoming.iterdir())
+    assert kept > SIZE // 4
+    before = work._sent
+    outcome = finish(work)
+    assert (outcome.state, outcome.version) == ("installed", "2.0.0"), outcome
+    head = len(given.head(board))
+    library = max(given.signed.release.sizes)
+    assert outcome.bytes_sent - before <= 1.02 * (library - kept + head) + 4096
+    assert steps.count("preflight") == 2
+
+
+def test_a_link_that_breaks_after_the_last_byte_changes_nothing(
+    clocked: Sshd, link: Proxy, tmp_path: Path
+) -> None:
+    board = board_at(clocked, link, tmp_path / "b")
+    write_policy(tmp_path / "b", health=["sleep", "2"])
+    given = delivery(tmp_path)
+
+    def cut_in(step: str) -> None:
+        if step == "health":
+            link.cut()
+
+    attempt = Attempt(board, given, Told(cut_in))
+    with pytest.raises(LostError):
+        attempt.run()
+    current = tmp_path / "b" / "field" / "tiny" / "current"
+    until(lambda: current.is_symlink())
+
+    def known() -> bool:
+        verdict = attempt.run()
+        assert verdict.state in ("installed", "interrupted")
+        return verdict.state == "installed"
+
+    until(known)
+
+
+def test_a_killed_session_is_a_broken_link(clocked: Sshd, link: Proxy, tmp_path: Path) -> None:
+    board = board_at(clocked, link, tmp_path / "b")
+    stocked(board)
+    board.transport.close()  # the link counts the bytes of each connection
+    link.rate = 1e6
+    work, steps = job(board, delivery(tmp_path, padding=SIZE))
+    results: list[Outcome] = []
+    thread = threading.Thread(target=lambda: results.append(finish(work)))
+    thread.start()
+    incoming = tmp_path / "b" / "field" / "tiny" / "incoming"
+    until(lambda: any(file.stat().st_size > SIZE // 8 for file in incoming.glob("*")))
+    for session in clocked.sessions():
+        session.send_signal(signal.SIGKILL)
+    thread.join(100)
+    assert [outcome.state for outcome in results] == ["installed"], results
+    assert steps.count("preflight") == 2
+
+
+def test_a_board_that_is_away_is_offline_after_the_window(clocked: Sshd, tmp_path: Path) -> None:
+    with proxy(clocked.port) as gone:
+        pass
+    board = board_at(clocked, gone, tmp_path / "b")
+    work, _ = job(board, delivery(tmp_path), window_s=0)
+    assert finish(work).state == "offline"

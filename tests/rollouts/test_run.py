@@ -1,0 +1,154 @@
+"""Rollouts to real installers: phases, gates, failures, stops, what is sent twice and what is not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.rollouts.toys import APP, CLOCK, delivery, toy_board, write_policy
+from toolchain.boards.board import Board
+from toolchain.rollouts.attempt import Delivery
+from toolchain.rollouts.back import roll_back
+from toolchain.rollouts.begin import begin, outcomes_of
+from toolchain.rollouts.events import AnyEvent, GateJudged, PhaseStarted, RolloutEnded, Rules
+from toolchain.rollouts.fleet import fleet_status
+from toolchain.rollouts.journal import Journal, read_journal
+from toolchain.rollouts.preview import preview
+from toolchain.rollouts.run import Rollout
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("toys", "state")]
+
+
+def fleet(folder: Path, count: int) -> list[Board]:
+    return [toy_board(folder / f"b{number:03}") for number in range(count)]
+
+
+def roll_out(
+    folder: Path, given: Delivery, boards: list[Board], rules: Rules, stop: threading.Event | None = None
+) -> tuple[Rollout, RolloutEnded, list[AnyEvent]]:
+    events: list[AnyEvent] = []
+    with Journal(folder / f"{time.monotonic_ns()}.jsonl") as journal:
+        rollout = Rollout(
+            begin(given.signed, boards, rules), {b.name: b for b in boards}, given, journal, events.append
+        )
+        rollout.stop = stop or rollout.stop
+        return rollout, rollout.run(), events
+
+
+def test_phases_follow_each_other_and_the_journal_has_all(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 5)
+    rules = Rules(phases=("1", "50%", "100%"), pause_s=0.2)
+    rollout, ended, events = roll_out(tmp_path, delivery(tmp_path), boards, rules)
+    assert ended.complete and rollout.all_work
+    assert [event.phase for event in events if isinstance(event, PhaseStarted)] == [1, 2, 3]
+    assert [event.passed for event in events if isinstance(event, GateJudged)] == [True] * 3
+    kept = read_journal(rollout.journal.path)
+    assert outcomes_of(kept) == rollout.outcomes and kept[-1] == ended
+    rows = fleet_status(boards, 32)
+    assert [(row.state, row.version, row.trust) for row in rows] == [("active", "2.0.0", 1)] * 5
+
+
+def test_the_same_again_sends_no_part_and_one_changed_part_is_all_that_is_sent(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 1)
+    first = delivery(tmp_path, "1.0.0", padding=300_000)
+    roll_out(tmp_path, first, boards, Rules())
+    again, _, _ = roll_out(tmp_path, first, boards, Rules())
+    outcome = again.outcomes["b000"]
+    assert (outcome.state, outcome.bytes_sent) == ("unchanged", len(first.head(boards[0])))
+    second = delivery(tmp_path, "1.1.0", padding=300_000)
+    update, _, _ = roll_out(tmp_path, second, boards, Rules())
+    library = max(second.signed.release.sizes)
+    sent = update.outcomes["b000"].bytes_sent - len(second.head(boards[0]))
+    assert update.outcomes["b000"].state == "installed" and sent / library <= 1.02
+
+
+def test_a_failure_ends_the_rollout_after_its_phase(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 4)
+    write_policy(tmp_path / "b000", **{"class": "pynq"})
+    rules = Rules(phases=("1", "100%"))
+    rollout, ended, _ = roll_out(tmp_path, delivery(tmp_path), boards, rules)
+    assert not ended.complete and "1 boards failed" in ended.reason
+    assert [(name, outcome.state) for name, _, outcome in rollout.rows()] == [
+        ("b000", "refused"),
+        *((f"b00{number}", "skipped") for number in (1, 2, 3)),
+    ]
+
+
+def test_a_wrong_release_is_undone_on_the_canary_and_reaches_no_other(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 3)
+    roll_out(tmp_path, delivery(tmp_path, "1.0.0"), boards, Rules())
+    bad = delivery(tmp_path, "2.0.0", library="times 3")
+    rollout, ended, _ = roll_out(tmp_path, bad, boards, Rules(phases=("1", "100%")))
+    first = rollout.outcomes["b000"]
+    assert not ended.complete and first.state == "refused" and first.cause and first.cause.step == "test"
+    assert {row.version for row in fleet_status(boards, 32)} == {"1.0.0"}
+
+
+def test_boards_go_back_and_forth(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 2)
+    for version in ("1.0.0", "2.0.0"):
+        roll_out(tmp_path, delivery(tmp_path, version), boards, Rules())
+    found = roll_back(boards, None, 32, lambda *_: None)
+    assert [(o.state, o.version) for o in found.values()] == [("rolled-back", "1.0.0")] * 2
+    assert {row.version for row in fleet_status(boards, 32)} == {"1.0.0"}
+    none = roll_back(fleet(tmp_path / "other", 1), APP, 32, lambda *_: None)
+    assert none["b000"].error and "no release" in none["b000"].error
+
+
+def test_a_dry_run_says_what_and_why(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 3)
+    roll_out(tmp_path, delivery(tmp_path, "1.0.0"), boards[:2], Rules())
+    roll_out(tmp_path, delivery(tmp_path, "2.0.0"), boards[:1], Rules())
+    found = preview(boards, delivery(tmp_path, "2.0.0"), 32)
+    assert [(each.action, each.version) for each in found] == [
+        ("nothing", "2.0.0"),
+        ("install", "1.0.0"),
+        ("install", None),
+    ]
+
+
+def test_a_stopped_rollout_goes_on_where_it_was(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 6)
+    for board in boards:
+        write_policy(tmp_path / board.name, health=["sleep", "0.5"])
+    given, stop = delivery(tmp_path), threading.Event()
+    threading.Timer(1.0, stop.set).start()
+    rollout, ended, _ = roll_out(tmp_path, given, boards, Rules(at_once=2), stop)
+    done = [name for name, _, outcome in rollout.rows() if outcome.state == "installed"]
+    assert not ended.complete and 0 < len(done) < 6, rollout.rows()
+    with Journal(rollout.journal.path) as journal:
+        more = Rollout(
+            rollout.began,
+            {b.name: b for b in boards},
+            given,
+            journal,
+            lambda _: None,
+            outcomes_of(read_journal(journal.path)),
+        )
+        assert more.run(resumed=True).complete and more.all_work
+    assert [more.outcomes[name] for name in done] == [rollout.outcomes[name] for name in done]
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "said"),
+    [
+        ("clock", "refused", "clock"),
+        ("health", "rolled-back", "health"),
+        ("killed", "failed", "without a result"),
+        ("gone", "failed", "is gone"),
+    ],
+)
+def test_a_board_with_a_fault_ends_as_it_must(tmp_path: Path, fault: str, state: str, said: str) -> None:
+    board = toy_board(tmp_path / "b", {"FIELD_NOW": "1000"} if fault == "clock" else CLOCK)
+    if fault == "health":
+        write_policy(tmp_path / "b", health=["false"], health_tries=1)
+    if fault == "killed":
+        write_policy(tmp_path / "b", health=["sh", "-c", "kill -9 $PPID"])
+    if fault == "gone":
+        (tmp_path / "b").rmdir()
+    rollout, _, _ = roll_out(tmp_path, delivery(tmp_path), [board], Rules(window_s=0))
+    outcome = rollout.outcomes["b"]
+    assert outcome.state == state and outcome.error and said in outcome.error, outcome
