@@ -171,9 +171,9 @@ class Board:
         return [json.loads(line) for line in self.journal_lines()]
 
 
-def new_board(folder: Path, *installed: Toy) -> Board:
+def new_board(folder: Path, *installed: Toy, program: Path | None = None) -> Board:
     """Return a board that trusts, with releases installed one after the other."""
-    board = Board(folder)
+    board = Board(folder, (program or installer(),))
     board.folder.mkdir(parents=True, exist_ok=True)
     board.trust()
     for toy in installed:

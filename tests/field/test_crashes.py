@@ -7,6 +7,7 @@ The installer's calls are recorded (installer/record.c) and every state is built
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,10 +19,15 @@ import pytest
 
 from tests.field.board import Board, new_board, problem
 from tests.field.build import installer, recorder
+from tests.field.real import real
 from tests.field.replay import Recording, Step, Tree
 from tests.field.toy import APP, NEW, NEXT_TRUST, OLD, TRUST, Toy
 from tests.releases.made import BERT
+from tests.runtime.networks import CLASSES
+from toolchain.boards.emulation.qemu import emulator
+from toolchain.profiles import load_profile
 from toolchain.releases.envelope import Envelope
+from toolchain.runtime import ensure_runtime
 
 OLDEST = Toy("0.9.0")
 NEXT = Toy("2.0.0", signers=(BERT,))
@@ -216,21 +222,23 @@ def _content_before(steps: list[Step], number: int) -> Step | None:
     return None
 
 
-def record(name: str, folder: Path, arch: str = "x86_64", **environment: str) -> Crashes:
+def record(
+    name: str, folder: Path, arch: str = "x86_64", program: Path | None = None, **environment: str
+) -> Crashes:
     """Record a scenario; the replay of all of it must give what is there."""
     scenario = SCENARIOS[name]
-    board = new_board(folder, *scenario.installed)
+    board = new_board(folder, *scenario.installed, program=program or installer())
     before = folder / "before"
     shutil.copytree(board.field, before, symlinks=True)
     recording = Recording(board.field)
     log = folder / "log"
     # The recorder compares paths as text.
     preload = {"RECORD_ROOT": str(board.field), "RECORD_TO": str(log), "LD_PRELOAD": str(recorder(arch))}
-    program: tuple[str | Path, ...] = (installer(arch),)
+    words: tuple[str | Path, ...] = (program or installer(arch),)
     if arch != "x86_64":
         inner = [word for key, value in preload.items() for word in ("-E", f"{key}={value}")]
-        program, preload = ("qemu-aarch64", *inner, installer(arch)), {}
-    scenario.run(replace(board, program=program, environment={**preload, **environment}))
+        words, preload = (*emulator(load_profile(CLASSES[arch])), *inner, *words), {}
+    scenario.run(replace(board, program=words, environment={**preload, **environment}))
     recording.read(log)
     whole = Recording(board.field).before.picture()
     states = list(recording.states())
@@ -239,7 +247,7 @@ def record(name: str, folder: Path, arch: str = "x86_64", **environment: str) ->
     assert full.picture() == whole, (
         "the record is not whole: the program changed files by calls that it does not see"
     )
-    crashes = Crashes(scenario, recording, Board(folder, program=(installer(),)), arch)
+    crashes = Crashes(scenario, recording, board, arch)
     if name == "interrupted":
         crashes.incoming = sum(path.stat().st_size for path in board.app.glob("incoming/*"))
     return crashes
@@ -258,3 +266,24 @@ def test_without_any_one_fsync_a_cut_breaks_something(sync: str) -> None:
     with TemporaryDirectory(dir=_MEMORY, prefix="field-") as folder:
         broken = record(BROKEN_BY[sync], Path(folder), FIELD_LEAVE_OUT=sync).broken(most=1)
         assert broken, f"nobody would notice if the fsync {sync!r} were missing"
+
+
+@pytest.mark.slow
+def test_a_cut_of_the_installer_for_aarch64_leaves_the_old_release_or_the_new_one() -> None:
+    with TemporaryDirectory(dir=_MEMORY, prefix="field-") as folder:
+        assert record("update", Path(folder), "aarch64").broken() == []
+
+
+@pytest.mark.slow
+def test_a_cut_of_edge_rt_leaves_the_old_release_or_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = int(time.time())
+    old, new = (
+        replace(each, changes={**each.changes, "issued": now - 3600, "expires": now + 3600})
+        for each in (real("1.0.0"), real("2.0.0", bias=1.0))
+    )
+    monkeypatch.setitem(
+        SCENARIOS, "edge-rt", Scenario((old,), _install(new, "installed"), old, new, _committed, new)
+    )
+    program = ensure_runtime("x86_64").program
+    with TemporaryDirectory(dir=_MEMORY, prefix="field-") as folder:
+        assert record("edge-rt", Path(folder), program=program).broken() == []
