@@ -126,6 +126,21 @@ def test_vta(invoke: Toolchain, folder: Path) -> None:
     assert lab.status() is None, "the tutorial stops what it starts"
 
 
+@pytest.mark.usefixtures("state", "here")
+def test_field(invoke: Toolchain, folder: Path) -> None:
+    said = walked(invoke, "field.md")
+    plan, first, second = said["deploy"]
+    assert plan.count("it has none") == 2, "a dry run installs nothing"
+    assert first.count("installed 1.0.0") == 2 and second.count("installed 1.1.0") == 2
+    assert "gate after phase 1" in second
+    installed, back = said["fleet"]
+    for version, status in (("1.0.0", installed), ("1.0.0", back)):
+        lines = re.findall(rf"field-\d +active +classifier +{version} .*", status)
+        assert len(lines) == 2, status
+    assert said["rollback"][0].count("rolled-back") >= 2
+    assert "field-2 is stopped" in said["board"][-1], "the tutorial stops what it starts"
+
+
 def test_commands_stand_for_what_is_here() -> None:
     typed: list[list[str]] = []
 
