@@ -127,7 +127,7 @@ def test_vta(invoke: Toolchain, folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("state", "here")
-def test_field(invoke: Toolchain, folder: Path) -> None:
+def test_field(invoke: Toolchain) -> None:
     said = walked(invoke, "field.md")
     plan, first, second = said["deploy"]
     assert plan.count("it has none") == 2, "a dry run installs nothing"
