@@ -22,12 +22,12 @@ SHAPE = (1, 3, 12, 12)
 CLASSES = 10
 
 
-def network() -> onnx.ModelProto:
+def network(seed: int = 5) -> onnx.ModelProto:
     """Return a residual classifier: input `data` [1,3,12,12], outputs `prob` and `logits` [1,10].
 
     `twin0` and `twin1` are convolutions of the same shape: one task of weight two.
     """
-    random = np.random.default_rng(5)
+    random = np.random.default_rng(seed)
 
     def weight(*shape: int) -> np.ndarray:
         fan_in = int(np.prod(shape[1:])) or 1
