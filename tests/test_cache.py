@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from toolchain.boards.emulation.system import base as machines
 from toolchain.cache import list_entries, prune
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import image_named
 from toolchain.images.debian.system import cached_name
 from toolchain.runtime import expected_fingerprint
 
-OLD = [".4567-aarch64.killed", "0123-aarch64", "armhf-0123.tar"]
+OLD = [".4567-aarch64.killed", "0123-aarch64", "armhf-0123.tar", "arm64-0123"]
 
 
 @pytest.fixture
@@ -31,6 +32,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "stubs/x86_64-linux-gnu-2.27-00/libc.so.6",
         f"rootfs/{cached_name(image_named('board-arm64'))}",
         "rootfs/armhf-0123.tar",
+        f"machines/{machines.cached_name()}/kernel",
+        "machines/arm64-0123/kernel",
         "zig/o/00/libc++.a",
         "mine/letter.txt",
     ):
@@ -47,7 +50,7 @@ def files(folder: Path) -> set[str]:
 
 def test_everything_of_ours_is_listed_with_its_size(cache: Path) -> None:
     entries = list_entries()
-    assert len(entries) == 8
+    assert len(entries) == 10
     assert all(entry.mib == 1 and entry.path.is_relative_to(cache) for entry in entries)
     assert [e.path.name for e in entries if not e.current] == OLD
 
@@ -56,8 +59,8 @@ def test_everything_of_ours_is_listed_with_its_size(cache: Path) -> None:
 def test_prune_takes_what_is_not_current() -> None:
     wanted = [entry.path for entry in list_entries() if entry.current]
     assert [entry.path.name for entry in prune(dry_run=True)] == OLD
-    assert len(list_entries()) == 8
-    assert len(prune()) == 3
+    assert len(list_entries()) == 10
+    assert len(prune()) == 4
     assert [entry.path for entry in list_entries()] == wanted
     assert prune() == []
 

@@ -1,6 +1,7 @@
 """Power cuts at seeded random moments of an update: whatever is cut, the old release or the new one works.
 
-python -m tests.machines.cuts [--cuts 200] [--seed N] [--page docs/power-cuts.md]
+`python -m tests.machines.cuts [--cuts 200] [--seed N] [--log FILE]` cuts; with `--table FILE…` it prints the
+table of docs/benchmarks-field.md from such files.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import argparse
 import json
 import os
 import random
+import signal
+import sys
 import tempfile
 import threading
 import time
@@ -135,8 +138,14 @@ def ready(folder: Path, target: Machine) -> Field:
     return field
 
 
-def describe(done: Sequence[Cut], seed: int) -> str:
-    """Return the page's text: where the cuts fell, and how each ended."""
+def read(log: Path) -> list[Cut]:
+    """Return the cuts of a log."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [Cut(**{**line, "loss": Loss(**line["loss"])}) for line in lines]
+
+
+def describe(done: Sequence[Cut]) -> str:
+    """Return a table: in which steps the cuts fell, and how they ended."""
     steps = sorted(
         {cut.step for cut in done}, key=lambda step: min(c.after_s for c in done if c.step == step)
     )
@@ -153,7 +162,8 @@ def describe(done: Sequence[Cut], seed: int) -> str:
         rows.append(
             f"| {step} | {len(these)} | {runs['1.0.0']} | {runs['2.0.0']} | {unflushed}, {lost} | {names} |"
         )
-    rows.append(f"\n{len(done)} cuts, seed {seed}.")
+    with_loss = sum(cut.loss.lost > 0 for cut in done)
+    rows.append(f"\n{len(done)} cuts, of which {with_loss} lost writes that the disk had taken.")
     return "\n".join(rows) + "\n"
 
 
@@ -163,7 +173,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cuts", type=int, default=200)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--log", type=Path, default=Path("build/power-cuts.jsonl"))
+    parser.add_argument("--table", type=Path, nargs="+", help="print the table of these logs; cut nothing")
     given = parser.parse_args(arguments)
+    if given.table:
+        print(describe([cut for log in given.table for cut in read(log)]))
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the machine ends as well
     os.environ["PATH"] = path_with_qemu()
     done: list[Cut] = []
     given.log.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 log.write(json.dumps(asdict(cut)) + "\n")
                 log.flush()
                 print(f"{len(done)}/{given.cuts} {cut}", flush=True)
-    print(describe(done, given.seed))
+    print(describe(done))
 
 
 if __name__ == "__main__":

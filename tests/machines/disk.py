@@ -41,14 +41,25 @@ class Loss:
 class Disk:
     """The server, on a socket that it makes; a machine at a time.
 
+    Parameters
+    ----------
+    base
+        The disk's content at first; it is not changed.
+    path
+        The socket.
+    flush_s
+        Seconds that a flush takes: until it is over, a cut loses what it would have flushed.
+
     Attributes
     ----------
     flushes
         How often the machine has flushed.
     """
 
-    def __init__(self, base: Path, path: Path) -> None:
+    def __init__(self, base: Path, path: Path, flush_s: float = 0.0) -> None:
         self.flushes = 0
+        self._flush_s = flush_s
+        self._off = threading.Event()
         self._base = os.open(base, os.O_RDONLY)
         self._size = os.fstat(self._base).st_size
         self._stable: dict[int, bytes] = {}  # block -> content that differs from the base
@@ -72,9 +83,14 @@ class Disk:
         self._thread.join()
         os.close(self._base)
 
+    def switch_off(self) -> None:
+        """Take the disk's power: whatever the machine still asks for is not done."""
+        self._off.set()
+
     def cut(self, chance: random.Random, how: str | None = None) -> Loss:
         """Lose unflushed writes of a killed machine: all, some or none of them; by default chance says."""
         assert self._idle.wait(60), "the machine still uses its disk"
+        self._off.clear()
         how = how or chance.choice(("all", "some", "some", "none"))
         lost = 0
         for block, contents in sorted(self._cached.items()):
@@ -126,6 +142,8 @@ class Disk:
 
     def _serve(self, connection: socket.socket) -> bool:
         magic, flags, kind, handle, offset, length = struct.unpack(">IHHQQI", _take(connection, 28))
+        if self._off.is_set():
+            return False
         assert magic == _REQUEST
         answer, error = b"", 0
         if kind == _READ:
@@ -168,6 +186,8 @@ class Disk:
             at += len(part)
 
     def _flush(self) -> None:
+        if self._off.wait(self._flush_s):
+            raise ConnectionError
         self.flushes += 1
         for block, contents in self._cached.items():
             self._stable[block] = contents[-1]

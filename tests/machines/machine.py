@@ -23,6 +23,7 @@ from toolchain.boards.emulation.system.qmp import control
 from toolchain.processes.life import Life
 from toolchain.profiles import load_profile
 
+FLUSH_S = 0.02  # a flush of an SD card takes about so long
 SECONDS = 600.0  # a boot on two cores that others use
 
 
@@ -81,6 +82,7 @@ class Machine:
     def cut(self, chance: random.Random, how: str | None = None) -> Loss:
         """Cut the power: kill QEMU, and lose writes that the disk had not flushed."""
         assert self._process is not None
+        self.disk.switch_off()
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
         self._drop_connection()
@@ -137,7 +139,7 @@ def machine(name: str) -> Iterator[Machine]:
         here = Path.cwd()
         os.chdir(folder)  # a socket's path is short
         try:
-            disk = Disk(folder / "raw", Path("disk"))
+            disk = Disk(folder / "raw", Path("disk"), FLUSH_S)
         finally:
             os.chdir(here)
         made = Machine(emulated.load(name), folder, disk)

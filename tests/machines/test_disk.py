@@ -72,6 +72,19 @@ def test_a_cut_loses_what_was_not_flushed(disk: Disk, how: str, there: bytes) ->
     assert disk.flushes == 1
 
 
+def test_what_a_flush_has_not_finished_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("base").write_bytes(b"o" * BLOCK)
+    disk = Disk(Path("base"), Path("disk"), flush_s=60)
+    client = Client(Path("disk"))
+    client.ask(1, 0, data=b"a" * BLOCK)
+    client.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, 3, 9, 0, 0))
+    disk.switch_off()
+    assert disk.cut(_CHANCE, "all").lost == 1 and disk.flushes == 0
+    assert Client(Path("disk")).ask(0, 0, BLOCK) == b"o" * BLOCK
+    disk.close()
+
+
 def test_some_lost_means_each_block_by_itself_and_any_of_its_writes(disk: Disk) -> None:
     seen = set()
     for number in range(40):
