@@ -37,6 +37,7 @@ def _looks(board: Board, end: End, said: dict[str, object] | None) -> None:
     assert problem(board, {"old": OLD, "new": NEW}[end.current]) == ""
     assert board.install(NEW)["end"] in {"installed", "unchanged"}
     assert problem(board, NEW) == ""
+    assert not list((board.app / "incoming").iterdir()), "parts of a release that is installed"
 
 
 @pytest.mark.parametrize("step", STEPS)

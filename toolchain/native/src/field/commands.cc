@@ -16,6 +16,7 @@
 #include "field/status.h"
 #include "field/trusted.h"
 #include "field/turn.h"
+#include "field/unpack.h"
 #include "text.h"
 
 namespace edge::field {
@@ -116,7 +117,7 @@ int PruneCommand(const Options& options) {
   const Turn turn(field, "prune " + place.app);
   Settle(place);
   const std::vector<std::string> removed = Prune(place, ReadPolicy(place).keep);
-  for (const std::string& name : Names(place.Incoming())) Remove(place.Incoming() + "/" + name);
+  RemoveIncoming(place);
   Say("{\"removed\": " + JsonArray(removed) + "}");
   return EDGE_OK;
 }

@@ -201,9 +201,7 @@ class Installation {
   void Finish(const std::string& end) {
     state_.error.reset();
     IfPossible([&] { place_.Name(kPrevious, state_.previous); });
-    IfPossible([&] {
-      for (const std::string& name : Names(place_.Incoming())) Remove(place_.Incoming() + "/" + name);
-    });
+    IfPossible([&] { RemoveIncoming(place_); });
     Record(end, "idle");
     IfPossible([&] { Prune(place_, policy_.keep); });
   }

@@ -28,6 +28,7 @@ std::optional<std::string> Settle(const Place& place) {
   place.Name(kPrevious, state.previous);
   if (step == "commit") {
     place.Name(kCurrent, state.current);
+    RemoveIncoming(place);
   } else {
     state.error = Cause{"cut", step, "the installation was cut in its step " + step};
     try {

@@ -47,6 +47,10 @@ Release ReadInstalled(const Place& place, const std::string& digest, bool digest
   return release;
 }
 
+void RemoveIncoming(const Place& place) {
+  for (const std::string& name : Names(place.Incoming())) Remove(place.Incoming() + "/" + name);
+}
+
 void RemoveRests(const Place& place) {
   for (const char* name : {"current.new", "previous.new", "state.new"}) Remove(place.Path(name));
   for (const std::string& name : Names(place.Releases())) {

@@ -14,6 +14,9 @@ void Unpack(const Place& place, const Release& release, const Parts& parts);
 // Throws EDGE_FAILED, "damaged", for one that is not there, or not whole.
 Release ReadInstalled(const Place& place, const std::string& digest, bool digests);
 
+// Removes what was received: a release that is committed has it all.
+void RemoveIncoming(const Place& place);
+
 // Removes what an installation made for itself, but not what it received.
 void RemoveRests(const Place& place);
 
