@@ -140,7 +140,9 @@ def verify_bundle(
 
 
 def _remembered(bundle: Bundle, placed: PlacedBundle, comparison: Comparison) -> list[str]:
-    """Keep that the bundle passed, and return a warning if that failed."""
+    """Keep that the bundle passed, and return a warning if that failed; one that is not a file has no digest."""
+    if not bundle.sha256:
+        return []
     error = max(output.max_rel_error or 0.0 for output in comparison.outputs)
     try:
         remember(bundle.sha256, class_of(placed.board, placed.device), error, placed.device)

@@ -100,7 +100,7 @@ void ReadRun(const Node& node, Release* release) {
   const std::string& device = node["device"].Text(233);
   if (!ConsistsOf(device.substr(0, 1), {kLower}) ||
       std::any_of(device.begin(), device.end(), [](char c) { return c < '!' || c > '~'; })) {
-    node["device"].Refuse("must be a device, such as cpu or opencl:0");
+    node["device"].Refuse("must be a device: a kind, or a kind and a name after a colon");
   }
   release->run.device = device;
   release->run.threads = static_cast<int>(node["threads"].Int(1, 4096));
