@@ -140,7 +140,7 @@ def verify_bundle(
 
 
 def _remembered(bundle: Bundle, placed: PlacedBundle, comparison: Comparison) -> list[str]:
-    """Keep that the bundle passed, and return a warning if that failed; one that is not a file has no digest."""
+    """Keep that the bundle passed (not if it is no file), and return a warning if that failed."""
     if not bundle.sha256:
         return []
     error = max(output.max_rel_error or 0.0 for output in comparison.outputs)
