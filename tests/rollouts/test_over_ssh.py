@@ -40,7 +40,18 @@ def link(clocked: Sshd) -> Iterator[Proxy]:
 
 
 def board_at(clocked: Sshd, link: Proxy, root: Path) -> Board:
-    return toy_board(root, transport=SshTransport(clocked.address(link.port, root.name), str(root)))
+    return board_behind(clocked, link.port, root)
+
+
+def board_behind(clocked: Sshd, port: int, root: Path) -> Board:
+    return toy_board(root, transport=SshTransport(clocked.address(port, root.name), str(root)))
+
+
+def stock_directly(clocked: Sshd, root: Path) -> None:
+    """Send the installer to a board past the link."""
+    board = board_behind(clocked, clocked.port, root)
+    stocked(board)
+    board.transport.close()
 
 
 def job(board: Board, given: Delivery, window_s: float = 60.0) -> tuple[Job, list[str]]:
@@ -59,13 +70,12 @@ def test_a_cut_in_the_middle_of_a_part_costs_what_was_on_its_way(
 ) -> None:
     given = delivery(tmp_path, padding=SIZE)
     board = board_at(clocked, link, tmp_path / "b")
-    stocked(board)
-    board.transport.close()  # the link counts the bytes of each connection
+    stock_directly(clocked, tmp_path / "b")  # the link counts the bytes of each connection
     link.rate = 2e6
     link.cut_after = SIZE // 2
     work, steps = job(board, given)
-    assert work.run() is None, "the cut came too late"
     incoming = tmp_path / "b" / "field" / "tiny" / "incoming"
+    assert work.run() is None, "the cut came too late"
     kept = max(file.stat().st_size for file in incoming.iterdir())
     assert kept > SIZE // 4
     before = work._sent

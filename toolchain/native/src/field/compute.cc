@@ -83,8 +83,8 @@ void CheckRuntime(const Release& release, const std::string& state) {
   }
   CheckFeatures(Joined(needs.features));
   CheckFunctions(Joined(needs.functions));
-  if (!needs.devices.empty()) SetDeviceFolder(state + "/devices", true);
   const std::string& runs_on = release.run.device;
+  if (!needs.devices.empty() || runs_on != "cpu") SetDeviceFolder(state + "/devices", true);
   FindDevice(runs_on);
   for (const std::string& kind : needs.devices) {
     if (!runs_on.starts_with(kind)) FindDevice(kind);  // a simulation is found by its whole name alone
