@@ -108,6 +108,7 @@ def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -
     assert not riddles
 
 
+@pytest.mark.slow
 def test_sections_of_docstrings_describe_what_there_is(trees: dict[Path, ast.Module]) -> None:
     defined = [
         (file, node)

@@ -119,7 +119,7 @@ class Disk:
                 return
             self._connection = connection
             self._idle.clear()
-            with connection, suppress(ConnectionError, struct.error):
+            with connection, suppress(OSError, struct.error):
                 if self._agree(connection):
                     while self._serve(connection):
                         pass

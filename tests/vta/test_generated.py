@@ -19,6 +19,7 @@ SMALL = replace(PYNQ, log_uop_buff_size=11, log_inp_buff_size=11, log_wgt_buff_s
 """A design on which hardly anything fits at once."""
 
 
+@pytest.mark.slow
 @QUICK
 @given(region=regions())
 def test_any_layer_in_any_cut(simulator: Simulator, region: Region) -> None:

@@ -42,6 +42,7 @@ def test_products_are_those_of_numpy(tasks: list[FusedTask]) -> None:
     assert np.any(weight), "the network's own weight"
 
 
+@pytest.mark.slow
 def test_the_order_of_loops_changes_nothing(tasks: list[FusedTask]) -> None:
     for task in tasks:
         reference = plain_function(task)

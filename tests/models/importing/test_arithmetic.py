@@ -82,6 +82,7 @@ def wrapped(values: Sequence[int], kind: str) -> np.ndarray:
     return np.array([value % 2**bits for value in values], f"uint{bits}").astype(kind)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(data=st.data(), case=st.sampled_from(of("BitShift")))
 def test_a_shift_by_more_than_all_bits_leaves_none(data: st.DataObject, case: Case) -> None:

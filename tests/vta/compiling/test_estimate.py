@@ -43,6 +43,7 @@ def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:
         assert len(inputs) * len(tiles) == times.inputs * once
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["1,56,56,64,128,1,1,0,0,2,2", "1,14,14,256,512,3,3,1,1,2,2"])
 def test_the_formula_is_near_the_model(simulator: Simulator, text: str) -> None:
     shape = read_shape(text)

@@ -86,6 +86,7 @@ def networks(draw: st.DrawFn) -> Region:
 QUICK = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @QUICK
 @given(region=networks())
 def test_any_small_network(simulator: Simulator, region: Region) -> None:

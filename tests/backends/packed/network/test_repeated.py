@@ -107,6 +107,7 @@ def test_a_device_that_runs_kernels_keeps_them_apart() -> None:
     assert machine.pieces.fine and recipes(model, machine) == (11, 11)
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_boxes_anywhere_are_read_where_they_lie(data: st.DataObject) -> None:
