@@ -18,8 +18,9 @@ from toolchain.measuring.verifications import verifications
 @pytest.mark.slow  # edge-rt may have to be compiled
 @pytest.mark.usefixtures("state")
 def test_a_right_bundle_passes_and_a_wrong_one_ends_with_4(
-    invoke: Toolchain, files: Path, bundles: dict[str, Bundle]
+    invoke: Toolchain, files: Path, bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(files / "data"))  # others verify the same bundle elsewhere
     good = bundles["local"]
     ran = invoke("verify", good.path, "--board", "local", "--json")
     assert ran.code == 0 and ran.document["passed"] is True
