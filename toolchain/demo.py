@@ -16,6 +16,7 @@ from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.measuring.arrays import read_inputs
 from toolchain.measuring.bench import BenchResult, bench_bundle
+from toolchain.measuring.verifications import remember_latency, remember_result
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
@@ -114,10 +115,11 @@ def run_demo(
             note(f"warning: {warning}")
     bundle = read_bundle(built.bundle)
     note(f"verifying on {board.name} against onnxruntime")
-    verified = verify_bundle(bundle, board, wait=WAIT_S)
+    verified = remember_result(bundle, board, verify_bundle(bundle, board, wait=WAIT_S))
     verified.check()
     note(f"timing on {board.name}")
     timed = bench_bundle(bundle, board, time_s=BENCH_S, profile=True, wait=WAIT_S)
+    remember_latency(bundle, board, timed)
     report = out.absolute() / f"{model.name}-{board.name}.html"
     result = DemoResult(board, model, tuned, built, verified, timed, report)
     write_demo_report(report, _describe(result, trials))

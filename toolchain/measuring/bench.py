@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -15,13 +14,12 @@ from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import peak_flops
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import UsageError
 from toolchain.measuring.answers import Timed
 from toolchain.measuring.deadlines import Deadline, deadline
 from toolchain.measuring.device import simulation
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import PlacedBundle, place
-from toolchain.measuring.verifications import add_latency, class_of
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
@@ -178,10 +176,7 @@ def bench_bundle(
     most = LARGEST + _SAMPLE_BYTES * samples + (_PROFILE_BYTES if profile else 0)
     check = partial(_check, placed, number=number, samples=samples, limit=limit, profile=profile)
     answer = invoke(placed, "bench", Timed, bundle.sample, options, limit, wait=wait, most=most, check=check)
-    result = summary(placed, answer)
-    with suppress(ToolchainError):  # the latency in a release is not worth a measurement
-        add_latency(bundle.sha256, class_of(board, placed.device), result.p50_ms)
-    return result
+    return summary(placed, answer)
 
 
 def _check(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +16,15 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolchain.answers import Answer, Several, Word
 from toolchain.boards.board import Board
+from toolchain.bundles.read import Bundle
 from toolchain.configuration.settings import data_dir
+from toolchain.errors import ToolchainError
 from toolchain.files.atomic import write_bytes
 from toolchain.files.plain import open_plain
 from toolchain.files.turns import one_at_a_time
+from toolchain.measuring.bench import BenchResult
 from toolchain.measuring.device import simulation
+from toolchain.measuring.verify import VerifyResult
 from toolchain.records.key import EMULATED
 
 FILE_NAME = "verified.json"
@@ -62,8 +67,27 @@ _FILE = TypeAdapter(Several[Verification])
 
 def class_of(board: Board, device: str) -> str:
     """Return the class that a verification counts for: `+emulated` if board or device was not real."""
-    simulated = device == simulation(device)
-    return board.profile.name + EMULATED if board.emulated or simulated else board.profile.name
+    return board.profile.name + EMULATED if device == simulation(device) else board.record_class
+
+
+def remember_result(bundle: Bundle, board: Board, result: VerifyResult) -> VerifyResult:
+    """Keep that a bundle passed, if it did; return the result, with a warning if that could not be kept."""
+    if not result.passed:
+        return result
+    error = max(output.max_rel_error or 0.0 for output in result.comparison.outputs)
+    device = result.place["ran_on"]
+    try:
+        remember(bundle.sha256, class_of(board, device), error, device)
+    except ToolchainError as problem:
+        warning = f"`release sign` will not know of this: {problem.message}"
+        return replace(result, warnings=(*result.warnings, warning))
+    return result
+
+
+def remember_latency(bundle: Bundle, board: Board, result: BenchResult) -> None:
+    """Keep the median latency of a bundle that passed on that class; a failure to do so is no error."""
+    with suppress(ToolchainError):  # the latency in a release is not worth a measurement
+        add_latency(bundle.sha256, class_of(board, result.ran_on), result.p50_ms)
 
 
 def verifications(sha256: str) -> dict[str, Verification]:

@@ -8,12 +8,11 @@ from typing import Any
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
-from toolchain.errors import CheckError, ToolchainError
+from toolchain.errors import CheckError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
 from toolchain.measuring.numerics import Comparison, OutputDeviation, Tolerance, compare
-from toolchain.measuring.place import PlacedBundle, place
-from toolchain.measuring.verifications import class_of, remember
+from toolchain.measuring.place import place
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,6 @@ def verify_bundle(
 ) -> VerifyResult:
     """Run the bundle's sample input on the board and compare the outputs with the expected ones.
 
-    A bundle that passed is remembered: `release sign` asks for that.
-
     Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error.
     """
     manifest = bundle.manifest
@@ -135,17 +132,4 @@ def verify_bundle(
         _tolerances(bundle),
         frozenset(manifest.model.softmax_outputs),
     )
-    warnings = [*placed.warnings, *(_remembered(bundle, placed, comparison) if comparison.passed else ())]
-    return VerifyResult(comparison, manifest.dtype, placed.threads, placed.describe(), tuple(warnings))
-
-
-def _remembered(bundle: Bundle, placed: PlacedBundle, comparison: Comparison) -> list[str]:
-    """Keep that the bundle passed (not if it is no file), and return a warning if that failed."""
-    if not bundle.sha256:
-        return []
-    error = max(output.max_rel_error or 0.0 for output in comparison.outputs)
-    try:
-        remember(bundle.sha256, class_of(placed.board, placed.device), error, placed.device)
-    except ToolchainError as problem:
-        return [f"`release sign` will not know of this: {problem.message}"]
-    return []
+    return VerifyResult(comparison, manifest.dtype, placed.threads, placed.describe(), tuple(placed.warnings))

@@ -61,10 +61,12 @@ def command(
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.bench import bench_bundle
+    from toolchain.measuring.verifications import remember_latency
 
+    found, place = read_bundle(bundle), find_board(board_name(board))
     result = bench_bundle(
-        read_bundle(bundle),
-        find_board(board_name(board)),
+        found,
+        place,
         number=number,
         repeat=repeat,
         min_repeat_ms=min_repeat_ms,
@@ -72,6 +74,7 @@ def command(
         profile=profile,
         **execution,
     )
+    remember_latency(found, place, result)
     emit(result.to_json(), lambda: show(result))
 
 

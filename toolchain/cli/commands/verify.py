@@ -28,9 +28,11 @@ def command(bundle: Path, board: str | None, **execution: Unpack[Execution]) -> 
     """
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
+    from toolchain.measuring.verifications import remember_result
     from toolchain.measuring.verify import verify_bundle
 
-    result = verify_bundle(read_bundle(bundle), find_board(board_name(board)), **execution)
+    found, place = read_bundle(bundle), find_board(board_name(board))
+    result = remember_result(found, place, verify_bundle(found, place, **execution))
     emit(result.to_json(), lambda: show(result))
     if wants_json() and not result.passed:
         click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
