@@ -14,7 +14,7 @@ from toolchain.records.key import EMULATED
 from toolchain.releases.signed import SignedRelease
 from toolchain.releases.version import Version
 from toolchain.rollouts.events import BoardDone, JournalEvent, LabNumbers, RolloutBegan, Rules
-from toolchain.rollouts.journal import beginning, is_complete, known_rollouts
+from toolchain.rollouts.journal import beginning, is_complete, known_rollouts, read_journal
 from toolchain.rollouts.outcome import WORKS, Outcome
 from toolchain.rollouts.phases import cut
 from toolchain.runtime import arch_of, ensure_runtime
@@ -75,7 +75,7 @@ def check_verified(signed: SignedRelease, boards: Sequence[Board]) -> None:
 
 def newest_known(signed: SignedRelease) -> str:
     """Return the newest version of the application among this release and all rollouts of this host."""
-    versions = [beginning(events).version for _, events in known_rollouts(signed.release.app)]
+    versions = [began.version for _, began in known_rollouts(signed.release.app)]
     return max([Version(signed.release.version), *map(Version, versions)]).text
 
 
@@ -103,8 +103,14 @@ def find_interrupted(signed: SignedRelease) -> tuple[Path, list[JournalEvent]]:
     UsageError
         There is none.
     """
-    for path, events in known_rollouts(signed.release.app):
-        if beginning(events).digest == signed.digest and (not is_complete(events) or _failed(events)):
+    for path, began in known_rollouts(signed.release.app):
+        if began.digest != signed.digest:
+            continue
+        try:
+            events = read_journal(path)
+        except UsageError:
+            continue  # it is damaged behind its first line
+        if not is_complete(events) or _failed(events):
             return path, events
     raise UsageError(
         f"--resume: no rollout of {signed.release.app} {signed.release.version} was interrupted here",

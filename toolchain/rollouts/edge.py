@@ -7,7 +7,7 @@ import contextlib
 from toolchain.answers import understood
 from toolchain.boards.board import Board, named
 from toolchain.boards.edge_rt.answers import check_output
-from toolchain.boards.edge_rt.install import STATE_FOLDER
+from toolchain.boards.edge_rt.install import command
 from toolchain.boards.transport import Completed
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.foreign import last_line
@@ -47,7 +47,7 @@ def give_first_trust(board: Board, program: str, first: Envelope) -> None:
 def install(board: Board, program: str, signed: SignedRelease, head: bytes, told: Told) -> InstallLine:
     """Send a release to a board; return the last line. Errors are those of `send_release`."""
     with named(board):
-        argv = [program, "install", "-", *_FIELD, "--state", STATE_FOLDER]
+        argv = command(program, "install", "-", *_FIELD, only_device=board.only_device)
         with contextlib.closing(board.transport.talk(argv)) as dialogue:
             return send_release(dialogue, signed, head, board.name, told)
 
@@ -55,7 +55,7 @@ def install(board: Board, program: str, signed: SignedRelease, head: bytes, told
 def roll_back(board: Board, program: str, app: str, told: Told) -> InstallLine:
     """Let a board go back to the release before; return the last line. Errors as of `read_lines`."""
     with named(board):
-        argv = [program, "rollback", *_FIELD, "--app", app, "--state", STATE_FOLDER]
+        argv = command(program, "rollback", *_FIELD, "--app", app, only_device=board.only_device)
         with contextlib.closing(board.transport.talk(argv)) as dialogue:
             *_, last = read_lines(dialogue, board.name, told)
             return last

@@ -17,6 +17,7 @@ from toolchain.files.plain import open_plain, read_plain
 from toolchain.rollouts.events import JournalEvent, KeptEvent, RolloutBegan, RolloutEnded
 
 _EVENT: TypeAdapter[JournalEvent] = TypeAdapter(KeptEvent)
+_MOST_FIRST = 1 << 20  # bytes of a first line, which names every board
 
 
 def journals_folder() -> Path:
@@ -109,21 +110,25 @@ def is_journal(path: Path) -> bool:
     """Whether a file begins like the journal of a rollout."""
     try:
         with open_plain(path) as file:
-            return b'"event":"began"' in file.readline(1 << 20)
+            return b'"event":"began"' in file.readline(_MOST_FIRST)
     except OSError:
         return False
 
 
-def known_rollouts(app: str) -> list[tuple[Path, list[JournalEvent]]]:
-    """Return the journals of an application, the newest first; what cannot be read is skipped."""
+def known_rollouts(app: str) -> list[tuple[Path, RolloutBegan]]:
+    """Return the journals of an application by their first lines, the newest first.
+
+    What does not begin as a journal is skipped.
+    """
     found = []
     for path in sorted(journals_folder().glob("*.jsonl"), reverse=True):
         try:
-            events = read_journal(path)
-        except UsageError:
+            with open_plain(path) as file:
+                first = _EVENT.validate_json(file.readline(_MOST_FIRST))
+        except (OSError, ValidationError):
             continue
-        if beginning(events).app == app:
-            found.append((path, events))
+        if isinstance(first, RolloutBegan) and first.app == app:
+            found.append((path, first))
     return found
 
 
