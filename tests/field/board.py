@@ -162,7 +162,7 @@ class Board:
         return path.readlink().name if path.is_symlink() else None
 
     def journal_lines(self) -> list[str]:
-        """Return the journal's lines as they stand there."""
+        """Return the lines of the journal."""
         path = self.app / "journal"
         return path.read_text(errors="replace").splitlines() if path.exists() else []
 

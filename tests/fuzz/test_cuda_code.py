@@ -88,7 +88,7 @@ def _packed(unit: Unit) -> bytes:
 
 
 class DamagedError(Exception):
-    """The bytes end too early, or a name is none."""
+    """The bytes end too early, or a kernel's name is not an identifier."""
 
 
 class Container:

@@ -23,6 +23,14 @@ dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Only say what would be written; asks for no secret."
 )
 
+allowed_keys_option = click.option(
+    "--trust",
+    type=file_argument,
+    required=True,
+    metavar="FILE",
+    help="A trust file, or an OpenSSH public key that must have signed.",
+)
+
 
 class Day(Moment):
     """A day or time, as whole seconds since 1970."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from toolchain.answers import problem
 from toolchain.releases.strict_json import LARGEST
 
 
@@ -33,8 +32,3 @@ Count = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
 
 Moment = Annotated[StrictInt, Field(ge=1, le=LARGEST)]
 """Seconds since 1970."""
-
-
-def explained(error: ValidationError) -> str:
-    """Describe the first thing that is wrong with an object."""
-    return problem(error)

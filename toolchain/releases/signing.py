@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from toolchain.answers import problem
+from toolchain.boards.edge_rt.apps import is_app_name
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.files.atomic import write_bytes
@@ -19,13 +20,10 @@ from toolchain.measuring.verifications import Verification, verifications
 from toolchain.profiles import load_profile
 from toolchain.records.key import EMULATED
 from toolchain.releases.envelope import Envelope, Signer
-from toolchain.releases.schema import explained
 from toolchain.releases.signed import SignedRelease, compared, read_envelope, release_path
 from toolchain.releases.statement import LONGEST_S, RELEASE_TYPE, Verified
 from toolchain.releases.stating import RUNS, Terms, parts_per_billion, state
 from toolchain.releases.version import Version
-
-_APP = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ def _payload(bundle: Bundle, request: SignRequest) -> bytes:
         return state(bundle, terms).to_bytes()
     except ValidationError as error:
         raise UsageError(
-            f"{bundle.path} cannot be released: {explained(error)}", "change the option that gave this"
+            f"{bundle.path} cannot be released: {problem(error)}", "change the option that gave this"
         ) from error
 
 
@@ -165,7 +163,7 @@ def _verified(found: Verification) -> Verified:
 
 def _app(bundle: Bundle, app: str | None) -> str:
     name = bundle.manifest.model.name if app is None else app
-    if not _APP.fullmatch(name):
+    if not is_app_name(name):
         where = "the network's name" if app is None else "--app"
         raise UsageError(
             f"{where} {name!r} cannot name an application",

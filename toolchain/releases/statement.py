@@ -14,10 +14,11 @@ from pydantic import (
     model_validator,
 )
 
-from toolchain.answers import Several
+from toolchain.answers import Several, problem
+from toolchain.boards.edge_rt.apps import is_app_name
 from toolchain.bundles import layout
 from toolchain.errors import CheckError
-from toolchain.releases.schema import Count, Hex, Moment, Strict, Word, explained
+from toolchain.releases.schema import Count, Hex, Moment, Strict, Word
 from toolchain.releases.strict_json import dump, parse
 from toolchain.releases.version import Version
 
@@ -30,8 +31,8 @@ BUNDLE = "bundle"
 
 
 def _app(name: str) -> str:
-    if name in ("lock", "trust.json"):
-        raise ValueError("a file of the board has this name")
+    if not is_app_name(name):
+        raise ValueError("it does not name an application, or names a file of the board")
     return name
 
 
@@ -42,7 +43,7 @@ def _version(text: str) -> str:
 Compare = Literal["values", "log-probabilities", "equal", "steps"]
 ClassName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}(\+emulated)?$")]
 """A board class; boards that are emulated have `+emulated` behind it."""
-AppName = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$"), AfterValidator(_app)]
+AppName = Annotated[StrictStr, AfterValidator(_app)]
 ReleaseVersion = Annotated[StrictStr, AfterValidator(_version)]
 
 
@@ -182,8 +183,8 @@ class Statement(BaseModel):
             raise ValueError(f"it has {len(self.predicate.sizes)} sizes for {len(parts)} parts")
         if len(self.predicate.test.outputs) != sum(name.startswith("expected/") for name in parts):
             raise ValueError("test: there is not one entry for each expected output")
-        if problem := layout.limit_problem(dict(zip(parts, self.predicate.sizes, strict=True))):
-            raise ValueError(problem)
+        if exceeded := layout.limit_problem(dict(zip(parts, self.predicate.sizes, strict=True))):
+            raise ValueError(exceeded)
         return self
 
     @property
@@ -216,6 +217,6 @@ def parse_statement(payload: bytes, what: str) -> Statement:
     try:
         return Statement.model_validate(parse(payload))
     except ValidationError as error:
-        raise CheckError(f"{what} is not a release: {explained(error)}", "sign the bundle again") from error
+        raise CheckError(f"{what} is not a release: {problem(error)}", "sign the bundle again") from error
     except ValueError as error:
         raise CheckError(f"{what} is not a release: {error}", "sign the bundle again") from error

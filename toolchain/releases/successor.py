@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 
+from toolchain.answers import problem
 from toolchain.errors import UsageError
 from toolchain.releases.keys import PublicKey
 from toolchain.releases.moments import day
-from toolchain.releases.schema import explained
 from toolchain.releases.trust import Role, Trust, TrustedKey
 
 LIFETIME_S = 2 * 365 * 86400
@@ -137,4 +137,4 @@ def _made(version: int, expires: int, roles: Mapping[str, tuple[Sequence[PublicK
             },
         )
     except ValidationError as error:
-        raise UsageError(f"this would be no trust: {explained(error)}", "use fewer keys") from error
+        raise UsageError(f"this would be no trust: {problem(error)}", "use fewer keys") from error

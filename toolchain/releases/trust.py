@@ -7,12 +7,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, ValidationError, model_validator
 
-from toolchain.answers import Several
+from toolchain.answers import Several, problem
 from toolchain.errors import CheckError
 from toolchain.releases.checking import check_signatures
 from toolchain.releases.envelope import Envelope
 from toolchain.releases.keys import PublicKey
-from toolchain.releases.schema import Hex, Moment, Strict, explained
+from toolchain.releases.schema import Hex, Moment, Strict
 from toolchain.releases.strict_json import LARGEST, dump, parse
 
 TRUST_TYPE = "application/vnd.edge-toolchain.trust+json"
@@ -111,7 +111,7 @@ def trust_of(envelope: Envelope, what: str) -> Trust:
             )
         return Trust.model_validate(values)
     except ValidationError as error:
-        raise CheckError(f"{what} is not a trust: {explained(error)}", "get the file again") from error
+        raise CheckError(f"{what} is not a trust: {problem(error)}", "get the file again") from error
     except ValueError as error:
         raise CheckError(f"{what} is not a trust: {error}", "get the file again") from error
 

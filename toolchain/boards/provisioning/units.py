@@ -7,10 +7,10 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal
 
+from toolchain.boards.edge_rt.apps import is_app_name
 from toolchain.boards.provisioning.facts import UNIT_MARK
 from toolchain.errors import UsageError
 
-_APP = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 OnActivation = Literal["restart", "reload", "nothing"]
 _PROGRAM = """{mark}
 [Unit]
@@ -139,7 +139,7 @@ def check_service(service: Service) -> None:
     UsageError
         One of them is malformed.
     """
-    if not _APP.fullmatch(service.app):
+    if not is_app_name(service.app):
         raise UsageError(
             f"--service {service.app!r}: not the name of an app",
             "such as counter, as in `release sign --app`",

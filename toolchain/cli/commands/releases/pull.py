@@ -8,19 +8,13 @@ import click
 
 from toolchain.cli.options import output_path
 from toolchain.cli.output import emit, output_options
-from toolchain.cli.release_options import file_argument
+from toolchain.cli.release_options import allowed_keys_option
 
 
 @click.command()
 @click.argument("address", metavar="REGISTRY/REPOSITORY:TAG")
 @output_path("FILE", "The bundle to write; its release goes to FILE.release.")
-@click.option(
-    "--trust",
-    type=file_argument,
-    required=True,
-    metavar="FILE",
-    help="A trust file, or an OpenSSH public key that must have signed.",
-)
+@allowed_keys_option
 @output_options
 def command(address: str, output: Path, trust: Path) -> None:
     """Fetch a bundle and its release from an OCI registry, and check both before they get their names.

@@ -8,18 +8,12 @@ import click
 
 from toolchain.cli.options import bundle_argument
 from toolchain.cli.output import emit, output_options
-from toolchain.cli.release_options import file_argument
+from toolchain.cli.release_options import allowed_keys_option
 
 
 @click.command()
 @bundle_argument
-@click.option(
-    "--trust",
-    type=file_argument,
-    required=True,
-    metavar="FILE",
-    help="A trust file, or an OpenSSH public key that must have signed.",
-)
+@allowed_keys_option
 @output_options
 def command(bundle: Path, trust: Path) -> None:
     """Check a bundle's release as a board does: signatures, expiry, every byte. Needs no network.
