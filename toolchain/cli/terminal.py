@@ -11,7 +11,7 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
@@ -19,7 +19,7 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import printable_lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.live import Live
 
 
@@ -197,9 +197,30 @@ def drawing(live: Live) -> Iterator[None]:
             _drawn = None
 
 
+@contextmanager
+def live_view(view: Callable[[int], RenderableType]) -> Iterator[None]:
+    """Draw `view` on standard error until the block ends.
+
+    It gets the terminal's height in lines, four times a second.
+    """
+    from rich.live import Live
+
+    screen = console(stderr=True)
+    live = Live(
+        console=screen,
+        get_renderable=lambda: view(screen.size.height),
+        transient=True,
+        refresh_per_second=4,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with drawing(live):
+        yield
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that escapes texts and does not read them as markup."""
-    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
 
     class EscapingConsole(Console):

@@ -7,32 +7,25 @@ travels over the network. The host logs in with a key pair that is made for this
 from __future__ import annotations
 
 import hashlib
-import io
 import socket
-import subprocess
-import tarfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import BaseModel, ConfigDict
-
 from toolchain.architectures.table import LINUX
+from toolchain.boards.emulation.guest import IDENTITY, Guest, board_files, free_port, new_identity
 from toolchain.boards.emulation.qemu import emulated_cpu, is_foreign
-from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.foreign import last_line
 from toolchain.images.debian.system import ensure_image
-from toolchain.images.debian.system_files import HOST_KEY, USER, USER_ID
+from toolchain.images.debian.system_files import HOST_KEY
 from toolchain.images.engine import LABEL, ContainerRequest, Engine
-from toolchain.images.registry.archive import add_file
 from toolchain.profiles import Profile
 
-IDENTITY = "identity"  # the private key to log in with, in the board's folder
 PURPOSE = "board"
 BANNER_SECONDS = 60.0  # measured: 1.5 s; the rest is margin for a busy host
 
@@ -41,7 +34,6 @@ _STATE_LABEL = f"{LABEL}.state"  # the state folder that owns it; boards of othe
 _SSH_PORT = 22
 _PORTS_TRIED = 5
 _PORT_TAKEN = ("port is already allocated", "address already in use")  # messages of the Docker daemon
-_KEYGEN_SECONDS = 30.0
 _PROCESSES = 2048  # threads count as processes, and the emulator adds some to each program
 # sshd needs these to switch to a user; provisioning with sudo needs root's usual rights.
 _CAPABILITIES = (
@@ -49,26 +41,10 @@ _CAPABILITIES = (
 )
 
 
-class ContainerBoard(BaseModel):
-    """The stored facts of a container board; its private key is the file `identity` beside them."""
-
-    model_config = ConfigDict(extra="forbid")
+class ContainerBoard(Guest):
+    """The stored facts of a container board."""
 
     id: str
-    port: int
-    host_key: str
-
-    def address(self, name: str, folder: Path) -> SshAddress:
-        """Return the SSH address of the board; `folder` is its folder in the state directory."""
-        return SshAddress(
-            host="127.0.0.1",
-            port=self.port,
-            user=USER,
-            host_key=self.host_key,
-            identity=folder / IDENTITY,
-            name=name,
-            use_config=False,
-        )
 
 
 def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None], *, device: str = "") -> str:
@@ -211,65 +187,6 @@ def _wanted(image: str, profile: Profile, name: str, port: int) -> ContainerRequ
 
 def _state() -> str:
     return str(state_dir().absolute())
-
-
-def board_files(profile: Profile, authorized: str, sudo: bool, more: Mapping[str, bytes]) -> bytes:
-    """Return a tar archive of the files that differ from board to board.
-
-    Parameters
-    ----------
-    authorized
-        The public key that may log in.
-    sudo, more
-        As of `start`.
-    """
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        home = f"home/{USER}"
-        ssh = tarfile.TarInfo(f"{home}/.ssh")
-        ssh.type, ssh.mode, ssh.uid, ssh.gid = tarfile.DIRTYPE, 0o700, USER_ID, USER_ID
-        archive.addfile(ssh)
-        add_file(archive, f"{home}/.ssh/authorized_keys", authorized.encode(), 0o600, USER_ID)
-        if sudo:
-            rule = f"{USER} ALL=(ALL) NOPASSWD: ALL\n"
-            add_file(archive, f"etc/sudoers.d/{USER}", rule.encode(), 0o440)
-        if is_foreign(profile):
-            # qemu reads it, so that programs see the features of this core and no others.
-            line = f"SetEnv QEMU_CPU={emulated_cpu(profile)}\n"
-            add_file(archive, "etc/ssh/sshd_config.d/cpu.conf", line.encode())
-        for path, content in more.items():
-            add_file(archive, path, content, 0o755)
-    return buffer.getvalue()
-
-
-def new_identity(file: Path, name: str) -> str:
-    """Make a key pair without a passphrase; return the public key.
-
-    Raises
-    ------
-    MissingError, ToolchainError
-        ssh-keygen is not installed, or failed.
-    """
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{LABEL} {name}", "-f", str(file)]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_KEYGEN_SECONDS, check=False
-        )
-    except FileNotFoundError as error:
-        raise MissingError("no 'ssh-keygen' on this machine", "apt-get install openssh-client") from error
-    except subprocess.TimeoutExpired as error:
-        raise ToolchainError(f"ssh-keygen did not make a key within {_KEYGEN_SECONDS:g} s") from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
-        raise ToolchainError(f"ssh-keygen cannot make the key {file}: {said}")
-    return file.with_suffix(".pub").read_text()
-
-
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that no program has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _host_key(engine: Engine, container: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -32,16 +31,7 @@ def show_rollout(standing: RolloutStanding) -> Iterator[Callable[[AnyEvent], Non
     if not sys.stderr.isatty():
         yield tell
         return
-    console = terminal.console(stderr=True)
-    live = Live(
-        console=console,
-        get_renderable=lambda: draw(standing, console.size.height),
-        transient=True,
-        refresh_per_second=4,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    with terminal.drawing(live):
+    with terminal.live_view(lambda height: draw(standing, height)):
         yield tell
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -21,16 +20,7 @@ _AROUND = 6  # terminal lines that are not rows: header, totals, the shell's pro
 @contextmanager
 def live_table(standing: Standing) -> Iterator[None]:
     """Draw the progress of a run until the block ends."""
-    console = terminal.console(stderr=True)
-    live = Live(
-        console=console,
-        get_renderable=lambda: draw(standing, console.size.height),
-        transient=True,
-        refresh_per_second=4,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    with terminal.drawing(live):
+    with terminal.live_view(lambda height: draw(standing, height)):
         yield
 
 

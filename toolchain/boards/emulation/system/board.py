@@ -9,16 +9,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
-from toolchain.boards.emulation.containers import IDENTITY, board_files, free_port, new_identity
+from toolchain.boards.emulation.guest import IDENTITY, Guest, board_files, free_port, new_identity
 from toolchain.boards.emulation.system.base import ensure_base, qemu_img
 from toolchain.boards.emulation.system.machine import Base, answers, disk_file, end, said, spawn, wait_for_ssh
 from toolchain.boards.emulation.system.qmp import control
-from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.images.debian.system_files import HOST_KEY, USER
+from toolchain.images.debian.system_files import HOST_KEY
 from toolchain.images.registry.archive import add_file
 from toolchain.processes.life import Life
 from toolchain.profiles import Profile
@@ -27,25 +24,8 @@ DISK = "disk.qcow2"  # in the board's folder: what differs from the disk that al
 _ARCH = "aarch64"
 
 
-class SystemBoard(BaseModel):
+class SystemBoard(Guest):
     """The stored facts of a board that is a machine."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    port: int
-    host_key: str
-
-    def address(self, name: str, folder: Path) -> SshAddress:
-        """Return the SSH address of the board; `folder` is its folder in the state directory."""
-        return SshAddress(
-            host="127.0.0.1",
-            port=self.port,
-            user=USER,
-            host_key=self.host_key,
-            identity=folder / IDENTITY,
-            name=name,
-            use_config=False,
-        )
 
 
 def check_class(profile: Profile) -> None:
