@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import IO
+
+from toolchain.images.registry.archive import add_file
 
 CHANGED = 1686355200  # 2023-06-10, the day of Debian 12's release: no file says when it was built
 
@@ -35,6 +37,37 @@ def copy_packages(
             entry.mtime, entry.uname, entry.gname = CHANGED, "", ""
             entry.pax_headers = {}
             target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+
+
+def write_system(
+    packages: IO[bytes],
+    target: tarfile.TarFile,
+    dropped: Sequence[str],
+    folders: Mapping[str, tuple[int, int]],
+    links: Mapping[str, str],
+    files: Mapping[str, tuple[int, str]],
+) -> None:
+    """Copy packages, then add what replaces the results of their scripts, which do not run.
+
+    Parameters
+    ----------
+    dropped
+        As of `copy_packages`.
+    folders, links, files
+        Mode and owner, target, and mode and content of each, by path.
+
+    Raises
+    ------
+    tarfile.TarError
+        The stream is no tar.
+    """
+    copy_packages(packages, target, dropped, {*folders, *links, *files})
+    for name, (mode, owner) in folders.items():
+        add_folder(target, name, mode, owner)
+    for name, where in links.items():
+        add_link(target, name, where)
+    for name, (mode, text) in files.items():
+        add_file(target, name, text.encode(), mode, changed=CHANGED)
 
 
 def add_folder(target: tarfile.TarFile, name: str, mode: int = 0o755, owner: int = 0) -> None:

@@ -18,10 +18,10 @@ from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.debian import system_files as files
-from toolchain.images.debian.layer import CHANGED, add_folder, add_link, copy_packages
+from toolchain.images.debian.layer import CHANGED, write_system
 from toolchain.images.debian.unpacking import unpack
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
-from toolchain.images.registry.archive import add_file, write_archive
+from toolchain.images.registry.archive import write_archive
 
 FOLDER = "rootfs"  # in the cache
 _LOCK_SECONDS = 1200.0
@@ -123,10 +123,4 @@ def _annotations(image: Image) -> Mapping[str, str]:
 
 def _write_layer(packages: IO[bytes], layer: Path) -> None:
     with tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as target:
-        copy_packages(packages, target, files.DROPPED, {*files.FOLDERS, *files.LINKS, *files.FILES})
-        for name, (mode, owner) in files.FOLDERS.items():
-            add_folder(target, name, mode, owner)
-        for name, where in files.LINKS.items():
-            add_link(target, name, where)
-        for name, (mode, text) in files.FILES.items():
-            add_file(target, name, text.encode(), mode, changed=CHANGED)
+        write_system(packages, target, files.DROPPED, files.FOLDERS, files.LINKS, files.FILES)

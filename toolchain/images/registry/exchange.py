@@ -13,15 +13,11 @@ from toolchain.architectures.table import of_debian
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import REPOSITORY, Image
 from toolchain.images.engine import IMAGE_LABEL, Engine
+from toolchain.images.registry.names import HOST, PATH
 from toolchain.images.registry.transfer import explained, listen
 
 _TAG = "latest"
-# A first part with neither dot nor port means a user of Docker's own registry (its reference grammar:
-# https://pkg.go.dev/github.com/distribution/reference).
-_REGISTRY = re.compile(
-    r"(localhost|localhost:\d{1,5}|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:\d{1,5})?"
-    r"|[A-Za-z0-9-]+:\d{1,5})(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)*"
-)
+_REGISTRY = re.compile(rf"{HOST}(/{PATH})?")
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass, replace
 
 from toolchain.errors import UsageError
+from toolchain.images.registry.names import HOST, PATH
 
-# The reference grammar of OCI's distribution specification 1.1; a registry is named always, as in
-# `toolchain image push --registry`.
+# A registry is named always, as in `toolchain image push --registry`.
 _ADDRESS = re.compile(
-    r"(?P<registry>localhost|localhost:\d{1,5}|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+(:\d{1,5})?|[A-Za-z0-9-]+:\d{1,5})"
-    r"/(?P<repository>[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*)"
+    rf"(?P<registry>{HOST})/(?P<repository>{PATH})"
     r"(:(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
 

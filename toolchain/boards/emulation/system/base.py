@@ -17,9 +17,8 @@ from toolchain.configuration.settings import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
-from toolchain.images.debian.layer import CHANGED, add_folder, add_link, copy_packages
+from toolchain.images.debian.layer import CHANGED, write_system
 from toolchain.images.debian.unpacking import unpack
-from toolchain.images.registry.archive import add_file
 from toolchain.profiles import Profile
 
 FOLDER = "machines"  # in the cache
@@ -111,15 +110,8 @@ def _split(source: Path, system: Path, base: Base) -> None:
             f"Debian's packages lack parts of a machine: {', '.join(missing) or 'no kernel'}"
         )
     initrd.write_initrd(base.initrd, busybox, {name: modules[name] for name in packages.MODULES})
-    made = {*packages.FOLDERS, *packages.LINKS, *packages.FILES}
     with source.open("rb") as stream, tarfile.open(system, "w", format=tarfile.GNU_FORMAT) as target:
-        copy_packages(stream, target, packages.DROPPED, made)
-        for name, (mode, owner) in packages.FOLDERS.items():
-            add_folder(target, name, mode, owner)
-        for name, where in packages.LINKS.items():
-            add_link(target, name, where)
-        for name, (mode, text) in packages.FILES.items():
-            add_file(target, name, text.encode(), mode, changed=CHANGED)
+        write_system(stream, target, packages.DROPPED, packages.FOLDERS, packages.LINKS, packages.FILES)
 
 
 def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:
