@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,7 +151,7 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
 
 def _document(rollout: Rollout, ended: RolloutEnded, path: Path) -> dict[str, Any]:
     boards = [
-        {"name": name, "phase": phase, **json.loads(outcome.model_dump_json())}
+        {"name": name, "phase": phase, **outcome.model_dump(mode="json")}
         for name, phase, outcome in rollout.rows()
     ]
     began = rollout.began

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from toolchain.cli.output import emit, note, output_options, table
@@ -26,7 +24,7 @@ def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: 
     boards = chosen_boards(board_names, group)
     prepare_programs(boards, note)
     found = roll_back(boards, app, at_once, lambda name, outcome: note(board_line(name, outcome)))
-    rows = [{"name": name, **json.loads(outcome.model_dump_json())} for name, outcome in found.items()]
+    rows = [{"name": name, **outcome.model_dump(mode="json")} for name, outcome in found.items()]
     emit(
         {"boards": rows},
         lambda: table(
