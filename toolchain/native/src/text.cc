@@ -125,6 +125,12 @@ std::string JsonArray(const std::vector<int>& values) {
   return Join(numbers);
 }
 
+std::string ShortNumber(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
 std::string JsonNumber(double value) {
   char text[64];
   std::snprintf(text, sizeof(text), "%.6f", value);

@@ -46,5 +46,7 @@ std::string JsonArray(const std::vector<std::string>& values);
 std::string JsonArray(const std::vector<int>& values);
 // Six digits after the point: nanoseconds for a number of milliseconds.
 std::string JsonNumber(double value);
+// Three digits, for people.
+std::string ShortNumber(double value);
 
 }  // namespace edge

@@ -64,19 +64,25 @@ int Refuse(const Failure& failure, Outcome* outcome) {
   return End(*outcome);
 }
 
+// Prints the last line of what `work` does; its exit code.
+template <typename Work>
+int Report(const Work& work) {
+  Outcome outcome;
+  try {
+    work(&outcome);
+  } catch (const Failure& failure) {
+    return Refuse(failure, &outcome);
+  }
+  return End(outcome);
+}
+
 }  // namespace
 
 int InstallCommand(const Options& options) {
   IgnoreHangups();
   const std::string field = Field(options), measurements = options.State(true);
   Stream stream(options.Only("release file, or - for the standard input"), options.Seconds("silence", kSilence_s));
-  Outcome outcome;
-  try {
-    Install(field, measurements, &stream, &outcome);
-  } catch (const Failure& failure) {
-    return Refuse(failure, &outcome);
-  }
-  return End(outcome);
+  return Report([&](Outcome* outcome) { Install(field, measurements, &stream, outcome); });
 }
 
 int TrustCommand(const Options& options) {
@@ -101,13 +107,7 @@ int RollBackCommand(const Options& options) {
   options.NoMore();
   IgnoreHangups();
   const std::string field = Field(options), app = App(options);
-  Outcome outcome;
-  try {
-    RollBack(field, options.State(true), app, &outcome);
-  } catch (const Failure& failure) {
-    return Refuse(failure, &outcome);
-  }
-  return End(outcome);
+  return Report([&](Outcome* outcome) { RollBack(field, options.State(true), app, outcome); });
 }
 
 int PruneCommand(const Options& options) {

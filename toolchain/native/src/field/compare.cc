@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "field/json.h"
 #include "numbers.h"
@@ -21,12 +20,6 @@ std::string Shape(const std::vector<int64_t>& shape) {
   std::string text;
   for (const int64_t extent : shape) text += Cat({text.empty() ? "" : ", ", extent});
   return "[" + text + "]";
-}
-
-std::string Short(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
 }
 
 // An array's numbers as they are compared.
@@ -146,8 +139,8 @@ Deviation Compare(const OutputTest& test, const Array& output, const Array& expe
   }
   if (!(relative <= tolerance)) {
     deviation.passed = false;
-    deviation.problem = steps ? Cat({"off by ", Short(difference.error / step), " steps where ", Short(allowed), " are allowed"})
-                              : Cat({"an error of ", Short(relative), " where ", Short(tolerance), " is allowed"});
+    deviation.problem = steps ? Cat({"off by ", ShortNumber(difference.error / step), " steps where ", ShortNumber(allowed), " are allowed"})
+                              : Cat({"an error of ", ShortNumber(relative), " where ", ShortNumber(tolerance), " is allowed"});
   }
   return deviation;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 
 #include "edge_rt.h"
@@ -29,12 +28,6 @@ size_t Count(const std::vector<int64_t>& shape) {
 uint64_t Bits(const NumberType& type) {
   if (!type.inexact) return 0;
   return type.bytes == 4 ? 0x7fc00000 : type.bytes == 2 ? 0x7e00 : 0x7ff8000000000000;
-}
-
-std::string Short(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
 }
 
 }  // namespace
@@ -71,7 +64,7 @@ std::string Wrong(const Output& output, const std::string& bytes, const Array& e
   }
   if (error <= 1 && output.halves > 0 && static_cast<double>(beyond) <= output.halves * static_cast<double>(compared)) return "";
   if (error <= output.tolerance * scale) return "";
-  return "differs from the definition by " + Short(error) + " where values reach " + Short(scale);
+  return "differs from the definition by " + ShortNumber(error) + " where values reach " + ShortNumber(scale);
 }
 
 }  // namespace edge::offline
