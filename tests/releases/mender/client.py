@@ -24,7 +24,7 @@ exec "$@"
 
 @dataclass(frozen=True)
 class MenderClient:
-    """A client whose device has the type `rk3399`; `calls` has the states that it asked the module for."""
+    """A client whose device has the type `rk3399`; `calls` and `pid` have what it asked the module for, and who asked."""
 
     folder: Path
 
@@ -36,7 +36,7 @@ class MenderClient:
         shutil.copy(MODULE, modules / "module")
         # Notes each call, and on the way kills or fails where the test says so.
         (modules / "edge-bundle").write_text(
-            f'#!/bin/sh\necho "$1" >> {folder}/calls\n'
+            f'#!/bin/sh\necho "$1" >> {folder}/calls\necho $PPID > {folder}/pid\n'
             f'if [ "$(cat {folder}/fail 2>/dev/null)" = "$1" ]; then exit 1; fi\n'
             f'sh "${{0%/*}}/module" "$@" || exit\n'
             f'if [ "$(cat {folder}/kill 2>/dev/null)" = "$1" ]; then kill -9 $PPID; fi\n'

@@ -1,165 +1,155 @@
-"""The update module, driven by Debian's Mender client through every state; it calls a STAND-IN of edge-rt.
-
-The stand-in lays out its folder as docs/release-format.md says, and refuses what the test tells it to.
-"""
+"""The update module and edge-rt, driven by Debian's Mender client through every state, with signed releases."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.field.board import Board
+from tests.measuring.small_network import built
 from tests.releases.conftest import Release
-from tests.releases.made import ANNA
+from tests.releases.made import ANNA, EVE
 from tests.releases.mender.client import PATH, MenderClient
+from tests.releases.real import BOARD_CLASS, real_board, real_release
+from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.releases.exporting import export_release
 from toolchain.releases.mender.artifact import export_artifact, write_artifact
-from toolchain.releases.signed import open_release
+from toolchain.releases.signed import SignedRelease, open_release
 
 pytestmark = pytest.mark.slow
-
-EDGE_RT = """#!/bin/sh
-set -e
-command=$1
-while [ $# -gt 0 ]; do
-  case $1 in --field) field=$2;; --app) app=$2;; esac
-  last=$1
-  shift
-done
-echo "$command" >> FOLDER/edge-rt
-link() { ln -s "$1" "$field/counter/.new"; mv -fT "$field/counter/.new" "$field/counter/$2"; }
-case $command in
-  install)
-    file=FILE_OF_PAYLOAD
-    mkdir -p "$field/counter"
-    [ ! -e FOLDER/refuse ]
-    new=releases/$(sed -n 3p "$file")
-    old=$(readlink "$field/counter/current" || true)
-    [ "$new" = "$old" ] && exit 0
-    [ -z "$old" ] || link "$old" previous
-    link "$new" current;;
-  rollback)
-    [ "$app" = counter ]
-    old=$(readlink "$field/counter/current")
-    link "$(readlink "$field/counter/previous")" current
-    link "$old" previous;;
-  recover) ;;
-  *) exit 2;;
-esac
-"""
+INSTALL = ["Download", "SupportsRollback", "ArtifactInstall", "NeedsArtifactReboot"]
+FAILING = ["SupportsRollback", "ArtifactRollback", "ArtifactFailure", "Cleanup"]
 
 
-class Board:
-    """A board with a Mender client and a folder of releases."""
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, SignedRelease]:
+    """Return two releases, one that nobody trusted signed, and one whose network computes something else."""
+    folder = tmp_path_factory.mktemp("releases")
+    old, new = built("local", folder), built("local", tmp_path_factory.mktemp("new"), flipped=0)
+    return {
+        "one": real_release(old, folder, "1.0.0"),
+        "two": real_release(new, folder, "2.0.0"),
+        "forged": real_release(new, folder, "3.0.0", EVE),
+        "wrong": real_release(new, folder, "4.0.0", factor=1.5),
+    }
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.field = folder / "field"
-        program = folder / "edge-rt.sh"
-        program.write_text(EDGE_RT.replace("FOLDER", str(folder)).replace("FILE_OF_PAYLOAD", "$payload"))
-        program.write_text(program.read_text().replace("command=$1\n", "command=$1\npayload=$2\n"))
-        program.chmod(0o755)
-        self.client = MenderClient.installed(folder / "mender", program, self.field)
 
-    def artifact(self, digest: str, header: str = '{"app":"counter"}') -> Path:
-        release = self.folder / f"{digest}.release-file"
-        release.write_bytes(f"edge-release 1\n{header}\n{digest}\n".encode() + bytes(range(256)))
-        target = self.folder / f"{digest}.mender"
-        write_artifact(release, "counter", f"1.0.0-{digest}", ["rk3399", "rk3588"], target)
-        return target
+@dataclass
+class Fleet:
+    """A board with a Mender client, and what can be installed on it."""
 
-    @property
-    def current(self) -> str:
-        link = self.field / "counter" / "current"
-        return link.readlink().name if link.is_symlink() else ""
+    board: Board
+    client: MenderClient
+    releases: Mapping[str, SignedRelease]
+
+    def install(self, name: str) -> int:
+        target = self.board.folder / f"{name}.mender"
+        export_artifact(self.releases[name], None, (), target)
+        return self.client.run("install", target)
+
+    def name(self, link: str = "current") -> str:
+        """Return which release a link on the board leads to."""
+        digests = {self.releases[name].digest: name for name in ("one", "two", "wrong")}
+        return digests.get(self.board.current(link) or "", "")
+
+    def cause(self) -> str:
+        """Return why the last installation on the board failed."""
+        return str((self.board.status()["error"] or {}).get("code", ""))
 
 
 @pytest.fixture
-def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Board:
+def fleet(releases: Mapping[str, SignedRelease], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setenv("PATH", PATH)
-    return Board(tmp_path)
+    health = tmp_path / "health"
+    board = real_board(tmp_path, health)
+    client = MenderClient.installed(tmp_path / "mender", Path(board.program[0]), board.field)
+    health.write_text(f"#!/bin/sh\n[ ! -e {tmp_path}/killing ] || kill -9 $(cat {client.folder}/pid) $PPID\n")
+    health.chmod(0o755)
+    return Fleet(board, client, releases)
 
 
-def test_every_state_of_an_update(board: Board) -> None:
-    client, one, two = board.client, board.artifact("one"), board.artifact("two")
-    assert client.run("install", one) == 0
-    install = ["Download", "SupportsRollback", "ArtifactInstall", "NeedsArtifactReboot"]
-    assert (client.calls(), board.current) == (install, "one")
+def test_every_state_of_an_update(fleet: Fleet) -> None:
+    client = fleet.client
+    assert fleet.install("one") == 0
+    assert (client.calls(), fleet.name()) == (INSTALL, "one")
     assert client.run("commit") == 0
     assert client.calls() == ["ArtifactCommit", "Cleanup"]
 
-    assert client.run("install", two) == 0 and board.current == "two"
-    client.calls()
+    assert fleet.install("two") == 0
+    assert (client.calls(), fleet.name(), fleet.name("previous")) == (INSTALL, "two", "one")
     assert client.run("rollback") == 0
     assert client.calls() == ["SupportsRollback", "ArtifactRollback", "Cleanup"]
-    assert board.current == "one"
+    assert fleet.name() == "one"
 
-    (board.folder / "refuse").touch()  # edge-rt itself has gone back, or has changed nothing
-    failing = ["SupportsRollback", "ArtifactRollback", "ArtifactFailure", "Cleanup"]
-    assert client.run("install", two) == 1
-    assert (client.calls(), board.current) == (install[:3] + failing, "one")
-    (board.folder / "refuse").unlink()
+    for name, cause in (("forged", "signature"), ("wrong", "wrong")):
+        assert fleet.install(name) == 1
+        assert (client.calls(), fleet.name(), fleet.cause()) == (INSTALL[:3] + FAILING, "one", cause)
 
     client.disturb("fail", "ArtifactCommit")
-    assert client.run("install", two) == 0 and board.current == "two"
+    assert fleet.install("two") == 0 and fleet.name() == "two"
     client.calls()
     assert client.run("commit") == 1
-    assert (client.calls(), board.current) == (["ArtifactCommit", *failing], "one")
+    assert (client.calls(), fleet.name()) == (["ArtifactCommit", *FAILING], "one")
     client.disturb("fail", None)
 
-    assert client.run("install", one) == 0, "it is in use: nothing changes"
-    assert client.run("rollback") == 0 and board.current == "one", "it was in use before"
+    assert fleet.install("two") == 0 and client.run("commit") == 0
+    assert fleet.install("two") == 0, "it is in use: nothing changes"
+    assert client.run("rollback") == 0 and fleet.name() == "two", "it was in use before"
     assert client.run("commit") == 2, "nothing to commit"
+    assert fleet.install("one") == 1, "it is older"
+    assert (fleet.name(), fleet.cause()) == ("two", "version")
 
 
-def test_a_client_that_was_killed_can_begin_again(board: Board) -> None:
-    client, one, two = board.client, board.artifact("one"), board.artifact("two")
-    assert client.run("install", one) == 0 and client.run("commit") == 0
-    client.disturb("kill", "ArtifactInstall")
-    assert client.run("install", two) != 0
-    assert board.current == "two"
+def test_client_and_installer_that_were_killed_can_begin_again(fleet: Fleet) -> None:
+    client, board = fleet.client, fleet.board
+    assert fleet.install("one") == 0 and client.run("commit") == 0
+    (board.folder / "killing").touch()
+    assert fleet.install("two") != 0
+    until(lambda: board.status()["state"] == "cut")
+    assert fleet.name() == "two", "it is active, and nobody has committed it"
     assert client.run("commit") == 2, "the client knows nothing of it"
-    client.disturb("kill", None)
-    assert client.run("install", two) == 0 and client.run("commit") == 0
-    assert board.current == "two"
+    (board.folder / "killing").unlink()
+    assert fleet.install("two") == 0 and fleet.name() == "two"
+    assert client.run("rollback") == 0 and fleet.name() == "one", "it was in use before the cut"
 
     client.disturb("kill", "ArtifactCommit")
-    assert client.run("install", one) == 0
+    assert fleet.install("two") == 0
     assert client.run("commit") != 0
     client.disturb("kill", None)
     client.calls()
     assert client.run("commit") == 0 and client.calls() == ["ArtifactCommit", "Cleanup"]
-    assert board.current == "one"
+    assert (fleet.name(), fleet.name("previous"), board.status()["state"]) == ("two", "one", "active")
 
 
-def test_what_somebody_else_installed_meanwhile_is_neither_committed_nor_rolled_back(board: Board) -> None:
-    client = board.client
-    assert client.run("install", board.artifact("one")) == 0 and client.run("commit") == 0
-    assert client.run("install", board.artifact("two")) == 0
-    current = board.field / "counter" / "current"
-    current.unlink()
-    current.symlink_to("releases/three")
-    assert client.run("commit") == 1
-    assert board.current == "three"
+def test_what_somebody_else_did_meanwhile_is_neither_committed_nor_rolled_back(fleet: Fleet) -> None:
+    assert fleet.install("one") == 0 and fleet.client.run("commit") == 0
+    assert fleet.install("two") == 0
+    assert fleet.board.call("rollback", "--app", "toy")[0] == 0
+    fleet.client.calls()
+    assert fleet.client.run("commit") == 1
+    assert (fleet.client.calls(), fleet.name()) == (["ArtifactCommit", *FAILING], "one")
 
 
 @pytest.mark.parametrize("header", ['{"app":"../x"}', '{"app":""}', "{}", '{"app":"counter/.."}'])
-def test_what_is_no_release_file_is_refused_before_edge_rt_sees_it(board: Board, header: str) -> None:
-    assert board.client.run("install", board.artifact("odd", header)) == 1
-    assert "the payload names no app" in (board.client.folder / "log").read_text()
-    assert "install" not in (
-        (board.folder / "edge-rt").read_text() if (board.folder / "edge-rt").exists() else ""
-    )
+def test_what_is_no_release_file_is_refused_before_edge_rt_sees_it(fleet: Fleet, header: str) -> None:
+    odd, target = fleet.board.folder / "odd", fleet.board.folder / "odd.mender"
+    odd.write_text(f"edge-release 1\n{header}\n")
+    write_artifact(odd, "counter", "1.0.0", [BOARD_CLASS], target)
+    assert fleet.client.run("install", target) == 1
+    assert "the payload names no app" in (fleet.client.folder / "log").read_text()
+    assert fleet.client.calls() == INSTALL[:3] + FAILING and not fleet.board.journal_lines()
 
 
-def test_a_board_of_another_type_does_not_take_it(board: Board) -> None:
-    one = board.artifact("one")
-    (board.client.folder / "device_type").write_text("device_type=pynq\n")
-    assert board.client.run("install", one) == 1
-    assert board.client.calls() == [] and board.current == ""
+def test_a_board_of_another_type_does_not_take_it(fleet: Fleet) -> None:
+    (fleet.client.folder / "device_type").write_text("device_type=pynq\n")
+    assert fleet.install("one") == 1
+    assert fleet.client.calls() == [] and fleet.name() == ""
 
 
 def test_what_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
