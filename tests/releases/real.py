@@ -1,4 +1,4 @@
-"""Releases of real networks, really signed, and a board of this host with the real edge-rt that takes them."""
+"""Releases of real networks, really signed, and a board of this host with edge-rt that takes them."""
 
 from __future__ import annotations
 

@@ -10,16 +10,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.field.board import Board
+from tests.field.toy import APP
 from tests.measuring.small_network import built
+from tests.releases.real import real_board, real_release
 from tests.runtime.test_library import EXAMPLES
 from tests.waiting import until
 from toolchain.bundles.read import Bundle
 from toolchain.linking.zig import run_zig, zig_cache_environment
+from toolchain.releases.exporting import export_release
 from toolchain.runtime import ensure_runtime
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -63,27 +68,11 @@ def compiled(program: Path, libraries: str) -> None:
 
 
 @dataclass
-class App:
-    """The folder of an app, as edge-rt lays it out."""
-
-    folder: Path
-
-    def put(self, bundle: Bundle, library: bytes | None = None) -> Path:
-        release = self.folder / "releases" / bundle.sha256
-        release.mkdir(parents=True, exist_ok=True)
-        (release / "library.so").write_bytes(bundle.library if library is None else library)
-        return release
-
-    def activate(self, release: Path) -> None:
-        """Do as edge-rt does: one rename."""
-        new = self.folder / ".new"
-        new.symlink_to(release.relative_to(self.folder))
-        new.replace(self.folder / "current")
-
-
-@dataclass
 class Client:
-    """Asks again and again, from a thread of its own; `wrong` has what was not an answer of a release."""
+    """Asks again and again, from a thread of its own; `wrong` has what was not an answer of a release.
+
+    `gap_s` is the longest time from one answer to the next, the pause before a request included.
+    """
 
     path: Path
     data: bytes
@@ -91,6 +80,8 @@ class Client:
     answers: list[int] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     slowest_s: float = 0.0
+    answered_at: float = 0.0
+    gap_s: float = 0.0
 
     def ask(self) -> bytes:
         with socket.socket(socket.AF_UNIX) as to:
@@ -113,7 +104,10 @@ class Client:
                 self.wrong.append(f"{found.size} values, of no release")
         except OSError as error:
             self.wrong.append(str(error))
-        self.slowest_s = max(self.slowest_s, time.monotonic() - begun)
+        now = time.monotonic()
+        self.slowest_s = max(self.slowest_s, now - begun)
+        self.gap_s = max(self.gap_s, now - (self.answered_at or now))
+        self.answered_at = now
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -133,13 +127,13 @@ class Client:
 
 
 @contextmanager
-def serving(program: tuple[str, ...], app: App, path: Path, sdk: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [*program, str(app.folder / "current"), SHAPE, str(path)]
+def serving(program: tuple[str, ...], app: Path, path: Path, sdk: Path) -> Iterator[None]:
+    command = [*program, str(app / "current"), SHAPE, str(path)]
     environment = {"EDGE_LIBRARY": str(sdk / "libedge.so"), "PATH": "/usr/bin:/bin"}
-    with (app.folder / "log").open("wb") as log:
+    with (app / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stderr=log)
     try:
-        yield process
+        yield
     finally:
         process.terminate()
         try:
@@ -149,78 +143,111 @@ def serving(program: tuple[str, ...], app: App, path: Path, sdk: Path) -> Iterat
             process.wait()
 
 
-def test_no_inference_fails_while_a_release_is_activated(
-    program: tuple[str, ...], releases: tuple[Bundle, Bundle], sdk: Path, tmp_path: Path
+@pytest.fixture(scope="module")
+def files(releases: tuple[Bundle, Bundle], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Return both as release files."""
+    folder = tmp_path_factory.mktemp("files")
+
+    def file(bundle: Bundle, version: str) -> str:
+        return str(export_release(real_release(bundle, folder, version), None, folder / version).file)
+
+    return file(releases[0], "1.0.0"), file(releases[1], "2.0.0")
+
+
+def call(board: Board, *words: str) -> None:
+    code, said = board.call(*words)
+    assert code == 0, said
+
+
+def outputs(bundle: Bundle) -> np.ndarray:
+    return np.concatenate([values.ravel() for values in bundle.expected.values()])
+
+
+def test_no_inference_fails_while_edge_rt_changes_the_release(
+    program: tuple[str, ...],
+    releases: tuple[Bundle, Bundle],
+    files: tuple[str, str],
+    sdk: Path,
+    tmp_path: Path,
 ) -> None:
-    app = App(tmp_path / "field" / "counter")
-    old, new = (app.put(bundle) for bundle in releases)
-    broken = app.put(releases[0], releases[0].library[:4096]).rename(old.parent / "broken")
-    app.put(releases[0])
-    app.activate(old)
+    board = real_board(tmp_path)
+    call(board, "install", files[0])
     (sample,) = releases[0].sample.values()
-    expected = [np.concatenate([v.ravel() for v in b.expected.values()]) for b in releases]
-    client = Client(tmp_path / "socket", sample.tobytes(), expected)
+    client = Client(tmp_path / "socket", sample.tobytes(), [outputs(each) for each in releases])
+    log = board.app / "log"
 
-    def served() -> list[str]:
-        lines = (app.folder / "log").read_text().splitlines()
-        return [line for line in lines if line.endswith((old.name, new.name))]
+    def serves() -> str | None:
+        """Return the release of the worker that came last."""
+        lines = [line for line in log.read_text().splitlines() if line.startswith("serve: /")]
+        return Path(lines[-1]).name if lines else None
 
-    with serving(program, app, client.path, sdk):
-        until(lambda: len(served()) == 1)
+    def wait_for_answers() -> None:
+        wanted = len(client.answers) + 20
+        until(lambda: len(client.answers) >= wanted)
+
+    with serving(program, board.app, client.path, sdk):
+        until(lambda: serves() == board.current())
         with client.asking():
-            for count, release in enumerate((new, old, new), 2):
-                until(lambda: len(client.answers) >= 20 * (count - 1))  # noqa: B023
-                app.activate(release)
-                until(lambda: len(served()) == count)  # noqa: B023
-            app.activate(broken)  # a worker can't open it: the release before goes on
-            until(lambda: "broken" in (app.folder / "log").read_text())
-            answered = len(client.answers)
-            until(lambda: len(client.answers) >= answered + 20)
+            wait_for_answers()
+            for words in (("install", files[1]), ("rollback", "--app", APP), ("install", files[1])):
+                before = board.current()
+                call(board, *words)
+                assert board.current() != before
+                until(lambda: serves() == board.current())
+                wait_for_answers()
+            # edge-rt would refuse such a release. No worker can open it: the one before goes on.
+            broken = board.app / "releases" / "broken"
+            broken.mkdir()
+            (broken / "library.so").write_bytes(releases[0].library[:4096])
+            (tmp_path / "link").symlink_to(broken)
+            (tmp_path / "link").replace(board.app / "current")
+            until(lambda: "broken" in log.read_text())
+            wait_for_answers()
         with socket.socket(socket.AF_UNIX) as short:
             short.connect(str(client.path))  # sends nothing
         assert client.ask(), "one bad client does no harm"
-    print(f"{len(client.answers)} inferences, the slowest took {client.slowest_s * 1e3:.0f} ms")
+    print(f"{len(client.answers)} inferences; the slowest took {client.slowest_s * 1e3:.0f} ms, ", end="")
+    print(f"the longest gap between two answers {client.gap_s * 1e3:.0f} ms")
     assert not client.wrong
-    assert client.answers[0] == 0 and client.answers[-1] == 1
+    changes = [new for old, new in pairwise(client.answers) if old != new]
+    assert (client.answers[0], changes) == (0, [1, 0, 1])
     assert not client.path.exists()
 
 
-# Arguments: the example's folder, that of an app. Opens what `current` leads to, lets it lead to another
-# release, opens it again, and prints the outputs of the first, of the second, and once more of the first.
+# Arguments: the example's folder, the link `current`, the input, a command. Opens what `current` names, runs
+# the command, opens it again, and prints the outputs of the first, of the second, and once more of the first.
 OPENING = """
-import os, sys
+import subprocess, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from serve import Network
-folder, shape = Path(sys.argv[2]), [1, 3, 16, 16]
-data = (folder / "input").read_bytes()
-first = Network(folder / "current", shape)
+current, shape = Path(sys.argv[2]), [1, 3, 16, 16]
+data = Path(sys.argv[3]).read_bytes()
+first = Network(current, shape)
 sys.stdout.buffer.write(first.infer(data))
-os.replace(folder / "next", folder / "current")
-second = Network(folder / "current", shape)
+subprocess.run(sys.argv[4:], check=True, stdout=sys.stderr)
+second = Network(current, shape)
 sys.stdout.buffer.write(second.infer(data))
 sys.stdout.buffer.write(first.infer(data))
 """
 
 
 def test_a_path_through_current_opens_what_it_leads_to_now(
-    releases: tuple[Bundle, Bundle], sdk: Path, tmp_path: Path
+    releases: tuple[Bundle, Bundle], files: tuple[str, str], sdk: Path, tmp_path: Path
 ) -> None:
     """Beside the release before, though dlopen takes a known path for the file that it opened there."""
-    app = App(tmp_path)
-    old, new = (app.put(bundle) for bundle in releases)
-    app.activate(old)
-    (tmp_path / "next").symlink_to(new.relative_to(tmp_path))
+    board = real_board(tmp_path)
+    call(board, "install", files[0])
     (sample,) = releases[0].sample.values()
     (tmp_path / "input").write_bytes(sample.tobytes())
+    opened = [EXAMPLES / "serve", board.app / "current", tmp_path / "input"]
     done = subprocess.run(
-        [sys.executable, "-c", OPENING, EXAMPLES / "serve", tmp_path],
+        [sys.executable, "-c", OPENING, *opened, *board.command("install", files[1])],
         env={"EDGE_LIBRARY": str(sdk / "libedge.so")},
         stdout=subprocess.PIPE,
         timeout=60,
         check=True,
     )
     found = np.split(np.frombuffer(done.stdout, np.float32), 3)
-    expected = [np.concatenate([v.ravel() for v in b.expected.values()]) for b in releases]
-    for values, wanted in zip(found, (expected[0], expected[1], expected[0]), strict=True):
-        np.testing.assert_allclose(values, wanted, 1e-4, 1e-6)
+    for values, release in zip(found, (releases[0], releases[1], releases[0]), strict=True):
+        np.testing.assert_allclose(values, outputs(release), 1e-4, 1e-6)

@@ -13,18 +13,21 @@ import pytest
 
 from tests.boards.provisioning.systemd_machine import Machine, systemd_machine
 from tests.boards.provisioning.test_steps import EMPTY
+from tests.field.toy import APP
 from tests.measuring.small_network import built
-from tests.runtime.test_serve_example import SHAPE, App, Client, compiled
+from tests.releases.real import real_board, real_release
+from tests.runtime.test_serve_example import SHAPE, Client, compiled
 from tests.waiting import until
 from toolchain.boards.provisioning.facts import Facts, parse_facts
 from toolchain.boards.provisioning.service import check_systemd, service_removal, service_steps
 from toolchain.boards.provisioning.steps import BoardStep, RunCommand
 from toolchain.boards.provisioning.units import Service, check_service, units_of
 from toolchain.errors import UsageError
+from toolchain.releases.exporting import export_release
 from toolchain.runtime import ensure_runtime
 
 SCRIPT = Path(__file__).parents[3] / "toolchain" / "boards" / "provisioning" / "facts.sh"
-SERVICE = Service("counter", "/opt/serve/serve ${EDGE_CURRENT} " + SHAPE + " ${RUNTIME_DIRECTORY}/socket")
+SERVICE = Service(APP, "/opt/serve/serve ${EDGE_CURRENT} " + SHAPE + " ${RUNTIME_DIRECTORY}/socket")
 
 
 def test_systemd_understands_each_unit_and_finds_the_program_hardened(tmp_path: Path) -> None:
@@ -63,9 +66,9 @@ def test_units_that_are_there_are_left_alone_and_others_are_replaced_or_removed(
     assert service_steps(there, replace(SERVICE, memory_mib=64), devices=False)
     assert service_steps(replace(EMPTY, units=digests | {names[0]: "unfinished"}), SERVICE, devices=False)
     fewer = service_steps(there, replace(SERVICE, on_activation="nothing"), devices=False)
-    assert fewer[0].title == "stop and remove edge-counter-activated.path, edge-counter-activated.service"
+    assert fewer[0].title == "stop and remove edge-toy-activated.path, edge-toy-activated.service"
     assert service_steps(there, None, devices=False) == []
-    assert "edge-counter.service" in service_removal(there)[0].title
+    assert "edge-toy.service" in service_removal(there)[0].title
 
 
 @pytest.mark.parametrize(
@@ -121,25 +124,31 @@ def test_a_service_starts_serves_the_new_release_and_is_removed(tmp_path: Path) 
         program.mkdir(parents=True)
         shutil.copy(ensure_runtime("x86_64").library, program)
         compiled(program / "serve", "$ORIGIN")
-        app = App(machine.root / "home/edge/edge/field/counter")
-        old, new = (app.put(bundle) for bundle in releases)
+        board = real_board(tmp_path / "board")
+        shutil.copy(board.program[0], board.folder / "edge-rt")
+        for number, bundle in enumerate(releases):
+            release = real_release(bundle, tmp_path, f"{number + 1}.0.0")
+            export_release(release, None, board.folder / f"{number}.edge")
+        shutil.copytree(board.folder, machine.root / "home/edge/edge")
         machine.checked("chown", "-R", "edge", "/home/edge/edge")
         do(machine, service_steps(facts_of(machine), SERVICE, devices=False))
-        state = machine.checked("systemctl", "show", "-P", "ActiveState", "edge-counter.service")
+        state = machine.checked("systemctl", "show", "-P", "ActiveState", "edge-toy.service")
         assert state == "inactive", "nothing is released yet"
 
         (sample,) = releases[0].sample.values()
         expected = [np.concatenate([v.ravel() for v in b.expected.values()]) for b in releases]
-        client = Client(machine.root / "run/edge-counter/socket", sample.tobytes(), expected)
+        client = Client(machine.root / "run/edge-toy/socket", sample.tobytes(), expected)
 
         def answers(release: int) -> bool:
             client.ask_once()
             return client.answers[-1:] == [release]
 
-        for number, release in enumerate((old, new)):
-            app.activate(release)
+        for number in (0, 1):
+            install = ["/home/edge/edge/edge-rt", "install", f"/home/edge/edge/{number}.edge"]
+            field = "/home/edge/edge/field"
+            machine.checked("runuser", "-u", "edge", "--", *install, "--field", field)
             until(lambda: answers(number), what="an answer of the release")  # noqa: B023
-        pid = machine.checked("systemctl", "show", "-P", "MainPID", "edge-counter.service")
+        pid = machine.checked("systemctl", "show", "-P", "MainPID", "edge-toy.service")
         status = (machine.root / "proc" / pid / "status").read_text().split()
         assert status[status.index("NoNewPrivs:") + 1] == "1"
         assert status[status.index("CapBnd:") + 1] == "0" * 16
@@ -149,5 +158,5 @@ def test_a_service_starts_serves_the_new_release_and_is_removed(tmp_path: Path) 
         assert service_steps(facts, SERVICE, devices=False) == []
         do(machine, service_removal(facts))
         assert facts_of(machine).units == {}
-        assert not list((machine.root / "etc/systemd/system").glob("**/*edge-counter*"))
+        assert not list((machine.root / "etc/systemd/system").glob("**/*edge-toy*"))
         assert not (machine.root / "proc" / pid).exists()

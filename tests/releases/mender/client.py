@@ -24,7 +24,7 @@ exec "$@"
 
 @dataclass(frozen=True)
 class MenderClient:
-    """A client whose device has the type `rk3399`; `calls` and `pid` have what it asked the module for, and who asked."""
+    """A client whose device is an `rk3399`; its files `calls` and `pid` say what asked for which state."""
 
     folder: Path
 

@@ -1,4 +1,4 @@
-"""The update module and edge-rt, driven by Debian's Mender client through every state, with signed releases."""
+"""Update module and edge-rt, driven by Debian's Mender client through every state, with signed releases."""
 
 from __future__ import annotations
 
