@@ -58,7 +58,7 @@ test: venv cuda servers ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
-test-all: venv cuda servers ## the tests and every network on every class; the result goes to docs/test-all.md
+test-all: venv cuda servers engines ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
@@ -75,9 +75,12 @@ power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an upd
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh
 
-.PHONY: lint runtimes servers cuda
+.PHONY: lint runtimes servers engines cuda
 servers: venv
 	@tools/servers.sh
+
+engines: venv
+	@tools/engines.sh
 
 runtimes:
 	@$(BIN)/python -m tests.compile_runtimes

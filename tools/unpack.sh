@@ -16,7 +16,7 @@ if ! command -v apt-get >/dev/null; then
     echo "tests: not a Debian or Ubuntu system; some tests need $program in PATH" >&2
     exit 0
 fi
-echo "tests: unpacking $1 into .venv/$program" >&2
+echo "tests: unpacking $program into .venv/$program" >&2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 (cd "$folder" && { apt-get download -qq "$@" || {

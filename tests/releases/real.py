@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.field.board import Board
 from tests.field.toy import APP
-from tests.releases.made import ANNA, DAY, MemorySigner, terms, trust
+from tests.measuring.small_network import built
+from tests.releases.made import ANNA, DAY, EVE, MemorySigner, terms, trust
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 from toolchain.releases.envelope import Envelope
@@ -20,6 +22,26 @@ from toolchain.runtime import ensure_runtime
 
 BOARD_CLASS = "rk3399"
 """What the board's owner calls it: engines carry release files, which name no class."""
+
+Releases = Mapping[str, SignedRelease]
+"""By what tests call them."""
+
+
+def make_releases(folder: Path) -> Releases:
+    """Build two releases, one that nobody trusted signed, and one whose network computes something else."""
+    (folder / "new").mkdir()
+    old, new = built("local", folder), built("local", folder / "new", flipped=0)
+    return {
+        "one": real_release(old, folder, "1.0.0"),
+        "two": real_release(new, folder, "2.0.0"),
+        "forged": real_release(new, folder, "3.0.0", EVE),
+        "wrong": real_release(new, folder, "4.0.0", factor=1.5),
+    }
+
+
+def name_of(releases: Releases, digest: str | None) -> str:
+    """Return what tests call a release on a board; "" for none."""
+    return next((name for name, each in releases.items() if each.digest == digest), "")
 
 
 def real_release(

@@ -9,17 +9,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.releases.views import seeing
 from toolchain.releases.mender.artifact import MODULE
 
 UNPACKED = Path(__file__).parents[3] / ".venv" / "mender" / "usr" / "bin"  # by tools/servers.sh
 PATH = f"{os.environ['PATH']}{os.pathsep}{UNPACKED}"
-# Nothing of this host changes: both are views of this namespace alone.
-_ENTER = """set -e
-mount -t overlay overlay -o lowerdir="$1/share:/usr/share" /usr/share
-mount -t overlay overlay -o lowerdir="$1/etc:/etc" /etc
-shift
-exec "$@"
-"""
 
 
 @dataclass(frozen=True)
@@ -52,10 +46,10 @@ class MenderClient:
         program = shutil.which("mender", path=PATH)
         assert program, "no Mender client here: tools/servers.sh unpacks one"
         options = ["--no-syslog", "--config", self.folder / "mender.conf", "--data", self.folder / "data"]
-        enter = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]
+        enter = seeing({"/usr/share": self.folder / "share", "/etc": self.folder / "etc"})
         with (self.folder / "log").open("ab") as log:
             return subprocess.run(
-                [*enter, "sh", "-c", _ENTER, "sh", self.folder, program, *options, *words],
+                [*enter, program, *options, *words],
                 stdout=log,
                 stderr=log,
                 timeout=60,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.field.board import Board
-from tests.measuring.small_network import built
 from tests.releases.conftest import Release
-from tests.releases.made import ANNA, EVE
+from tests.releases.made import ANNA
 from tests.releases.mender.client import PATH, MenderClient
-from tests.releases.real import BOARD_CLASS, real_board, real_release
+from tests.releases.real import BOARD_CLASS, Releases, make_releases, name_of, real_board
 from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.releases.exporting import export_release
 from toolchain.releases.mender.artifact import export_artifact, write_artifact
-from toolchain.releases.signed import SignedRelease, open_release
+from toolchain.releases.signed import open_release
 
 pytestmark = pytest.mark.slow
 INSTALL = ["Download", "SupportsRollback", "ArtifactInstall", "NeedsArtifactReboot"]
@@ -28,16 +26,8 @@ FAILING = ["SupportsRollback", "ArtifactRollback", "ArtifactFailure", "Cleanup"]
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, SignedRelease]:
-    """Return two releases, one that nobody trusted signed, and one whose network computes something else."""
-    folder = tmp_path_factory.mktemp("releases")
-    old, new = built("local", folder), built("local", tmp_path_factory.mktemp("new"), flipped=0)
-    return {
-        "one": real_release(old, folder, "1.0.0"),
-        "two": real_release(new, folder, "2.0.0"),
-        "forged": real_release(new, folder, "3.0.0", EVE),
-        "wrong": real_release(new, folder, "4.0.0", factor=1.5),
-    }
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
+    return make_releases(tmp_path_factory.mktemp("releases"))
 
 
 @dataclass
@@ -46,7 +36,7 @@ class Fleet:
 
     board: Board
     client: MenderClient
-    releases: Mapping[str, SignedRelease]
+    releases: Releases
 
     def install(self, name: str) -> int:
         target = self.board.folder / f"{name}.mender"
@@ -55,8 +45,7 @@ class Fleet:
 
     def name(self, link: str = "current") -> str:
         """Return which release a link on the board leads to."""
-        digests = {self.releases[name].digest: name for name in ("one", "two", "wrong")}
-        return digests.get(self.board.current(link) or "", "")
+        return name_of(self.releases, self.board.current(link))
 
     def cause(self) -> str:
         """Return why the last installation on the board failed."""
@@ -64,7 +53,7 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(releases: Mapping[str, SignedRelease], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+def fleet(releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setenv("PATH", PATH)
     health = tmp_path / "health"
     board = real_board(tmp_path, health)
