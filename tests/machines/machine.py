@@ -111,7 +111,12 @@ class Machine:
         disks = [*drive, "-device", "virtio-blk-pci,drive=disk"]
         profile = self.board.profile
         self._process = spawn(self.folder, Base.of(self.folder), profile, disks, port=self._port, more=more)
-        until(lambda: (self.folder / "qmp").exists() or self._process.poll() is not None)
+        until(lambda: self._answers() or self._process.poll() is not None)
+
+    def _answers(self) -> bool:
+        # The socket of a QEMU that was killed stays, and a new one exists before anything listens.
+        with control(self.folder) as qemu:
+            return qemu is not None
 
     def _end(self) -> None:
         if self._process is not None:
