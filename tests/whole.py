@@ -29,5 +29,8 @@ def error_of_code(model: Model, board: Board, folder: Path, code: CodeOptions) -
         mine = found[name]
         assert (mine.shape, mine.dtype) == (expected.shape, expected.dtype), name
         scale = max(1.0, float(abs(expected).max()))
-        worst = max(worst, float(np.abs(mine.astype("f8") - expected).max()) / scale)
+        difference = np.abs(mine.astype("f8") - expected)
+        if np.isnan(difference).any():
+            return np.inf  # as NaN it would be less than any limit, and lost in `max`
+        worst = max(worst, float(difference.max()) / scale)
     return worst
