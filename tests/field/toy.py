@@ -35,9 +35,13 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-TRUST = trust([ANNA], [ANNA]).enveloped().signed_by(ANNA, "the trust")
+LATE = NOW + 20 * 365 * DAY  # edge-rt itself reads this machine's clock
+TRUST = trust([ANNA], [ANNA], expires=LATE).enveloped().signed_by(ANNA, "the trust")
 NEXT_TRUST = (
-    trust([BERT], [BERT], version=2).enveloped().signed_by(ANNA, "the trust").signed_by(BERT, "the trust")
+    trust([BERT], [BERT], version=2, expires=LATE)
+    .enveloped()
+    .signed_by(ANNA, "the trust")
+    .signed_by(BERT, "the trust")
 )
 
 
