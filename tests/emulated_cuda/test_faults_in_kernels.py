@@ -31,6 +31,7 @@ class Wrong:
     code: int
     said: str
     right: str = ""
+    blocks: int = 1
 
 
 CASES = (
@@ -158,16 +159,34 @@ CASES = (
         "a race",
         "__shared__ float s[64]; s[t] = t; __syncwarp(); x[t] = s[t ^ 1];",
     ),
+    Wrong(
+        "two blocks write one place",
+        "x[t] = blockIdx.x;",
+        LAUNCH_FAILED,
+        "a race: it writes device memory that block (",
+        "if (blockIdx.x == t % 2) x[t] = 1;",
+        blocks=2,
+    ),
+    Wrong(
+        "a block reads what another writes",
+        "if (t / 32 == blockIdx.x) { x[t] = 1; x[t] = x[(t + 32) % 64]; }",
+        LAUNCH_FAILED,
+        "a race: it reads device memory that block (",
+        "if (t / 32 == blockIdx.x) x[t] = 1; if (edge_last_to_arrive(0, 2)) x[t] = x[(t + 32) % 64];",
+        blocks=2,
+    ),
 )
 
 RIGHT = [i for i, case in enumerate(CASES) if case.right]
 
 
-def outcome(driver: Driver, image: bytes, kernel: str) -> tuple[int, int, np.ndarray]:
+def outcome(driver: Driver, image: bytes, kernel: str, blocks: int) -> tuple[int, int, np.ndarray]:
     """Return the result of the launch's wait, that of a call afterwards, and device memory."""
     x = np.arange(64, dtype="f4")
     function, memory = driver.begin().function(image, kernel), driver.put(x)
-    assert driver.launch(function, (1,), (64,), (memory,)) == 0, "a launch is told of its end, not its begin"
+    assert driver.launch(function, (blocks,), (64,), (memory,)) == 0, (
+        "a launch is told of its end, not its begin"
+    )
     code = driver.call("cuCtxSynchronize")
     after = driver.call("cuCtxSynchronize")
     return code, after, x if code else driver.get(memory, x)
@@ -187,7 +206,9 @@ class Cases:
             self.lines[name] = line + 2
             line += texts[-1].count("\n")
         image = compile_emulated("".join(texts), HERE)
-        ends = in_children(outcome, [(image, name) for name in kernels])
+        ends = in_children(
+            outcome, [(image, name, CASES[int(name.split("_")[1])].blocks) for name in kernels]
+        )
         self.ends = dict(zip(kernels, ends, strict=True))
 
 

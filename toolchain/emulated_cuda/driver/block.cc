@@ -7,6 +7,7 @@
 
 #include "async_copies.h"
 #include "fiber.h"
+#include "global.h"
 #include "memory.h"
 #include "shared.h"
 
@@ -56,6 +57,7 @@ class Runner {
   // In a fiber.
   void Main();
   void CheckAccess(const void* at, std::size_t bytes, bool write, bool atomic);
+  void Arrive(const void* counter) { block_races_.Arrive(reinterpret_cast<std::uintptr_t>(counter)); }
   void Barrier(int line);
   void WarpBarrier(unsigned mask, int line);
   const char* Gather(unsigned mask, const void* mine, std::size_t bytes, const char* what, int line);
@@ -85,6 +87,7 @@ class Runner {
   std::vector<char> dynamic_;
   char* dynamic_at_ = nullptr;
   RaceDetector races_;
+  BlockRaceDetector block_races_;
   Thread* current_ = nullptr;
   bool backwards_ = false;  // the order of threads, and that of blocks, alternates: code that needs one fails
   unsigned next_new_ = 0;
@@ -106,8 +109,10 @@ Outcome Runner::Run(const Launch& launch) {
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
   memory::Access access;
   const bool backwards = backwards_ = !backwards_;
+  block_races_.Begin();
   for (std::size_t i = 0; i < blocks; ++i) {
     const std::size_t at = backwards ? blocks - 1 - i : i;
+    block_races_.BeginBlock(static_cast<unsigned>(at));
     const auto x = static_cast<unsigned>(at % grid.x), y = static_cast<unsigned>(at / grid.x % grid.y);
     if (!RunBlock({x, y, static_cast<unsigned>(at / grid.x / grid.y)})) break;
   }
@@ -276,7 +281,16 @@ void Runner::CheckAccess(const void* pointer, std::size_t bytes, bool write, boo
              " of shared memory, which " + other + (race->other_wrote ? " wrote" : " read") +
              ", and no barrier lies between");
   }
-  if (memory::Contains(at, bytes, launch_->owner)) return;
+  if (memory::Contains(at, bytes, launch_->owner)) {
+    if (atomic) return Arrive(pointer);
+    const auto other = block_races_.Note(at, bytes, write);
+    if (!other) return;
+    const edge::Triple& grid = launch_->grid;
+    Fail(CUDA_ERROR_LAUNCH_FAILED,
+         std::string("a race: it ") + (write ? "writes" : "reads") + " device memory that " +
+             Place("block", {*other % grid.x, *other / grid.x % grid.y, *other / grid.x / grid.y}) +
+             " wrote in this launch, and no counter says that it had");
+  }
   const auto stack = reinterpret_cast<std::uintptr_t>(current_->now.stack);
   if (at >= stack && at - stack < current_->now.stack_bytes) return;
   const auto begin = reinterpret_cast<std::uintptr_t>(launch_->unit->begin);
@@ -380,6 +394,7 @@ const edge::Services& KernelServices() {
       },
       [] { Runner::Get().current().copies.Commit(); },
       [](unsigned left) { Runner::Get().WaitAsync(left); },
+      [](const void* counter) { Runner::Get().Arrive(counter); },
       [](int code, const char* words) { Runner::Get().Fail(static_cast<CUresult>(code), words); },
   };
   return services;

@@ -6,6 +6,7 @@
 #include "block.cc"
 #include "call.cc"
 #include "fiber.cc"
+#include "global.cc"
 #include "memory.cc"
 #include "shared.cc"
 #include "stream.cc"

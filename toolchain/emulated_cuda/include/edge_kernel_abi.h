@@ -5,7 +5,7 @@
 
 namespace edge {
 
-constexpr uint32_t kKernelAbi = 1;  // of this file: the driver refuses a unit that was compiled with another
+constexpr uint32_t kKernelAbi = 2;  // of this file: the driver refuses a unit that was compiled with another
 
 struct Triple {
   unsigned x, y, z;
@@ -31,6 +31,8 @@ struct Services {
   void (*copy_async)(void* to, const void* from, size_t bytes, size_t zeros);
   void (*commit_async)();
   void (*wait_async)(unsigned groups_left);
+  // What a block wrote before it arrives at a counter is known to those that arrive there later.
+  void (*arrive)(const void* counter);
   void (*fail)(int result, const char* words);  // a CUresult
 };
 

@@ -145,6 +145,7 @@ static int last_to_arrive;
 EDGE_UNCHECKED static inline int edge_last_to_arrive(int number, int groups) {
   __syncthreads();
   if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    edge::services->arrive(&edge::arrived[number]);
     edge::last_to_arrive = ++edge::arrived[number] == static_cast<unsigned>(groups);
     if (edge::last_to_arrive) edge::arrived[number] = 0;
   }
