@@ -45,6 +45,8 @@ def test_a_network_is_installed_updated_and_rolled_back(board: Board) -> None:
     code, said = board.call("rollback", "--app", "toy")
     assert (code, said[-1]["end"]) == (0, "rolled-back")
     assert problem(board, old) == ""
+    assert board.install(old)["end"] == "unchanged", "it is older than what was here, and in use"
+    assert board.install(new)["end"] == "installed"
 
 
 @pytest.mark.parametrize(

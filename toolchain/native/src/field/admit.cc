@@ -20,18 +20,20 @@ void Admit(const Release& release, const Situation& situation) {
   if (std::find(classes.begin(), classes.end(), situation.board_class) == classes.end()) {
     std::string names;
     for (const std::string& name : classes) names += (names.empty() ? "" : ", ") + name;
-    throw Failure(EDGE_REFUSED, "class",
-                  Cat({"this is a board of class ", situation.board_class, ", and ", release.app, " ", release.version.text(),
-                       " is for ", names}));
+    const std::string here = situation.board_class.empty()
+                                 ? std::string("the class of this board is not known (policy.json has none)")
+                                 : Cat({"this is a board of class ", situation.board_class});
+    throw Failure(EDGE_REFUSED, "class", Cat({here, ", and ", release.app, " ", release.version.text(), " is for ", names}));
   }
   const auto& installed = situation.installed;
   if (installed && release.version <=> *installed == 0 && release.digest != situation.installed_digest) {
     RefuseVersion(release, " is another bundle than the one that is installed as ", *installed);
   }
-  if (situation.downgrade) return;
+  // What is installed may be installed again, also after a way back from a newer one: nothing changes.
+  if (situation.downgrade || release.digest == situation.installed_digest) return;
   if (installed && release.version < *installed) RefuseVersion(release, " is older than what is installed: ", *installed);
   if (situation.newest && release.version < *situation.newest) {
-    RefuseVersion(release, " is older than the newest version that the host knows: ", *situation.newest);
+    RefuseVersion(release, " is older than the newest version that was here or that the host knows: ", *situation.newest);
   }
 }
 

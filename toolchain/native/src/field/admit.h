@@ -13,7 +13,7 @@ struct Situation {
   std::string board_class;
   std::optional<Version> installed;
   std::string installed_digest;   // empty if nothing is installed
-  std::optional<Version> newest;  // that the host knows of
+  std::optional<Version> newest;  // that was committed here, or that the host knows of
   bool downgrade = false;         // the operator asks for it, and the board's policy allows it
 };
 
