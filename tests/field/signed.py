@@ -115,6 +115,6 @@ def statement(version: str = "2.0.0", bundle: str = "ab" * 32, issued: int = NOW
             "test": {"runs": 5, "timeout_s": 60, "outputs": outputs},
             "budget": {"latency_us": 50_000, "memory_kib": None},
             "verified": {"board_class": "rk3399", "at": NOW - DAY, "error_ppb": 300, "latency_us": 40_000},
-            "provenance": {"commit": "0123abcd", "image": ""},
+            "provenance": {"commit": "0123abcd", "image": "0123"},
         },
     }

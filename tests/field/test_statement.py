@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from tests.field.program import Checks, changed
-from tests.field.signed import ANNA, NOW, RELEASE, TRUST, sign, statement, trust
+from tests.field.signed import ANNA, NOW, RELEASE, TRUST, public, sign, statement, trust
 from tests.releases.conftest import Release
+from toolchain.errors import CheckError
+from toolchain.releases.envelope import parse_envelope
+from toolchain.releases.keys import PublicKey
+from toolchain.releases.verifying import ReleaseKeys, check_release
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled
 
@@ -16,9 +20,20 @@ BOARD = sign(trust([ANNA], [ANNA]), TRUST, ANNA)
 GIB = 2**30
 
 
+def host_refuses(release: bytes) -> bool:
+    envelope = parse_envelope(release, RELEASE, "it")
+    try:
+        check_release(envelope, ReleaseKeys([PublicKey(public(ANNA))], 1), "it", NOW)
+    except CheckError as error:
+        return "is not a release" in error.message
+    return False
+
+
 def refused(checks: Checks, path: list[str | int], new: Any) -> bool:
+    """Return whether both ends refuse a changed statement."""
     release = sign(changed(statement(), path, new), RELEASE, ANNA)
-    return checks.refusal("release", release, BOARD, NOW) == "statement"
+    assert checks.refusal("release", release, BOARD, NOW) == "statement"
+    return host_refuses(release)
 
 
 NAMES = (
@@ -79,11 +94,11 @@ def tensors(inputs: int, outputs: int) -> dict[str, Any]:
 def test_counts_of_parts(checks: Checks) -> None:
     most = sign(tensors(128, 128), RELEASE, ANNA)
     assert len(checks.ask("release", most, BOARD, NOW)["parts"]) == 258
+    assert not host_refuses(most)
     for inputs, outputs in ((128, 129), (0, 1), (1, 0), (0, 0), (1000, 1)):
-        assert (
-            checks.refusal("release", sign(tensors(inputs, outputs), RELEASE, ANNA), BOARD, NOW)
-            == "statement"
-        )
+        release = sign(tensors(inputs, outputs), RELEASE, ANNA)
+        assert checks.refusal("release", release, BOARD, NOW) == "statement"
+        assert host_refuses(release)
 
 
 APPS = (
@@ -134,7 +149,7 @@ WRONG: dict[str, tuple[list[str | int], tuple[Any, ...]]] = {
     "functions": (["predicate", "requires", "functions"], (["a b"], ["a,b"])),
     "device": (["predicate", "run", "device"], ("--state=/", "", "cpu x", "a\n", "x" * 300)),
     "threads": (["predicate", "run", "threads"], (0, -1, 4097)),
-    "cluster": (["predicate", "run", "cluster"], ("--any-peer", "a b", None)),
+    "cluster": (["predicate", "run", "cluster"], ("", "--any-peer", "a b", None)),
     "runs": (["predicate", "test", "runs"], (0, 10_001)),
     "timeout_s": (["predicate", "test", "timeout_s"], (0, 86_401)),
     "outputs": (
@@ -167,7 +182,6 @@ def test_what_is_no_statement(checks: Checks, path: list[str | int], values: tup
 RIGHT: tuple[tuple[list[str | int], Any], ...] = (
     (["predicate", "verified"], None),
     (["predicate", "requires", "glibc"], None),
-    (["predicate", "run", "cluster"], ""),
     (["predicate", "test", "outputs", 3, "step"], "1e-05"),
     (["predicate", "test", "outputs", 3, "values"], None),
     (["predicate", "sizes", 1], 2 * GIB),
@@ -177,7 +191,9 @@ RIGHT: tuple[tuple[list[str | int], Any], ...] = (
 
 @pytest.mark.parametrize(("path", "value"), RIGHT)
 def test_what_may_be(checks: Checks, path: list[str | int], value: Any) -> None:
-    checks.ask("release", sign(changed(statement(), path, value), RELEASE, ANNA), BOARD, NOW)
+    release = sign(changed(statement(), path, value), RELEASE, ANNA)
+    checks.ask("release", release, BOARD, NOW)
+    assert not host_refuses(release)
 
 
 def test_what_the_host_writes_is_read(checks: Checks, signed: Release) -> None:

@@ -8,10 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from tests.releases.made import ANNA, BERT, MemorySigner, trust
+from toolchain.bundles import layout
 from toolchain.releases.envelope import Envelope
 from toolchain.releases.statement import RELEASE_TYPE
 
@@ -66,14 +68,27 @@ class Toy:
             "expected/0.npy": npy(SAMPLE * FACTOR),
         }
 
-    @property
-    def digest(self) -> str:
-        """The name of the release on a board."""
-        return sha256(b"".join(self.parts.values()))
+    @cached_property
+    def bundle(self) -> bytes:
+        """The bundle's file."""
+        files: dict[str, bytes] = {}
+        for name, part in self.parts.items():
+            files[name] = part
+            if name == layout.MANIFEST:
+                files[layout.MANIFEST_SHA256] = layout.sum_line(sha256(part))
+        blocks = [
+            layout.header(name, len(file)) + file + layout.padding(len(file)) for name, file in files.items()
+        ]
+        return b"".join([*blocks, bytes(2 * layout.BLOCK)])
 
     @cached_property
-    def envelope(self) -> bytes:
-        """The signed statement."""
+    def digest(self) -> str:
+        """The name of the release on a board."""
+        return sha256(self.bundle)
+
+    @cached_property
+    def statement(self) -> dict[str, Any]:
+        """What is signed."""
         predicate = {
             "app": APP,
             "version": self.version,
@@ -90,7 +105,7 @@ class Toy:
                 "devices": [],
                 "functions": [],
             },
-            "run": {"device": "cpu", "threads": 1, "cluster": ""},
+            "run": {"device": "cpu", "threads": 1, "cluster": "generic"},
             "test": {
                 "runs": 3,
                 "timeout_s": 20,
@@ -101,13 +116,17 @@ class Toy:
             "provenance": {},
         } | self.changes
         names = {"bundle": self.digest, **{name: sha256(part) for name, part in self.parts.items()}}
-        statement = {
+        return {
             "_type": "https://in-toto.io/Statement/v1",
             "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in names.items()],
             "predicateType": "urn:edge-toolchain:release:1",
             "predicate": predicate,
         }
-        made = Envelope(RELEASE_TYPE, json.dumps(statement).encode())
+
+    @cached_property
+    def envelope(self) -> bytes:
+        """The signed statement."""
+        made = Envelope(RELEASE_TYPE, json.dumps(self.statement).encode())
         for signer in self.signers:
             made = made.signed_by(signer, "the release")
         return made.to_bytes()

@@ -12,6 +12,7 @@ from toolchain.releases.keys import SIGNATURE_BYTES, PublicKey
 from toolchain.releases.strict_json import MOST_BYTES, dump, parse
 
 MOST_SIGNATURES = 16
+_MOST_ID = 256  # bytes
 
 
 class Signer(Protocol):
@@ -81,15 +82,32 @@ class Envelope:
             raise UsageError(
                 f"{what} is signed by key {key.fingerprint} already", "sign with another --key, or leave it"
             )
-        if len(self.signatures) == MOST_SIGNATURES:
-            raise UsageError(f"{what} has {MOST_SIGNATURES} signatures, the most allowed", "leave it")
         value = signer.sign(self.message)
         if not key.signed(self.message, value):
             raise CheckError(
                 f"what signed for key {key.fingerprint} returned no signature by it",
                 "is the agent or module that holds the key to be trusted?",
             )
-        signed = replace(self, signatures=(*self.signatures, Signature(key.keyid, value)))
+        return self._with(Signature(key.keyid, value), what)
+
+    def joined(self, other: Envelope, what: str) -> Envelope:
+        """Return the envelope with those signatures as well that another one of the same payload has.
+
+        Raises
+        ------
+        UsageError
+            They are too many.
+        """
+        joined = self
+        for each in other.signatures:
+            if each.value not in {own.value for own in joined.signatures}:
+                joined = joined._with(each, what)
+        return joined
+
+    def _with(self, signature: Signature, what: str) -> Envelope:
+        if len(self.signatures) == MOST_SIGNATURES:
+            raise UsageError(f"{what} has {MOST_SIGNATURES} signatures, the most allowed", "leave it")
+        signed = replace(self, signatures=(*self.signatures, signature))
         if (size := len(signed.to_bytes())) > MOST_BYTES:
             raise UsageError(
                 f"{what} would have {size} bytes, more than the {MOST_BYTES} allowed",
@@ -142,6 +160,8 @@ def _signature(value: object) -> Signature:
             decoded = _base64(sig)
         case _:
             raise ValueError("a signature is not an object with keyid and sig")
+    if len(keyid.encode()) > _MOST_ID:
+        raise ValueError(f"an id has more than the {_MOST_ID} bytes allowed")
     if len(decoded) != SIGNATURE_BYTES:
         raise ValueError(f"a signature has {len(decoded)} bytes, not {SIGNATURE_BYTES}")
     return Signature(keyid, decoded)

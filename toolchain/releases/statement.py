@@ -25,6 +25,7 @@ from toolchain.releases.version import Version
 RELEASE_TYPE = "application/vnd.in-toto+json"
 LONGEST_S = 86400
 """Longest self-test in seconds."""
+_LARGEST_STEP = 3.4e38
 
 BUNDLE = "bundle"
 """Name of the first subject, the whole bundle."""
@@ -104,6 +105,8 @@ class OutputTest(Strict):
     def _agrees_with_itself(self) -> Self:
         if (self.step is not None) != (self.compare == "steps"):
             raise ValueError("step belongs to the comparison by steps, and to no other")
+        if self.step is not None and not 0 < float(self.step) <= _LARGEST_STEP:
+            raise ValueError("step is not a number above 0 that a float32 can hold")
         if self.values is not None and self.step is None:
             raise ValueError("values belongs to the comparison by steps, and to no other")
         return self

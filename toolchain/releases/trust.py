@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, StrictInt, ValidationError, model_validator
 
@@ -55,7 +55,7 @@ class Role(Strict):
 class Trust(Strict):
     """Whose signatures count: `root` signs the next trust, `release` signs releases."""
 
-    format: Literal[1] = 1
+    format: Annotated[StrictInt, Field(ge=1, le=1)] = 1
     version: Annotated[StrictInt, Field(ge=1, le=LARGEST)]
     expires: Moment
     keys: Several[TrustedKey] = Field(min_length=1, max_length=MOST_KEYS)

@@ -10,6 +10,7 @@
 #include "failure.h"
 #include "field/disk.h"
 #include "field/install.h"
+#include "field/names.h"
 #include "field/policy.h"
 #include "field/prune.h"
 #include "field/recover.h"

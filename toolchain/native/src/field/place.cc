@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::string_view kReleases = "releases/";
 constexpr std::string_view kHex = "0123456789abcdef";
-constexpr size_t kMostAppName = 63;
 
 }  // namespace
 
@@ -25,16 +24,6 @@ void Place::Name(const char* link, const std::optional<std::string>& digest) con
   if (Named(link) == digest) return;
   if (digest) return Point(Path(link), std::string(kReleases) + *digest);
   Remove(Path(link));
-}
-
-bool IsAppName(const std::string& name) {
-  constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyz0123456789";
-  constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789._-";
-  for (const char* file : {"lock", "trust.json", "trust.json.new"}) {
-    if (name == file) return false;  // the board's own
-  }
-  return !name.empty() && name.size() <= kMostAppName && kFirst.find(name[0]) != kFirst.npos &&
-         name.find_first_not_of(kAll) == name.npos;
 }
 
 bool IsDigest(const std::string& text) { return text.size() == 64 && text.find_first_not_of(kHex) == text.npos; }

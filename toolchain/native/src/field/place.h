@@ -28,9 +28,6 @@ class Place {
   std::string folder;
 };
 
-// Of an app, as a release may name it.
-bool IsAppName(const std::string& name);
-
 bool IsDigest(const std::string& text);
 
 }  // namespace edge::field

@@ -4,7 +4,7 @@
 #include "failure.h"
 #include "field/envelope.h"
 #include "field/json.h"
-#include "field/place.h"
+#include "field/names.h"
 
 namespace edge::field {
 namespace {

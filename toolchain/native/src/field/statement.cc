@@ -6,6 +6,7 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "field/json.h"
+#include "field/names.h"
 #include "text.h"
 
 namespace edge::field {
@@ -15,6 +16,7 @@ constexpr char kStatement[] = "statement";
 constexpr std::string_view kLower = "abcdefghijklmnopqrstuvwxyz", kUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr std::string_view kNumerals = "0123456789";
 constexpr size_t kMostName = 255;           // bytes
+constexpr size_t kMostWord = 256;           // bytes
 // As toolchain/bundles/layout.py has them.
 constexpr int64_t kMostManifest = 4 << 20, kMostLibrary = int64_t{2} << 30, kMostArray = 1 << 30;
 constexpr int64_t kMostSeconds = 86400;     // of a self-test
@@ -35,10 +37,25 @@ const std::string& Word(const Node& node, size_t most, std::string_view more) {
   return text;
 }
 
-std::vector<std::string> Words(const Node& node, size_t least, size_t count, size_t most, std::string_view more) {
+std::vector<std::string> Words(const Node& node, size_t count, size_t most, std::string_view more) {
   std::vector<std::string> words;
-  for (const Node& each : node.List(least, count)) words.push_back(Word(each, most, more));
+  for (const Node& each : node.List(0, count)) words.push_back(Word(each, most, more));
   return words;
+}
+
+const std::string& ClassName(const Node& node) {
+  const std::string& text = node.Text(kMostName);
+  if (!IsClassName(text)) node.Refuse("must be a class of boards");
+  return text;
+}
+
+std::vector<std::string> ReadClasses(const Node& node) {
+  std::vector<std::string> names;
+  for (const Node& each : node.List(1, 64)) {
+    if (std::count(names.begin(), names.end(), ClassName(each)) != 0) each.Refuse("occurs twice");
+    names.push_back(ClassName(each));
+  }
+  return names;
 }
 
 std::optional<int64_t> IntOrNull(const Node& node, int64_t least, int64_t most) {
@@ -85,12 +102,23 @@ Requirements ReadRequirements(const Node& node) {
   node.Exactly({"arch", "glibc", "tvm", "tvm_ffi", "features", "devices", "functions"});
   Requirements requirements;
   requirements.arch = Word(node["arch"], 32, "_");
-  if (!node["glibc"].IsNull()) requirements.glibc = Word(node["glibc"], 16, ".");
+  if (!node["glibc"].IsNull()) {
+    requirements.glibc = Word(node["glibc"], 16, ".");
+    if (!ConsistsOf(*requirements.glibc, {kNumerals, "."})) node["glibc"].Refuse("must be a version");
+  }
   requirements.tvm = Word(node["tvm"], 64, "._+-");
   requirements.tvm_ffi = Word(node["tvm_ffi"], 64, "._+-");
-  requirements.features = Words(node["features"], 0, 256, 64, "._-");
-  requirements.devices = Words(node["devices"], 0, 16, 32, "_");
-  requirements.functions = Words(node["functions"], 0, 256, 200, "._");
+  requirements.features = Words(node["features"], 256, 64, "._-");
+  requirements.devices = Words(node["devices"], 16, 32, "_");
+  for (const std::string& kind : requirements.devices) {
+    if (!ConsistsOf(kind, {kLower, kNumerals, "_"}) || kLower.find(kind[0]) == kLower.npos) {
+      node["devices"].Refuse("must be kinds of devices");
+    }
+  }
+  requirements.functions = Words(node["functions"], 256, 200, "._");
+  for (const std::string& name : requirements.functions) {
+    if (kNumerals.find(name[0]) != kNumerals.npos) node["functions"].Refuse("must begin with letters");
+  }
   return requirements;
 }
 
@@ -104,13 +132,15 @@ void ReadRun(const Node& node, Release* release) {
   }
   release->run.device = device;
   release->run.threads = static_cast<int>(node["threads"].Int(1, 4096));
-  if (!node["cluster"].Text(64, 0).empty()) release->run.cluster = Word(node["cluster"], 64, "._+-");
+  release->run.cluster = Word(node["cluster"], 64, "._+-");
 }
 
 double Step(const Node& node) {
   const std::string& text = node.Text(24);
   char* end = nullptr;
-  const double step = ConsistsOf(text, {kNumerals, ".e-+"}) ? std::strtod(text.c_str(), &end) : 0;
+  const bool decimal = ConsistsOf(text, {kNumerals, ".e-+"}) && ConsistsOf(text.substr(0, 1), {kNumerals}) &&
+                       ConsistsOf(text.substr(text.size() - 1), {kNumerals}) && text.find(".e") == text.npos;
+  const double step = decimal ? std::strtod(text.c_str(), &end) : 0;
   // Not larger than any float: products with it stay finite.
   if (end == nullptr || *end != '\0' || !(step > 0) || step > 3.4e38) node.Refuse("must be a decimal number above 0");
   return step;
@@ -128,7 +158,7 @@ Comparison ReadComparison(const Node& node) {
 OutputTest ReadOutput(const Node& node) {
   node.Exactly({"compare", "tolerance_ppb", "step", "values"});
   OutputTest test{ReadComparison(node["compare"]), node["tolerance_ppb"].Int(0, kLargest), std::nullopt,
-                  IntOrNull(node["values"], 0, kLargest)};
+                  IntOrNull(node["values"], 1, kLargest)};
   if (!node["step"].IsNull()) test.step = Step(node["step"]);
   if (test.step.has_value() != (test.compare == Comparison::kSteps)) {
     node["step"].Refuse("must be given for comparisons in steps, and be null for others");
@@ -149,36 +179,42 @@ void ReadTest(const Node& node, Release* release) {
 void ReadVerified(const Node& node, Release* release) {
   if (node.IsNull()) return;
   node.Exactly({"board_class", "at", "error_ppb", "latency_us"});
-  release->verified_class = Word(node["board_class"], 80, "._+-");
-  node["at"].Int(0, kLargest);
+  release->verified_class = ClassName(node["board_class"]);
+  node["at"].Int(1, kLargest);
   node["error_ppb"].Int(0, kLargest);
-  IntOrNull(node["latency_us"], 0, kLargest);
+  IntOrNull(node["latency_us"], 1, kLargest);
+}
+
+// Without control characters: U+0000 to U+001F, and U+007F to U+009F.
+bool IsPlain(std::string_view text) {
+  if (text.empty() || text.size() > kMostWord) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x20 || byte == 0x7f) return false;
+    if (byte == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0) return false;  // it is UTF-8: there is one
+  }
+  return true;
 }
 
 void ReadProvenance(const Node& node) {
-  for (const auto& member : node.Members(64)) member.second.Text(1024, 0);
-}
-
-std::string ReadApp(const Node& node) {
-  const std::string& app = node.Text(63);
-  if (!ConsistsOf(app, {kLower, kNumerals, "._-"}) || !ConsistsOf(app.substr(0, 1), {kLower, kNumerals})) {
-    node.Refuse("must be lower-case letters, digits and ._-, and begin with a letter or a digit");
+  for (const auto& member : node.Members(64)) {
+    if (!IsPlain(member.first) || !IsPlain(member.second.Text(kMostWord))) {
+      member.second.Refuse("and its name must be texts of 1 to 256 bytes without control characters");
+    }
   }
-  // Its folder lies beside these files.
-  if (app == "lock" || app == "trust.json") node.Refuse("must not be named as a file of the board");
-  return app;
 }
 
 void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
   node.Exactly({"app", "version", "issued", "expires", "classes", "sizes", "requires", "run", "test", "budget", "verified",
                 "provenance"});
-  release->app = ReadApp(node["app"]);
+  release->app = node["app"].Text(kMostName);
+  if (!IsAppName(release->app)) node["app"].Refuse("must name an app, and no file of the board");
   std::optional<Version> version = Version::Read(node["version"].Text(kMostVersion));
   if (!version) node["version"].Refuse("must be a semantic version without build metadata");
   release->version = *std::move(version);
   release->issued = node["issued"].Int(1, kLargest - 1);
   release->expires = node["expires"].Int(release->issued + 1, kLargest);
-  release->classes = Words(node["classes"], 1, 64, 80, "._+-");
+  release->classes = ReadClasses(node["classes"]);
   ReadParts(subjects, node["sizes"], release);
   release->requirements = ReadRequirements(node["requires"]);
   ReadRun(node["run"], release);

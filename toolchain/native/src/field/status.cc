@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "field/disk.h"
+#include "field/names.h"
 #include "field/state.h"
 #include "field/trusted.h"
 #include "field/turn.h"

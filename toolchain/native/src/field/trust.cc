@@ -55,7 +55,7 @@ Trust Parsed(std::string_view bytes, const Envelope& envelope) {
   node["format"].Int(1, 1);
   const std::map<std::string, Key> keys = ReadKeys(node["keys"]);
   return {std::string(bytes),          envelope.payload,
-          node["version"].Int(1, kLargest), node["expires"].Int(0, kLargest),
+          node["version"].Int(1, kLargest), node["expires"].Int(1, kLargest),
           ReadRole(node["root"], keys), ReadRole(node["release"], keys)};
 }
 

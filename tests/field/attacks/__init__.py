@@ -1,0 +1,1 @@
+"""Attacks on releases and trusts, each made against the host and against the board's installer."""
