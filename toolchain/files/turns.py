@@ -1,7 +1,10 @@
-"""Lock files, so that one process at a time does something."""
+"""Locks, so that one process at a time does something."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +13,11 @@ import filelock
 
 from toolchain.errors import ToolchainError
 from toolchain.files.atomic import cannot_write, make_folder
+
+TURN_S = 60.0
+"""How long to wait for another process that writes a small file."""
+
+_LOOK_AGAIN_S = 0.02
 
 
 @contextmanager
@@ -43,13 +51,56 @@ def one_at_a_time(
             waiting()
             lock.acquire(timeout=seconds)
     except filelock.Timeout as error:
-        raise ToolchainError(
-            f"another process has been {doing} for {seconds:g} s",
-            "wait for it to end, or end it; then try again",
-        ) from error
+        raise _still_held(doing, seconds) from error
     except OSError as error:
         raise cannot_write(file, error) from error
     try:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def folder_turn(folder: Path, seconds: float, doing: str) -> Iterator[None]:
+    """Hold a folder's own lock while the block runs; no file is left in it.
+
+    Parameters
+    ----------
+    folder
+        The folder in which a lock file would be in the way; made if it is missing.
+    seconds, doing
+        As of `one_at_a_time`.
+
+    Raises
+    ------
+    ToolchainError
+        Another process still holds the lock, or the folder cannot be read.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    try:
+        until = time.monotonic() + seconds
+        while not _locked(handle):
+            if time.monotonic() >= until:
+                raise _still_held(doing, seconds)
+            time.sleep(_LOOK_AGAIN_S)
+        yield
+    finally:
+        os.close(handle)  # which unlocks it
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _still_held(doing: str, seconds: float) -> ToolchainError:
+    return ToolchainError(
+        f"another process has been {doing} for {seconds:g} s", "wait for it to end, or end it; then try again"
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from toolchain.errors import CheckError, UsageError
 from toolchain.files.atomic import sync_folder, write_bytes
+from toolchain.files.turns import TURN_S, folder_turn
 from toolchain.releases.envelope import Envelope, Signer, parse_envelope
 from toolchain.releases.keys import PublicKey
 from toolchain.releases.reading import read_limited
@@ -36,12 +37,15 @@ class PendingTrust:
         The trust file, which may not exist yet.
     chain
         Its content; None for the first version.
+    stored
+        Whether it was read from the file in which it waits.
     """
 
     path: Path
     chain: TrustChain | None
     trust: Trust
     envelope: Envelope
+    stored: bool = False
 
     @property
     def file(self) -> Path:
@@ -83,14 +87,42 @@ class PendingTrust:
                 "`toolchain release trust show` lists the keys; root keys alone sign a trust",
             )
 
-    def settle(self) -> None:
+    def settle(self) -> PendingTrust:
         """Write the trust file if every signature is there, else the file in which it waits.
+
+        Returns
+        -------
+        PendingTrust
+            What was written, with the signatures that others added meanwhile.
 
         Raises
         ------
+        UsageError
+            Another process changed the trust meanwhile, or dropped or began a change.
         ToolchainError
             The file system refuses.
         """
+        with folder_turn(self.path.parent, TURN_S, f"writing {self.path}"):
+            joined = self._joined()
+            joined._write()
+        return joined
+
+    def _joined(self) -> PendingTrust:
+        chain, there = read_trust(self.path) if self.path.exists() else None, read_pending(self.path)
+        if there is not None and there.envelope.payload == self.envelope.payload:
+            what = f"trust version {self.trust.version}"
+            return replace(there, envelope=there.envelope.joined(self.envelope, what))
+        if there is None and chain is not None and chain.envelopes[-1].payload == self.envelope.payload:
+            return replace(self, envelope=chain.envelopes[-1])  # others signed as much as it needs
+        if there is None and chain == self.chain and not self.stored:
+            return self
+        raise UsageError(
+            f"trust {self.path} was changed by another process while this one signed",
+            "nothing was written; look at it, and run the command again: `toolchain release trust show "
+            f"{self.path}`",
+        )
+
+    def _write(self) -> None:
         if self.missing:
             write_bytes(self.file, self.envelope.to_bytes() + b"\n")
             return
@@ -132,7 +164,7 @@ def read_pending(path: Path) -> PendingTrust | None:
             f"{what} has version {trust.version}, but version {expected} is next for {path}",
             f"get the newest {path}, or remove {file} and make the change again",
         )
-    return PendingTrust(path, chain, trust, envelope)
+    return PendingTrust(path, chain, trust, envelope, stored=True)
 
 
 def begin(path: Path, make: Trust, chain: TrustChain | None) -> PendingTrust:

@@ -14,6 +14,7 @@ from toolchain.boards.edge_rt.apps import is_app_name
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.files.atomic import write_bytes
+from toolchain.files.turns import TURN_S, folder_turn
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.device import simulation
 from toolchain.measuring.verifications import Verification, verifications
@@ -81,19 +82,27 @@ def prepare(bundle: Bundle, request: SignRequest) -> SignedRelease:
 
 
 def add_signatures(release: SignedRelease, signers: Iterable[Signer]) -> SignedRelease:
-    """Sign a release and write its envelope beside the bundle.
+    """Sign a release and write its envelope beside the bundle, with what others signed meanwhile.
 
     Raises
     ------
     UsageError
-        A key signed it before.
+        A key signed it before, or another process made or removed the release meanwhile.
     ToolchainError
         The file system refuses, or what holds the key does.
     """
-    envelope = release.envelope
+    envelope, what = release.envelope, f"release {release.file}"
     for signer in signers:
-        envelope = envelope.signed_by(signer, f"release {release.file}")
-    write_bytes(release.file, envelope.to_bytes() + b"\n")
+        envelope = envelope.signed_by(signer, what)
+    with folder_turn(release.file.parent, TURN_S, f"writing {release.file}"):
+        there = read_envelope(release.bundle)[1] if release.file.exists() else None
+        if there.payload != envelope.payload if there else release.envelope.signatures:
+            raise UsageError(
+                f"{what} was {'changed' if there else 'removed'} by another process while this one signed",
+                "nothing was written; run the same command again",
+            )
+        envelope = there.joined(envelope, what) if there else envelope
+        write_bytes(release.file, envelope.to_bytes() + b"\n")
     return SignedRelease(release.bundle, release.file, envelope, release.statement, release.parts)
 
 

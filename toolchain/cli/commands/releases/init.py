@@ -71,6 +71,5 @@ def command(
     pending = begin(output, trust, None)
     if not dry_run:
         signers = [signer for each in roots if (signer := find_signer(each, Prompts()))]
-        pending = pending.signed_by(signers)
-        pending.settle()
+        pending = pending.signed_by(signers).settle()
     emit_pending(pending, dry_run)

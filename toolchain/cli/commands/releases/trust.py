@@ -194,8 +194,7 @@ def _sign(pending: PendingTrust, keys: tuple[str, ...], dry_run: bool) -> None:
     from toolchain.releases.signers.finding import need_signer
 
     if not dry_run:
-        pending = pending.signed_by([need_signer(name, Prompts()) for name in keys])
-        pending.settle()
+        pending = pending.signed_by([need_signer(name, Prompts()) for name in keys]).settle()
     emit_pending(pending, dry_run)
 
 
