@@ -6,19 +6,28 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+@dataclass
+class Asked:
+    """The number of the signal that stopped the rollout; None: none did."""
+
+    by: int | None = None
+
+
 @contextmanager
-def stop_on_signals(stop: threading.Event, tell: Callable[[str], None]) -> Iterator[None]:
+def stop_on_signals(stop: threading.Event, tell: Callable[[str], None]) -> Iterator[Asked]:
     """Set `stop` at the first signal that ends a program; the second one has its usual effect.
 
-    Signals that are ignored, as `nohup` does, stay ignored.
+    Yields which signal it was. Signals that are ignored, as `nohup` does, stay ignored.
     """
+    asked = Asked()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
     kept = {number: signal.getsignal(number) for number in _SIGNALS}
     ours = {number: handler for number, handler in kept.items() if callable(handler)}
@@ -27,14 +36,15 @@ def stop_on_signals(stop: threading.Event, tell: Callable[[str], None]) -> Itera
         for number, handler in ours.items():
             signal.signal(number, handler)
 
-    def ask(_number: int, _frame: FrameType | None) -> None:
+    def ask(number: int, _frame: FrameType | None) -> None:
         restore()
+        asked.by = number
         stop.set()
         tell("stopping: boards that receive are left to be resumed, boards that test finish; again: at once")
 
     for number in ours:
         signal.signal(number, ask)
     try:
-        yield
+        yield asked
     finally:
         restore()

@@ -142,11 +142,11 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
     standing = RolloutStanding()
     with Journal(journal_path(began.id)) as journal, show_rollout(standing) as tell:
         rollout = Rollout(began, found, delivery, journal, tell, outcomes)
-        with stop_on_signals(rollout.stop, note):
+        with stop_on_signals(rollout.stop, note) as asked:
             ended = rollout.run(resumed=resume)
     emit(_document(rollout, ended, journal.path), lambda: _show(rollout, ended, journal.path))
     if not ended.complete or not rollout.all_work:
-        click.get_current_context().exit(1)
+        click.get_current_context().exit(1 if asked.by is None else 128 + asked.by)
 
 
 def _document(rollout: Rollout, ended: RolloutEnded, path: Path) -> dict[str, Any]:
