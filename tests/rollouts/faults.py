@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.field.build import faults as faulty_disk
 from tests.releases.made import BERT
-from tests.rollouts.toys import CLOCK, toy_board, toy_trust, write_policy
+from tests.rollouts.toys import APP, CLOCK, toy_board, toy_trust, write_policy
 from toolchain.boards.board import Board
 
 ENDS = {
@@ -17,8 +19,11 @@ ENDS = {
     "health": "rolled-back",
     "killed": "failed",
     "gone": "failed",
+    "full": "interrupted",
+    "corrupt": "refused",
 }
 """Fault -> state at the end."""
+_OTHER_BYTES = -1  # installer/faults.c
 
 
 def faulty_fleet(
@@ -53,7 +58,21 @@ def faulty_fleet(
                 write_policy(root, health=["sh", "-c", "kill -9 $PPID"])
             case "gone":
                 _remove(root)
+            case "full":
+                boards[place] = _with_disk(root, errno.ENOSPC)
+            case "corrupt":
+                boards[place] = _with_disk(root, _OTHER_BYTES)
     return boards, faults
+
+
+def _with_disk(root: Path, fault: int) -> Board:
+    """Make a board whose disk has a fault where the parts of a release arrive."""
+    incoming = root / "field" / APP / "incoming"
+    incoming.mkdir(parents=True)
+    said = root / "fault"
+    said.write_text(str(fault))
+    preloaded = {"LD_PRELOAD": str(faulty_disk()), "FAULT_FILE": str(said), "FAULT_ROOT": f"{incoming}/"}
+    return toy_board(root, {**CLOCK, **preloaded})
 
 
 def _remove(root: Path) -> None:

@@ -1,5 +1,6 @@
-/* A disk that becomes full or read-only while a program runs: LD_PRELOAD it. As long as the file FAULT_FILE has a number,
- * whatever would change something below FAULT_ROOT fails with this errno. */
+/* A disk that becomes full or read-only, or keeps other bytes than it was given: LD_PRELOAD it. As long as the file
+ * FAULT_FILE has a number, whatever would change something below FAULT_ROOT fails with this errno; if it is -1, the first
+ * byte of each write is changed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ static int real_open(const char* path, int flags, mode_t mode) {
   return real(path, flags, mode);
 }
 
-/* The errno that a change of this path has now; 0: none. */
+/* The errno that a change of this path has now; 0: none; -1: it is written wrongly. */
 static int fault(const char* path) {
   const char *file = getenv("FAULT_FILE"), *root = getenv("FAULT_ROOT");
   char text[8] = "";
@@ -36,8 +37,8 @@ static int fault(const char* path) {
 
 static int refuses(const char* path) {
   const int error = fault(path);
-  if (error != 0) errno = error;
-  return error != 0;
+  if (error > 0) errno = error;
+  return error > 0;
 }
 
 #define OPEN(name)                                                                           \
@@ -61,6 +62,10 @@ ssize_t write(int fd, const void* bytes, size_t size) {
   if (length > 0) {
     path[length] = '\0';
     if (refuses(path)) return -1;
+    if (size > 0 && fault(path) < 0) {
+      const char wrong = (char)(*(const char*)bytes ^ 1);
+      return real(fd, &wrong, 1);
+    }
   }
   return real(fd, bytes, size);
 }
