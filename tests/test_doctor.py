@@ -52,6 +52,17 @@ def test_a_tool_that_is_not_there_is_as_bad_as_the_caller_says() -> None:
     assert broken.state == "missing" and "ended with 1" in broken.found
 
 
+def test_a_machine_that_lacks_a_program_names_it_and_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "qemu-system-aarch64").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (check,) = doctor._check_machines()
+    assert (check.name, check.state) == ("qemu-system", "optional")
+    assert "qemu-img" in check.found and "qemu-system-aarch64" not in check.found
+    assert "qemu-utils" in check.hint and "--kind system" in check.hint
+
+
 def test_a_folder_that_cannot_be_written_names_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

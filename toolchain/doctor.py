@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.qemu import user_modes
+from toolchain.boards.emulation.system.machine import INSTALL, PROGRAM, missing_programs
 from toolchain.configuration.settings import Configuration, cache_dir, data_dir, settings, state_dir
 from toolchain.devices.plugins import plugins
 from toolchain.devices.table import OWN
@@ -191,6 +192,14 @@ def _check_emulator() -> Iterator[Check]:
         )
 
 
+def _check_machines() -> Iterator[Check]:
+    hint = f"for `toolchain board emulate start --kind system`: {INSTALL}"
+    if missing := missing_programs():
+        yield Check("qemu-system", "optional", f"not installed: {', '.join(missing)}", hint)
+    else:
+        yield _check_tool("qemu-system", [PROGRAM, "--version"], "optional", hint)
+
+
 # A plugin's row and all the code that it names, in a process that may crash, hang or end.
 _PLUGIN = """
 import sys
@@ -350,6 +359,7 @@ _LOOKS = (
     _check_libraries,
     _check_compilers,
     _check_emulator,
+    _check_machines,
     _check_opencl,
     _check_cuda,
     _check_plugins,

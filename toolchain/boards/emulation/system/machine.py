@@ -22,7 +22,8 @@ from toolchain.profiles import Profile
 
 CONSOLE = "console.log"  # in the machine's folder: what the kernel and systemd write
 START_SECONDS = 600.0  # measured: 25 s on two idle cores
-_PROGRAM = "qemu-system-aarch64"
+PROGRAM = "qemu-system-aarch64"
+INSTALL = "apt-get install --no-install-recommends qemu-system-arm qemu-utils e2fsprogs mmdebstrap"
 _CORES = 4
 _END_SECONDS = 30.0
 
@@ -104,7 +105,7 @@ def spawn(
     cores = min(sum(cluster.cores for cluster in profile.clusters), os.cpu_count() or 1, _CORES)
     network = [] if port is None else [f"hostfwd=tcp:127.0.0.1:{port}-:22"]
     command = [
-        *(program(_PROGRAM), "-nodefaults", "-no-user-config", "-display", "none", "-machine", "virt"),
+        *(program(PROGRAM), "-nodefaults", "-no-user-config", "-display", "none", "-machine", "virt"),
         *("-cpu", emulated_cpu(profile), "-accel", "tcg,thread=multi"),
         *("-smp", str(cores), "-m", str(profile.memory_mib)),
         *("-kernel", str(base.kernel), "-initrd", str(base.initrd)),
@@ -127,6 +128,15 @@ def spawn(
         )
 
 
+def missing_programs() -> list[str]:
+    """Return those programs that a machine needs and that are not installed."""
+    return [name for name in (PROGRAM, "qemu-img", "mke2fs", "mmdebstrap") if _found(name) is None]
+
+
+def _found(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+
+
 def program(name: str) -> str:
     """Return the path of a program of QEMU or e2fsprogs.
 
@@ -135,12 +145,9 @@ def program(name: str) -> str:
     MissingError
         It is not installed.
     """
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    found = _found(name)
     if found is None:
-        raise MissingError(
-            f"no {name!r} on this machine: it is needed for boards of --kind system",
-            "apt-get install --no-install-recommends qemu-system-arm qemu-utils e2fsprogs mmdebstrap",
-        )
+        raise MissingError(f"no {name!r} on this machine: it is needed for boards of --kind system", INSTALL)
     return found
 
 
