@@ -27,6 +27,7 @@ class Rules(BaseModel):
     pause_s: float = 0.0
     max_failures: int = 0
     max_slowdown: float = 1.5
+    slack_us: int = 1000
     at_once: int = 32
     window_s: float = 600.0
 

@@ -22,12 +22,15 @@ class Proxy:
         Bytes per second towards the server; None: all it can.
     cut_after
         Bytes towards the server after which every connection is cut, once; None: never.
+    sent
+        Bytes that all connections together have sent towards the server.
     """
 
     def __init__(self, port: int) -> None:
         self.delay_s = 0.0
         self.rate: float | None = None
         self.cut_after: int | None = None
+        self.sent = 0
         self._target = port
         self._sockets: list[socket.socket] = []
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -71,6 +74,7 @@ class Proxy:
                 sink.sendall(data)
                 sent += len(data)
                 if towards_server:
+                    self.sent += len(data)
                     if self.rate:
                         time.sleep(len(data) / self.rate)
                     if self.cut_after is not None and sent >= self.cut_after:

@@ -54,6 +54,14 @@ if TYPE_CHECKING:
     help="Begin no other phase if the field's median latency is more than X times the lab's.",
 )
 @click.option(
+    "--slack-ms",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    metavar="T",
+    help="Milliseconds more than the lab's that are never too slow: a self-test has a few cold runs.",
+)
+@click.option(
     "--window",
     type=Duration(),
     default="10m",
@@ -80,6 +88,7 @@ def command(
     pause: float,
     max_failures: int,
     max_slowdown: float,
+    slack_ms: float,
     window: float,
     resume: bool,
     dry_run: bool,
@@ -107,6 +116,7 @@ def command(
         pause_s=pause,
         max_failures=max_failures,
         max_slowdown=max_slowdown,
+        slack_us=round(slack_ms * 1000),
         at_once=at_once,
         window_s=window,
     )
