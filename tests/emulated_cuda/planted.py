@@ -43,7 +43,7 @@ FAULTS = (
         "result one vector further", r"(\n *(?:\*\(\w+\*\)\()?(?:v\d+|result)_ptr(?:\[| \+ ))", r"\g<1>4 + "
     ),
     Fault("missing product", r"edge_mma_\w+\([^;]*\);", ";"),
-    Fault("neighbour's fragment", r"threadIdx\.x\) & 31\)(?=[^\n]*;\n)", "threadIdx.x) & 30)"),
+    Fault("another lane's fragment", r"(\n[^\n=]*= [^\n;]*threadIdx\.x\) & )(31|127)\)", r"\g<1>~4 & \2)"),
 )
 
 
