@@ -102,7 +102,7 @@ def _refuses(read: Callable[[], None]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     ("good", "kind", "ask", "read"),
     [

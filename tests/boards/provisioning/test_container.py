@@ -16,7 +16,7 @@ from tests.boards.provisioning.test_design import NAME, bit, written
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.emulation import emulated
-from toolchain.boards.provisioning import How, SetupOptions, provision, unprovision
+from toolchain.boards.provisioning import How, SetupOptions, provision, set_passwords, unprovision
 from toolchain.boards.provisioning import facts as facts_module
 from toolchain.boards.provisioning.design import read_design
 from toolchain.boards.provisioning.facts import read_facts
@@ -75,6 +75,17 @@ def sudo_wants_a_password(board: Board) -> Iterator[None]:
         yield
     finally:
         as_root(board, WITHOUT, PASSWORD)
+
+
+@pytest.mark.full
+def test_passwords_are_turned_off_and_on_by_a_sudo_that_wants_one(board: Board) -> None:
+    how = How(ask_sudo=lambda: PASSWORD)
+    with sudo_wants_a_password(board):
+        with pytest.raises(ToolchainError, match=r"sudo asks .* for a password"):
+            set_passwords(board, "off", How())
+        assert set_passwords(board, "off", how).changed
+        assert not set_passwords(board, "off", how).changed
+        assert set_passwords(board, "on", how).changed
 
 
 def with_root(board: Board, root: str) -> Board:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from toolchain.boards.provisioning.run import How, Provisioned, provision, unprovision
+from toolchain.boards.provisioning.how import How
+from toolchain.boards.provisioning.passwords import PasswordChange, set_passwords
+from toolchain.boards.provisioning.run import Provisioned, provision, unprovision
 from toolchain.boards.provisioning.steps import SetupOptions
 
-__all__ = ["How", "Provisioned", "SetupOptions", "provision", "unprovision"]
+__all__ = [
+    "How",
+    "PasswordChange",
+    "Provisioned",
+    "SetupOptions",
+    "provision",
+    "set_passwords",
+    "unprovision",
+]

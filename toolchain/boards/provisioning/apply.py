@@ -40,6 +40,19 @@ def can_become_root(facts: Facts, ask: Callable[[], str] | None) -> bool:
     return facts.sudo in ("root", "free") or (facts.sudo == "password" and ask is not None)
 
 
+def no_root(board: Board, facts: Facts, what: str) -> ToolchainError:
+    """Return the error for `what`, which needs root where `can_become_root` is false."""
+    if facts.sudo == "password":
+        return ToolchainError(
+            f"{what} needs root, and sudo asks {facts.user} for a password on board {board.name}",
+            "give it: the same command with --ask-sudo",
+        )
+    return ToolchainError(
+        f"{what} needs root, and there is no sudo for {facts.user} on board {board.name}",
+        "log in with an account that may use sudo, or leave the option out",
+    )
+
+
 def become_root(board: Board, home: Home, facts: Facts, ask: Callable[[], str] | None) -> Root:
     """Return how to become root on a board for which `can_become_root` is true.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import ask_program
-from toolchain.boards.provisioning.apply import Root, apply_steps, become_root, can_become_root
+from toolchain.boards.provisioning.apply import Root, apply_steps, become_root, can_become_root, no_root
 from toolchain.boards.provisioning.checks import (
     account_is_ours,
     check_account,
@@ -22,6 +22,7 @@ from toolchain.boards.provisioning.checks import (
 )
 from toolchain.boards.provisioning.design import Design, check_design, design_removal, design_steps
 from toolchain.boards.provisioning.facts import Facts, read_facts
+from toolchain.boards.provisioning.how import AT_ONCE, How
 from toolchain.boards.provisioning.parcels import parcels_for
 from toolchain.boards.provisioning.service import check_systemd, service_removal, service_steps
 from toolchain.boards.provisioning.steps import (
@@ -36,33 +37,8 @@ from toolchain.boards.provisioning.steps import (
 )
 from toolchain.boards.transport import Home, Transport
 from toolchain.devices.device import CPU
-from toolchain.errors import ToolchainError, UsageError
+from toolchain.errors import UsageError
 
-
-def _untold(_: str) -> None:
-    pass
-
-
-@dataclass(frozen=True)
-class How:
-    """How steps are done: only listed or really done, with which password, with which progress messages.
-
-    Attributes
-    ----------
-    dry_run
-        List the needed steps and do none.
-    ask_sudo
-        Returns sudo's password on the board; called at most once, and only if a step needs it.
-    progress
-        Called with a message for each step, and when `edge-rt` is compiled (minutes, the first time).
-    """
-
-    dry_run: bool = False
-    ask_sudo: Callable[[], str] | None = None
-    progress: Callable[[str], None] = _untold
-
-
-AT_ONCE = How()
 NO_OPTIONS = SetupOptions()
 
 
@@ -146,7 +122,7 @@ def provision(
         skipped = []
         rootable = can_become_root(facts, how.ask_sudo)
         if options.account is not None and account_steps(facts, options) and not rootable:
-            skipped.append(f"--account {options.account}: {_no_root(board, facts, 'it').message}")
+            skipped.append(f"--account {options.account}: {no_root(board, facts, 'it').message}")
             options = replace(options, account=None)
         parcels = parcels_for(board.profile, sdk=options.sdk, progress=how.progress)
         system = [*account_steps(facts, options), *governor_steps(facts, options)]
@@ -241,17 +217,5 @@ def _root(board: Board, home: Home, facts: Facts, steps: list[BoardStep], how: H
     if needing is None:
         return None
     if not can_become_root(facts, how.ask_sudo):
-        raise _no_root(board, facts, f"to {needing.title}")
+        raise no_root(board, facts, f"to {needing.title}")
     return None if how.dry_run else become_root(board, home, facts, how.ask_sudo)
-
-
-def _no_root(board: Board, facts: Facts, what: str) -> ToolchainError:
-    if facts.sudo == "password":
-        return ToolchainError(
-            f"{what} needs root, and sudo asks {facts.user} for a password on board {board.name}",
-            "give it: the same command with --ask-sudo",
-        )
-    return ToolchainError(
-        f"{what} needs root, and there is no sudo for {facts.user} on board {board.name}",
-        "log in with an account that may use sudo, or leave the option out",
-    )

@@ -12,8 +12,9 @@ from toolchain.cli.output import emit, note, output_options
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
-    from toolchain.boards.provisioning import Provisioned
+    from toolchain.boards.provisioning import PasswordChange, Provisioned
     from toolchain.boards.provisioning.design import Design
+    from toolchain.boards.provisioning.passwords import Passwords
     from toolchain.boards.provisioning.units import OnActivation
 
 
@@ -74,6 +75,12 @@ if TYPE_CHECKING:
     help="Give it this first trust: who may sign releases for it. Later ones come with releases.",
 )
 @click.option(
+    "--passwords",
+    type=click.Choice(["on", "off"]),
+    help="off: its SSH server accepts keys alone, once a new login by key has worked; on: undo that. "
+    "Needs root.",
+)
+@click.option(
     "--ask-sudo", is_flag=True, help="Ask for sudo's password, where a step needs root and sudo wants one."
 )
 @click.option("--ignore-clock", is_flag=True, help="Continue even if the board's clock is wrong by days.")
@@ -96,6 +103,7 @@ def provision(
     network: bool,
     on_activation: OnActivation,
     trust_file: Path | None,
+    passwords: Passwords | None,
     ask_sudo: bool,
     ignore_clock: bool,
     remove: bool,
@@ -106,12 +114,14 @@ def provision(
     from toolchain.boards.provisioning.units import Service
     from toolchain.errors import UsageError
 
-    if remove and (governor or gpu_governor or sdk or ignore_clock or bitstream or service or trust_file):
+    others = governor or gpu_governor or sdk or ignore_clock or bitstream or service or trust_file
+    if remove and (others or passwords):
         raise UsageError(
-            "--remove undoes everything",
-            "leave out --governor, --gpu-governor, --sdk, --bitstream, --service, --trust and --ignore-clock",
+            "--remove undoes everything but --passwords off",
+            "leave out --governor, --gpu-governor, --sdk, --bitstream, --service, --trust, --passwords and "
+            "--ignore-clock",
         )
-    for option, given in (("--bitstream", bitstream), ("--service", service)):
+    for option, given in (("--bitstream", bitstream), ("--service", service), ("--passwords", passwords)):
         if given and account:
             raise UsageError(f"--account and {option} exclude each other", f"leave out {option} at first")
     if (service is None) != (command is None):
@@ -122,6 +132,7 @@ def provision(
         return str(click.prompt(f"sudo password on {board}", hide_input=True, err=True))
 
     how = provisioning.How(dry_run, ask if ask_sudo else None, note)
+    change = None
     if remove:
         result = provisioning.unprovision(found, account, how)
     else:
@@ -134,7 +145,10 @@ def provision(
         _log_in_from_now_on(found, result)
         if trust_file and not dry_run:
             _give_trust(find_board(board), trust_file)
-    emit(result.to_json(), lambda: _show(result, remove=remove))
+        if passwords:
+            change = provisioning.set_passwords(find_board(board), passwords, how)
+    document = {**result.to_json(), "passwords": change.to_json() if change else None}
+    emit(document, lambda: _show(result, change, remove=remove))
 
 
 def _give_trust(board: Board, file: Path) -> None:
@@ -172,7 +186,7 @@ def _log_in_from_now_on(board: Board, result: Provisioned) -> None:
         note(f"{file}: the login of board {board.name} is now {result.facts.user}")
 
 
-def _show(result: Provisioned, *, remove: bool) -> None:
+def _show(result: Provisioned, passwords: PasswordChange | None, *, remove: bool) -> None:
     for warning in result.warnings:
         click.echo(f"warning: {warning}")
     for line in result.skipped:
@@ -188,3 +202,10 @@ def _show(result: Provisioned, *, remove: bool) -> None:
             click.echo(f"{number}. {step.title}{' (as root)' if step.needs_root else ''}")
             for line in str(step.action).splitlines():
                 click.echo(f"       {line}")
+    if passwords is not None and passwords.file is None:
+        click.echo(f"passwords would be {passwords.state}")
+    elif passwords is not None:
+        click.echo(f"passwords are {passwords.state}{'' if passwords.changed else ' already'}")
+    if passwords is not None and passwords.file and passwords.state == "off":
+        note(f"accounts without a key cannot log in over SSH now; it is done by {passwords.file}")
+        note(f"the way back: toolchain board provision {result.board} --passwords on")
