@@ -73,7 +73,8 @@ int Reap(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {
     if (Clock::now() >= until) return 0;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    // Other units are compared as long doubles, by zig's objects, which bring zig's memcpy along on aarch64.
+    std::this_thread::sleep_for(std::chrono::nanoseconds(2'000'000));
   }
   return status;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -22,41 +23,38 @@ namespace {
 struct Command {
   const char* name;
   int (*run)(const edge::Options& options);
-  std::vector<std::string> options;
+  const char* options;  // with spaces between them; "!": it has no value
 };
 
-const std::vector<Command> kCommands = {
-    {"info", edge::InfoCommand, {"state", "devices!", "timeout"}},
-    {"run",
-     edge::RunCommand,
-     {"input", "output", "output-names", "device", "threads", "cluster", "spin-us", "requires", "functions",
-      "state", "wait", "graph"}},
-    {"bench",
-     edge::BenchCommand,
-     {"input", "number", "repeat", "min-repeat-ms", "time", "warmup", "device", "threads", "cluster",
-      "spin-us", "requires", "functions", "state", "wait", "profile!", "graph"}},
-    {"measure", edge::MeasureCommand, {"device", "state", "wait", "time"}},
-    {"serve",
-     edge::ServeCommand,
-     {"tracker", "key", "host", "port", "state", "threads", "cluster",
-      "spin-us", "any-peer!"}},
-    {"install", edge::field::InstallCommand, {"field", "state", "silence"}},
-    {"trust", edge::field::TrustCommand, {"field", "first!"}},
-    {"status", edge::field::StatusCommand, {"field"}},
-    {"rollback", edge::field::RollBackCommand, {"field", "app", "state"}},
-    {"prune", edge::field::PruneCommand, {"field", "app"}},
-    {"recover", edge::field::RecoverCommand, {"field"}}};
+constexpr Command kCommands[] = {
+    {"info", edge::InfoCommand, "state devices! timeout"},
+    {"run", edge::RunCommand,
+     "input output output-names device threads cluster spin-us requires functions state wait graph"},
+    {"bench", edge::BenchCommand,
+     "input number repeat min-repeat-ms time warmup device threads cluster spin-us requires functions state wait profile! "
+     "graph"},
+    {"measure", edge::MeasureCommand, "device state wait time"},
+    {"serve", edge::ServeCommand, "tracker key host port state threads cluster spin-us any-peer!"},
+#ifndef EDGE_WITHOUT_FIELD
+    {"install", edge::field::InstallCommand, "field state silence"},
+    {"trust", edge::field::TrustCommand, "field first!"},
+    {"status", edge::field::StatusCommand, "field"},
+    {"rollback", edge::field::RollBackCommand, "field app state"},
+    {"prune", edge::field::PruneCommand, "field app"},
+    {"recover", edge::field::RecoverCommand, "field"},
+#endif
+};
 
 int Dispatch(int argc, char** argv) {
-  std::vector<Command> commands = kCommands;
+  std::vector<Command> commands(std::begin(kCommands), std::end(kCommands));
   for (const edge::DeviceKind& kind : edge::DeviceKinds()) {
-    if (kind.verb != nullptr) commands.push_back({kind.name, kind.verb, {}});
+    if (kind.verb != nullptr) commands.push_back({kind.name, kind.verb, ""});
   }
   const std::string name = argc < 2 ? "" : argv[1];
   std::string names;
   for (const Command& command : commands) {
     if (name == command.name) {
-      std::vector<std::string> known = command.options;
+      std::vector<std::string> known = edge::Split(command.options, ' ');
       known.push_back("only-device");
       const edge::Options options(argc - 2, argv + 2, known);
       if (options.Has("only-device")) edge::UseOnly(options.Text("only-device", ""));

@@ -1,6 +1,7 @@
 #include "text.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -16,11 +17,15 @@ Failure Io(const std::string& what) {
   return Failure(EDGE_FAILED, "io", what + ": " + std::strerror(errno));
 }
 
+void Piece::Write(int64_t number) { text_ = {digits_, std::to_chars(digits_, digits_ + sizeof digits_, number).ptr}; }
+
 std::string Cat(std::initializer_list<Piece> pieces) {
   std::string text;
   for (const Piece& piece : pieces) text += piece.text();
   return text;
 }
+
+void Throw(int code, const char* kind, std::initializer_list<Piece> message) { throw Failure(code, kind, Cat(message)); }
 
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> pieces;

@@ -10,7 +10,7 @@ namespace edge::field {
 namespace {
 
 [[noreturn]] void RefuseVersion(const Release& release, const Piece& why, const Version& other) {
-  throw Failure(EDGE_REFUSED, "version", Cat({release.app, " ", release.version.text(), why.text(), other.text()}));
+  Throw(EDGE_REFUSED, "version", {release.app, " ", release.version.text(), why.text(), other.text()});
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ void Admit(const Release& release, const Situation& situation) {
     const std::string here = situation.board_class.empty()
                                  ? std::string("the class of this board is not known (policy.json has none)")
                                  : Cat({"this is a board of class ", situation.board_class});
-    throw Failure(EDGE_REFUSED, "class", Cat({here, ", and ", release.app, " ", release.version.text(), " is for ", names}));
+    Throw(EDGE_REFUSED, "class", {here, ", and ", release.app, " ", release.version.text(), " is for ", names});
   }
   const auto& installed = situation.installed;
   if (installed && release.version <=> *installed == 0 && release.digest != situation.installed_digest) {

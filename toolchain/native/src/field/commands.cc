@@ -10,6 +10,7 @@
 #include "failure.h"
 #include "field/disk.h"
 #include "field/install.h"
+#include "field/members.h"
 #include "field/names.h"
 #include "field/policy.h"
 #include "field/prune.h"
@@ -37,11 +38,11 @@ std::string Field(const Options& options) {
   char resolved[PATH_MAX];
   struct stat status {};
   if (realpath(path.c_str(), resolved) == nullptr || stat(resolved, &status) != 0) {
-    throw DiskFailure("cannot open " + path);
+    ThrowDisk("cannot open ", path);
   }
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    throw Failure(EDGE_FAILED, "field", Cat({"user id ", geteuid(), " alone must own and write ", resolved,
-                                             ": `chown` and `chmod go-w` it, or give another --field"}));
+    Throw(EDGE_FAILED, "field", {"user id ", geteuid(), " alone must own and write ", resolved,
+                                             ": `chown` and `chmod go-w` it, or give another --field"});
   }
   return resolved;
 }
@@ -92,7 +93,7 @@ int TrustCommand(const Options& options) {
   const std::string envelope = Stream("-", kSilence_s).All(kMostEnvelope);
   const Turn turn(field, "trust");
   const Trust trust = options.Has("first") ? Begin(field, envelope) : Advance(field, {envelope});
-  Say(Cat({"{\"version\": ", trust.version, ", \"expires\": ", trust.expires, "}"}));
+  Say(JsonTrust(trust));
   return EDGE_OK;
 }
 
@@ -131,8 +132,9 @@ int RecoverCommand(const Options& options) {
   for (const std::string& app : Apps(field)) {
     const Place place(field, app);
     if (const auto step = Settle(place)) {
-      list += Cat({list.empty() ? "" : ", ", "{\"app\": ", Quote(app), ", \"step\": ", Quote(*step), ", \"state\": ",
-                   Quote(ReadState(place).step), ", \"current\": ", JsonText(place.Named(kCurrent)), "}"});
+      JsonMembers members;
+      members.Text("app", app).Text("step", *step).Text("state", ReadState(place).step);
+      AppendTo(&list, members.TextOrNull("current", place.Named(kCurrent)).Object());
     }
   }
   Say("{\"recovered\": [" + list + "]}");

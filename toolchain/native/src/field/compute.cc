@@ -29,7 +29,7 @@ void Must(int status) {
 
 void Same(const char* what, const std::string& needed, const std::string& here) {
   if (needed == here) return;
-  throw Failure(EDGE_REQUIRES, "runtime", Cat({"the release is for ", what, " ", needed, ", and this edge-rt is for ", here}));
+  Throw(EDGE_REQUIRES, "runtime", {"the release is for ", what, " ", needed, ", and this edge-rt is for ", here});
 }
 
 bool IsOlder(const std::string& one, const std::string& other) {
@@ -79,7 +79,7 @@ void CheckRuntime(const Release& release, const std::string& state) {
   Same("TVM", needs.tvm, TvmVersion());
   Same("tvm-ffi", needs.tvm_ffi, TvmFfiVersion());
   if (needs.glibc && IsOlder(gnu_get_libc_version(), *needs.glibc)) {
-    throw Failure(EDGE_REQUIRES, "runtime", Cat({"the release needs glibc ", *needs.glibc, ", and here is ", gnu_get_libc_version()}));
+    Throw(EDGE_REQUIRES, "runtime", {"the release needs glibc ", *needs.glibc, ", and here is ", gnu_get_libc_version()});
   }
   CheckFeatures(Joined(needs.features));
   CheckFunctions(Joined(needs.functions));

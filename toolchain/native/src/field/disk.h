@@ -12,8 +12,8 @@
 
 namespace edge::field {
 
-// Adds what errno says. Its kind is "space", "read-only", "disk" (EIO) or "io".
-Failure DiskFailure(const std::string& what);
+// Throws a Failure: `doing` ("cannot open "), the path, what errno says. Its kind is "space", "read-only", "disk" (EIO) or "io".
+[[noreturn]] void ThrowDisk(const char* doing, std::string_view path = "");
 
 // An open file or folder, until the end of the block.
 class Handle {

@@ -28,10 +28,10 @@ std::string Decoded(const Node& node, size_t most) {
 Envelope ReadEnvelope(std::string_view bytes) {
   const Json json = ReadJson(bytes, "envelope");
   const Node node(json, "envelope");
-  node.Exactly({"payloadType", "payload", "signatures"});
+  node.Exactly("payloadType payload signatures");
   Envelope envelope{node["payloadType"].Text(kMostId), Decoded(node["payload"], kMostEnvelope), {}};
   for (const Node& each : node["signatures"].List(0, kMostSignatures)) {
-    each.Exactly({"keyid", "sig"});
+    each.Exactly("keyid sig");
     each["keyid"].Text(kMostId, 0);  // whose it is the signature itself shows
     envelope.signatures.push_back(Decoded(each["sig"], kMostId));
     if (envelope.signatures.back().size() != kSignature) each.Refuse("must hold 64 bytes");
@@ -52,16 +52,15 @@ int64_t CountSigners(const Envelope& envelope, const std::set<Key>& keys) {
 
 void RequireSigned(const Envelope& envelope, std::string_view type, const Role& role, const std::string& what) {
   if (envelope.type != type) {
-    throw Failure(EDGE_REFUSED, "envelope", Cat({what, ": the envelope holds ", Quote(envelope.type), ", not ", type}));
+    Throw(EDGE_REFUSED, "envelope", {what, ": the envelope holds ", Quote(envelope.type), ", not ", type});
   }
   const int64_t count = CountSigners(envelope, role.keys);
   if (count >= role.threshold) return;
   if (count == 0) {
-    throw Failure(EDGE_REFUSED, "signature", Cat({what, " has no signature by a key that this board trusts for it"}));
+    Throw(EDGE_REFUSED, "signature", {what, " has no signature by a key that this board trusts for it"});
   }
-  throw Failure(EDGE_REFUSED, "threshold",
-                Cat({what, " is signed by ", count, " of the keys that this board trusts for it; ", role.threshold,
-                     " must sign"}));
+  Throw(EDGE_REFUSED, "threshold", {what, " is signed by ", count, " of the keys that this board trusts for it; ", role.threshold,
+                     " must sign"});
 }
 
 }  // namespace edge::field

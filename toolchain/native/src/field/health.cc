@@ -21,8 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kBetweenTries = std::chrono::seconds(1);
-constexpr auto kPause = std::chrono::milliseconds(20);
+constexpr std::chrono::nanoseconds kBetweenTries = std::chrono::seconds(1);
+constexpr int kPause_ms = 20;
+constexpr std::chrono::nanoseconds kPause = std::chrono::milliseconds(kPause_ms);
 constexpr int kReapTries = 50;  // who is stuck in the kernel is left behind
 constexpr size_t kMostLine = 200;  // bytes
 
@@ -77,7 +78,7 @@ std::optional<Failure> Try(const Place& place, const Policy& policy) {
   // Its own end counts: what it started may keep the pipe open.
   while (child > 0 && (ended = waitpid(child, &status, WNOHANG)) == 0 && Clock::now() < until) {
     pollfd wait{ends[0], POLLIN, 0};
-    if (poll(&wait, 1, kPause.count()) <= 0) continue;
+    if (poll(&wait, 1, kPause_ms) <= 0) continue;
     char bytes[4096];
     const ssize_t got = read(ends[0], bytes, sizeof bytes);
     if (got > 0) last.Add({bytes, static_cast<size_t>(got)});

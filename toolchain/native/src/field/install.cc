@@ -44,7 +44,7 @@ std::optional<Version> VersionOf(const Place& place, const std::optional<std::st
 
 int64_t FreeBytes(const std::string& folder) {
   struct statvfs disk {};
-  if (statvfs(folder.c_str(), &disk) != 0) throw DiskFailure("cannot ask for the space in " + folder);
+  if (statvfs(folder.c_str(), &disk) != 0) ThrowDisk("cannot ask for the space in ", folder);
   return static_cast<int64_t>(disk.f_bavail) * disk.f_frsize;
 }
 
@@ -122,12 +122,12 @@ class Installation {
 
   void Allow() {
     if (release_.app != request_.app) {
-      throw Failure(EDGE_REFUSED, "app", "the release is for " + release_.app + ", not for " + request_.app);
+      Throw(EDGE_REFUSED, "app", {"the release is for ", release_.app, ", not for ", request_.app});
     }
     const std::string& said = request_.board_class;
     const std::string& own = policy_.board_class;
     if (!said.empty() && !own.empty() && said != own) {
-      throw Failure(EDGE_REFUSED, "class", "this board is of class " + own + ", and the host says " + said);
+      Throw(EDGE_REFUSED, "class", {"this board is of class ", own, ", and the host says ", said});
     }
     Situation situation;
     situation.board_class = own.empty() ? said : own;
@@ -155,14 +155,14 @@ class Installation {
       if (std::none_of(release_.parts.begin(), release_.parts.end(), has)) Remove(place_.Incoming() + "/" + name);
     }
     if (FreeBytes(place_.folder) >= wanted) return;
-    throw Failure(EDGE_FAILED, "space", Cat({"the release needs ", wanted, " bytes in ", field_, ", and ",
-                                             FreeBytes(place_.folder), " are free"}));
+    Throw(EDGE_FAILED, "space", {"the release needs ", wanted, " bytes in ", field_, ", and ",
+                                             FreeBytes(place_.folder), " are free"});
   }
 
   // From here on `current` names the new release, and the state on disk the old one until the commit.
   void Activate() {
     place_.Name(kCurrent, release_.digest);
-    Begin("health");
+    Enter("health");
     AskHealth(place_, policy_);
     Step("commit");
     State committed = state_;
@@ -188,7 +188,7 @@ class Installation {
     Fail(failure);
     Step("rollback");
     IfPossible([&] { WriteState(place_, &state_, "rollback"); });
-    std::string rest = "idle";
+    std::string_view rest = "idle";
     try {
       GoBack(place_, state_, measurements_, true);
     } catch (const Failure& second) {
@@ -198,7 +198,7 @@ class Installation {
     Record(outcome_.rollback ? "broken" : "rolled-back", rest);
   }
 
-  void Finish(const std::string& end) {
+  void Finish(std::string_view end) {
     state_.error.reset();
     IfPossible([&] { place_.Name(kPrevious, state_.previous); });
     IfPossible([&] { RemoveIncoming(place_); });
@@ -212,7 +212,7 @@ class Installation {
   }
 
   // Journal and state at the end. What fails here is ended by the next installation.
-  void Record(const std::string& end, const std::string& rest) {
+  void Record(std::string_view end, std::string_view rest) {
     outcome_.end = end;
     outcome_.previous = state_.previous;
     if (!known_ || FileSize(place_.Path("state")) < 0) return;  // nothing was begun
@@ -222,14 +222,19 @@ class Installation {
     });
   }
 
-  void Step(const std::string& step) {
+  void Step(const char* step) {
     step_ = step;
-    Say("{\"step\": " + Quote(step) + "}");
+    Say(Cat({"{\"step\": \"", step, "\"}"}));
   }
 
   // A step that is on disk before it begins.
-  void Begin(const std::string& step) {
-    if (step != "health") StopIfAsked();
+  void Begin(const char* step) {
+    StopIfAsked();
+    Enter(step);
+  }
+
+  // One that nobody stops.
+  void Enter(const char* step) {
     Step(step);
     WriteState(place_, &state_, step);
   }
@@ -265,7 +270,7 @@ void RollBack(const std::string& field, const std::string& measurements, const s
   outcome->app = app;
   Settle(place);
   const auto now = place.Named(kCurrent), target = place.Named(kPrevious);
-  if (!target) throw Failure(EDGE_FAILED, "previous", "there is no release of " + app + " to go back to");
+  if (!target) Throw(EDGE_FAILED, "previous", {"there is no release of ", app, " to go back to"});
   const Release old = ReadInstalled(place, *target, true);
   SelfTest(place.Release(old.digest), old, measurements, &outcome->test);
   State state = ReadState(place);

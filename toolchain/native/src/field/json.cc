@@ -46,7 +46,7 @@ class JsonReader {
 
  private:
   [[noreturn]] void Fail(const char* why) const {
-    throw Failure(EDGE_REFUSED, kind_, Cat({kind_, ": the JSON is wrong at byte ", at_, ": ", why}));
+    Throw(EDGE_REFUSED, kind_, {kind_, ": the JSON is wrong at byte ", at_, ": ", why});
   }
   // '\0' at the end: no text that is accepted holds that byte.
   char Peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -210,12 +210,48 @@ class JsonReader {
 
 std::string Shown(std::string_view name) { return Quote(name.substr(0, kMostQuoted)); }
 
+// A member's name within a place: as it is if a format could have it, else quoted.
+std::string Step(const std::string& name) {
+  const bool plain = name.size() <= kMostQuoted && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == name.npos;
+  return plain ? name : Shown(name);
+}
+
+// Appends the way from a value to one in it; whether it is in it.
+bool Find(const Json& from, const Json* wanted, std::string* place) {
+  if (&from == wanted) return true;
+  const size_t size = place->size();
+  const auto is_in = [&](const Json& inner, std::string_view step) {
+    *place += step;
+    if (Find(inner, wanted, place)) return true;
+    place->resize(size);
+    return false;
+  };
+  if (const auto* object = std::get_if<Json::Object>(&from.value)) {
+    for (const auto& member : *object) {
+      if (is_in(member.second, Cat({size == 0 ? "" : ".", Step(member.first)}))) return true;
+    }
+  } else if (const auto* list = std::get_if<Json::List>(&from.value)) {
+    for (size_t i = 0; i < list->size(); ++i) {
+      if (is_in((*list)[i], Cat({"[", i, "]"}))) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Json ReadJson(std::string_view text, const char* kind) { return JsonReader(text, kind).Whole(); }
 
 void Node::Refuse(std::string_view why) const {
-  throw Failure(EDGE_REFUSED, kind_, Cat({kind_, ": ", place_, place_.empty() ? "" : " ", why}));
+  std::string place;
+  Find(*whole_, json_, &place);
+  Throw(EDGE_REFUSED, kind_, {kind_, ": ", place, place.empty() ? "" : " ", why});
+}
+
+Node Node::Within(const Json& json) const {
+  Node node = *this;
+  node.json_ = &json;
+  return node;
 }
 
 const Json::Object& Node::Object() const {
@@ -224,17 +260,18 @@ const Json::Object& Node::Object() const {
   return *object;
 }
 
-void Node::AtMost(std::initializer_list<std::string_view> names) const {
+void Node::AtMost(std::string_view names) const {
+  const std::vector<std::string> known = Split(names, ' ');
   for (const auto& member : Object()) {
-    if (std::find(names.begin(), names.end(), member.first) == names.end()) {
+    if (std::find(known.begin(), known.end(), member.first) == known.end()) {
       Refuse(Cat({"has a member that the format does not know: ", Shown(member.first)}));
     }
   }
 }
 
-void Node::Exactly(std::initializer_list<std::string_view> names) const {
+void Node::Exactly(std::string_view names) const {
   AtMost(names);
-  for (const std::string_view name : names) (*this)[name];
+  for (const std::string& name : Split(names, ' ')) (*this)[name];
 }
 
 bool Node::Has(std::string_view name) const {
@@ -243,7 +280,7 @@ bool Node::Has(std::string_view name) const {
 
 Node Node::operator[](std::string_view name) const {
   for (const auto& member : Object()) {
-    if (member.first == name) return {member.second, kind_, Cat({place_, place_.empty() ? "" : ".", name})};
+    if (member.first == name) return Within(member.second);
   }
   Refuse(Cat({"lacks ", name}));
 }
@@ -284,16 +321,14 @@ std::vector<Node> Node::List(size_t least, size_t most) const {
     Refuse(Cat({"must be a list of ", least, " to ", most, " values"}));
   }
   std::vector<Node> nodes;
-  for (const Json& element : *list) nodes.push_back({element, kind_, Cat({place_, "[", nodes.size(), "]"})});
+  for (const Json& element : *list) nodes.push_back(Within(element));
   return nodes;
 }
 
-std::vector<std::pair<std::string, Node>> Node::Members(size_t most) const {
+std::vector<std::pair<std::string_view, Node>> Node::Members(size_t most) const {
   if (Object().size() > most) Refuse(Cat({"has more than ", most, " members"}));
-  std::vector<std::pair<std::string, Node>> members;
-  for (const auto& member : Object()) {
-    members.emplace_back(member.first, Node(member.second, kind_, Cat({place_, ".", Shown(member.first)})));
-  }
+  std::vector<std::pair<std::string_view, Node>> members;
+  for (const auto& member : Object()) members.emplace_back(member.first, Within(member.second));
   return members;
 }
 

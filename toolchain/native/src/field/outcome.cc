@@ -1,15 +1,16 @@
 #include "field/outcome.h"
 
-#include "text.h"
+#include "field/members.h"
 
 namespace edge::field {
 
 std::string Outcome::Members() const {
   const auto seconds = std::chrono::round<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
-  return Cat({"\"end\": ", Quote(end), ", \"app\": ", JsonText(app), ", \"version\": ", JsonText(version),
-              ", \"digest\": ", JsonText(digest), ", \"previous\": ", JsonText(previous), ", \"seconds\": ", seconds,
-              ", \"received\": ", received, ", \"test\": ", JsonTest(test), ", \"cause\": ", JsonCause(cause),
-              ", \"rollback\": ", JsonCause(rollback)});
+  JsonMembers members;
+  members.Text("end", end).TextOrNull("app", app).TextOrNull("version", version).TextOrNull("digest", digest);
+  members.TextOrNull("previous", previous).Number("seconds", seconds).Number("received", received);
+  members.Value("test", JsonTest(test)).Value("cause", JsonCause(cause)).Value("rollback", JsonCause(rollback));
+  return members.text();
 }
 
 }  // namespace edge::field

@@ -110,7 +110,7 @@ void Parts::Add(Stream* stream, size_t part) {
   if (found.resumed) {
     const File before(found.path);
     for (ssize_t got; (got = read(before.fd(), bytes, sizeof bytes)) != 0; sha256.Add(bytes, got)) {
-      if (got < 0) throw DiskFailure("cannot read " + found.path);
+      if (got < 0) ThrowDisk("cannot read ", found.path);
     }
   }
   const Handle file(found.path, O_WRONLY | O_CREAT | O_APPEND);

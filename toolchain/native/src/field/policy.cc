@@ -6,6 +6,7 @@
 #include "edge_rt.h"
 #include "field/disk.h"
 #include "field/json.h"
+#include "text.h"
 
 namespace edge::field {
 
@@ -16,13 +17,13 @@ Policy ReadPolicy(const Place& place) {
   const auto text = ReadSmall(path, kMostPolicy);
   if (!text) return policy;
   struct stat status {};
-  if (stat(path.c_str(), &status) != 0) throw DiskFailure("cannot read " + path);
+  if (stat(path.c_str(), &status) != 0) ThrowDisk("cannot read ", path);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (status.st_uid != geteuid() && status.st_uid != 0)) {
-    throw Failure(EDGE_REFUSED, "policy", "others may write to " + path + ", which names a command: `chmod 644` it");
+    Throw(EDGE_REFUSED, "policy", {"others may write to ", path, ", which names a command: `chmod 644` it"});
   }
   const Json json = ReadJson(*text, "policy");
   const Node node(json, "policy");
-  node.AtMost({"class", "health", "health_timeout_s", "health_tries", "downgrade", "keep"});
+  node.AtMost("class health health_timeout_s health_tries downgrade keep");
   if (node.Has("class")) policy.board_class = node["class"].Text(100);
   if (node.Has("health")) {
     for (const Node& word : node["health"].List(0, 64)) policy.health.push_back(word.Text(4096));

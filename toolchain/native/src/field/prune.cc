@@ -22,12 +22,14 @@ std::vector<std::string> Prune(const Place& place, int64_t keep, const std::stri
       others.push_back(digest);
     }
   }
-  std::stable_sort(others.begin(), others.end(), [&](const std::string& a, const std::string& b) {
-    return Changed(place.Release(a)) > Changed(place.Release(b));
-  });
-  for (size_t i = std::clamp<int64_t>(keep, 0, others.size()); i < others.size(); ++i) {
-    Remove(place.Release(others[i]));
-    removed.push_back(others[i]);
+  while (static_cast<int64_t>(others.size()) > std::max<int64_t>(keep, 0)) {
+    size_t oldest = 0;  // the last one of several
+    for (size_t i = 1; i < others.size(); ++i) {
+      if (Changed(place.Release(others[i])) <= Changed(place.Release(others[oldest]))) oldest = i;
+    }
+    Remove(place.Release(others[oldest]));
+    removed.push_back(others[oldest]);
+    others.erase(others.begin() + static_cast<ptrdiff_t>(oldest));
   }
   return removed;
 }

@@ -2,9 +2,9 @@
 
 #include "field/disk.h"
 #include "field/journal.h"
+#include "field/members.h"
 #include "field/selftest.h"
 #include "field/unpack.h"
-#include "text.h"
 
 namespace edge::field {
 
@@ -24,7 +24,7 @@ std::optional<std::string> Settle(const Place& place) {
     return std::nullopt;
   }
   const std::string step = state.step;
-  std::string end = "idle";
+  std::string_view end = "idle";
   place.Name(kPrevious, state.previous);
   if (step == "commit") {
     place.Name(kCurrent, state.current);
@@ -40,9 +40,9 @@ std::optional<std::string> Settle(const Place& place) {
     }
   }
   RemoveRests(place);
-  Note(place, Cat({"\"recovered\": ", Quote(step), ", \"version\": ", JsonText(state.version), ", \"digest\": ",
-                   JsonText(state.digest), ", \"current\": ", JsonText(state.current), ", \"cause\": ",
-                   JsonCause(state.error)}));
+  JsonMembers members;
+  members.Text("recovered", step).TextOrNull("version", state.version).TextOrNull("digest", state.digest);
+  Note(place, members.TextOrNull("current", state.current).Value("cause", JsonCause(state.error)).text());
   WriteState(place, &state, end);
   return step;
 }

@@ -5,6 +5,7 @@
 #include "field/envelope.h"
 #include "field/json.h"
 #include "field/names.h"
+#include "text.h"
 
 namespace edge::field {
 namespace {
@@ -18,11 +19,11 @@ constexpr std::string_view kGreeting = "edge-release 1";
 
 Request ReadRequest(Stream* stream) {
   if (stream->Line(kGreeting.size()) != kGreeting) {
-    throw Failure(EDGE_REFUSED, "stream", "this is no release of format 1");
+    Throw(EDGE_REFUSED, "stream", {"this is no release of format 1"});
   }
   const Json json = ReadJson(stream->Line(kMostHeader), "stream");
   const Node header(json, "stream");
-  header.Exactly({"app", "trust", "release", "newest", "downgrade", "class"});
+  header.Exactly("app trust release newest downgrade class");
   Request request;
   request.app = header["app"].Text(63);
   if (!IsAppName(request.app)) header["app"].Refuse("is no name of an app");

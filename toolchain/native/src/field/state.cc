@@ -2,8 +2,8 @@
 
 #include "field/disk.h"
 #include "field/json.h"
+#include "field/members.h"
 #include "field/seam.h"
-#include "text.h"
 
 namespace edge::field {
 namespace {
@@ -41,11 +41,9 @@ Cause CauseOf(const Failure& failure, const std::string& step) {
 
 std::string JsonCause(const std::optional<Cause>& cause) {
   if (!cause) return "null";
-  return Cat({"{\"code\": ", Quote(cause->code), ", \"step\": ", Quote(cause->step), ", \"message\": ",
-              Quote(cause->message.empty() ? "?" : cause->message), "}"});
+  const std::string& message = cause->message;
+  return JsonMembers().Text("code", cause->code).Text("step", cause->step).Text("message", message.empty() ? "?" : message).Object();
 }
-
-std::string JsonText(const std::optional<std::string>& text) { return text ? Quote(*text) : "null"; }
 
 State ReadState(const Place& place) {
   if (const auto text = ReadSmall(place.Path("state"), kMostState)) {
@@ -60,17 +58,16 @@ State ReadState(const Place& place) {
   return state;
 }
 
-void WriteState(const Place& place, State* state, const std::string& step) {
+void WriteState(const Place& place, State* state, std::string_view step) {
   state->step = step;
   state->since = Now();
-  Replace(place.Path("state"),
-          Cat({"{\"step\": ", Quote(step), ", \"version\": ", JsonText(state->version), ", \"digest\": ",
-               JsonText(state->digest), ", \"current\": ", JsonText(state->current), ", \"previous\": ",
-               JsonText(state->previous), ", \"newest\": ", JsonText(state->newest), ", \"since\": ", state->since,
-               ", \"error\": ", JsonCause(state->error), "}\n"}),
-          "state");
+  JsonMembers members;
+  members.Text("step", step).TextOrNull("version", state->version).TextOrNull("digest", state->digest);
+  members.TextOrNull("current", state->current).TextOrNull("previous", state->previous);
+  members.TextOrNull("newest", state->newest).Number("since", state->since).Value("error", JsonCause(state->error));
+  Replace(place.Path("state"), members.Object() + "\n", "state");
   SyncFolder(place.folder, "app");
-  Reach(step.c_str());
+  Reach(state->step.c_str());
 }
 
 }  // namespace edge::field

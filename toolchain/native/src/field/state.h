@@ -18,8 +18,6 @@ struct Cause {
 Cause CauseOf(const Failure& failure, const std::string& step);
 // "null" where there is none.
 std::string JsonCause(const std::optional<Cause>& cause);
-// A string, or "null".
-std::string JsonText(const std::optional<std::string>& text);
 
 struct State {
   // A step of docs/release-format.md; between installations "idle", or "broken".
@@ -40,6 +38,6 @@ struct State {
 State ReadState(const Place& place);
 
 // Writes it, so that all that was changed in the app's folder before is on the disk as well.
-void WriteState(const Place& place, State* state, const std::string& step);
+void WriteState(const Place& place, State* state, std::string_view step);
 
 }  // namespace edge::field

@@ -64,8 +64,8 @@ std::optional<int64_t> IntOrNull(const Node& node, int64_t least, int64_t most) 
 }
 
 std::string Digest(const Node& subject) {
-  subject.Exactly({"name", "digest"});
-  subject["digest"].Exactly({"sha256"});
+  subject.Exactly("name digest");
+  subject["digest"].Exactly("sha256");
   return subject["digest"]["sha256"].Hex(64);
 }
 
@@ -99,7 +99,7 @@ void ReadParts(const Node& subjects, const Node& sizes, Release* release) {
 }
 
 Requirements ReadRequirements(const Node& node) {
-  node.Exactly({"arch", "glibc", "tvm", "tvm_ffi", "features", "devices", "functions"});
+  node.Exactly("arch glibc tvm tvm_ffi features devices functions");
   Requirements requirements;
   requirements.arch = Word(node["arch"], 32, "_");
   if (!node["glibc"].IsNull()) {
@@ -123,7 +123,7 @@ Requirements ReadRequirements(const Node& node) {
 }
 
 void ReadRun(const Node& node, Release* release) {
-  node.Exactly({"device", "threads", "cluster"});
+  node.Exactly("device threads cluster");
   // A kind, or a kind and a device's name, in which anything is that a driver says.
   const std::string& device = node["device"].Text(233);
   if (!ConsistsOf(device.substr(0, 1), {kLower}) ||
@@ -156,7 +156,7 @@ Comparison ReadComparison(const Node& node) {
 }
 
 OutputTest ReadOutput(const Node& node) {
-  node.Exactly({"compare", "tolerance_ppb", "step", "values"});
+  node.Exactly("compare tolerance_ppb step values");
   OutputTest test{ReadComparison(node["compare"]), node["tolerance_ppb"].Int(0, kLargest), std::nullopt,
                   IntOrNull(node["values"], 1, kLargest)};
   if (!node["step"].IsNull()) test.step = Step(node["step"]);
@@ -168,7 +168,7 @@ OutputTest ReadOutput(const Node& node) {
 }
 
 void ReadTest(const Node& node, Release* release) {
-  node.Exactly({"runs", "timeout_s", "outputs"});
+  node.Exactly("runs timeout_s outputs");
   release->test.runs = static_cast<int>(node["runs"].Int(1, 10000));
   release->test.timeout_s = node["timeout_s"].Int(1, kMostSeconds);
   for (const Node& each : node["outputs"].List(release->outputs, release->outputs)) {
@@ -178,7 +178,7 @@ void ReadTest(const Node& node, Release* release) {
 
 void ReadVerified(const Node& node, Release* release) {
   if (node.IsNull()) return;
-  node.Exactly({"board_class", "at", "error_ppb", "latency_us"});
+  node.Exactly("board_class at error_ppb latency_us");
   release->verified_class = ClassName(node["board_class"]);
   node["at"].Int(1, kLargest);
   node["error_ppb"].Int(0, kLargest);
@@ -205,8 +205,7 @@ void ReadProvenance(const Node& node) {
 }
 
 void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
-  node.Exactly({"app", "version", "issued", "expires", "classes", "sizes", "requires", "run", "test", "budget", "verified",
-                "provenance"});
+  node.Exactly("app version issued expires classes sizes requires run test budget verified provenance");
   release->app = node["app"].Text(kMostName);
   if (!IsAppName(release->app)) node["app"].Refuse("must name an app, and no file of the board");
   std::optional<Version> version = Version::Read(node["version"].Text(kMostVersion));
@@ -219,7 +218,7 @@ void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
   release->requirements = ReadRequirements(node["requires"]);
   ReadRun(node["run"], release);
   ReadTest(node["test"], release);
-  node["budget"].Exactly({"latency_us", "memory_kib"});
+  node["budget"].Exactly("latency_us memory_kib");
   release->budget.latency_us = IntOrNull(node["budget"]["latency_us"], 1, kLargest);
   release->budget.memory_kib = IntOrNull(node["budget"]["memory_kib"], 1, kLargest);
   ReadVerified(node["verified"], release);
@@ -227,14 +226,13 @@ void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
 }
 
 [[noreturn]] void Expired(const std::string& what, int64_t expires, int64_t now) {
-  throw Failure(EDGE_REFUSED, "expired",
-                Cat({what, " expired at ", expires, ", and this board's clock says ", now, " (seconds since 1970)"}));
+  Throw(EDGE_REFUSED, "expired", {what, " expired at ", expires, ", and this board's clock says ", now, " (seconds since 1970)"});
 }
 
 Release ReadStatement(std::string_view bytes, const Envelope& envelope) {
   const Json json = ReadJson(envelope.payload, kStatement);
   const Node node(json, kStatement);
-  node.Exactly({"_type", "predicateType", "subject", "predicate"});
+  node.Exactly("_type predicateType subject predicate");
   if (node["_type"].Text(kMostName) != "https://in-toto.io/Statement/v1") node["_type"].Refuse("is unknown");
   if (node["predicateType"].Text(kMostName) != "urn:edge-toolchain:release:1") node["predicateType"].Refuse("is unknown");
   Release release{};
@@ -254,9 +252,8 @@ Release ReadRelease(std::string_view bytes, const Trust& trust, int64_t now) {
   Release release = ReadStatement(bytes, envelope);
   if (now > release.expires) Expired(Cat({release.app, " ", release.version.text()}), release.expires, now);
   if (now < release.issued - kClockTolerance) {
-    throw Failure(EDGE_REFUSED, "clock",
-                  Cat({"this board's clock says ", now, ", and ", release.app, " ", release.version.text(), " was made at ", release.issued,
-                       " (seconds since 1970): set the clock"}));
+    Throw(EDGE_REFUSED, "clock", {"this board's clock says ", now, ", and ", release.app, " ", release.version.text(), " was made at ", release.issued,
+                       " (seconds since 1970): set the clock"});
   }
   return release;
 }

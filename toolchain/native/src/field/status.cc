@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "field/disk.h"
+#include "field/members.h"
 #include "field/names.h"
 #include "field/state.h"
 #include "field/trusted.h"
@@ -13,16 +14,16 @@
 namespace edge::field {
 namespace {
 
-std::string InstalledVersion(const Place& place, const std::string& digest) {
+std::optional<std::string> InstalledVersion(const Place& place, const std::string& digest) {
   try {
-    return Quote(ReadInstalled(place, digest, false).version.text());
+    return ReadInstalled(place, digest, false).version.text();
   } catch (const Failure&) {
-    return "null";
+    return std::nullopt;
   }
 }
 
 // A word for people and programs; `at_work` is whether an installation runs.
-std::string Word(const State& state, bool installed, bool at_work) {
+const char* Word(const State& state, bool installed, bool at_work) {
   if (!state.AtRest()) return at_work ? "installing" : "cut";
   if (state.step == "broken") return "broken";
   return installed ? "active" : "none";
@@ -35,13 +36,13 @@ std::string AppStatus(const Place& place, bool at_work) {
   for (const std::string& name : Names(place.Incoming())) {
     incoming += std::max<int64_t>(0, FileSize(place.Incoming() + "/" + name));
   }
-  return Cat({"{\"app\": ", Quote(place.app), ", \"state\": ", Quote(Word(state, current.has_value(), at_work)),
-              ", \"step\": ", Quote(state.step), ", \"version\": ", current ? InstalledVersion(place, *current) : "null",
-              ", \"digest\": ", JsonText(current), ", \"previous\": ", JsonText(place.Named(kPrevious)),
-              ", \"newest\": ", JsonText(state.newest), ", \"since\": ", state.since, ", \"incoming\": ", incoming,
-              ", \"tried\": ", state.digest ? Cat({"{\"version\": ", JsonText(state.version), ", \"digest\": ",
-                                                  JsonText(state.digest), "}"}) : "null",
-              ", \"error\": ", JsonCause(state.error), "}"});
+  JsonMembers members, tried;
+  tried.TextOrNull("version", state.version).TextOrNull("digest", state.digest);
+  members.Text("app", place.app).Text("state", Word(state, current.has_value(), at_work)).Text("step", state.step);
+  members.TextOrNull("version", current ? InstalledVersion(place, *current) : std::nullopt).TextOrNull("digest", current);
+  members.TextOrNull("previous", place.Named(kPrevious)).TextOrNull("newest", state.newest).Number("since", state.since);
+  members.Number("incoming", incoming).Value("tried", state.digest ? tried.Object() : "null");
+  return members.Value("error", JsonCause(state.error)).Object();
 }
 
 }  // namespace
@@ -58,15 +59,15 @@ std::string Status(const std::string& field) {
   const std::string at_work = AtWork(field);
   std::string apps, trust = "null";
   for (const std::string& app : Apps(field)) {
-    apps += (apps.empty() ? "" : ", ") + AppStatus(Place(field, app), at_work != "null");
+    AppendTo(&apps, AppStatus(Place(field, app), at_work != "null"));
   }
   try {
     const Trust stored = StoredTrust(field);
-    trust = Cat({"{\"version\": ", stored.version, ", \"expires\": ", stored.expires, "}"});
+    trust = JsonTrust(stored);
   } catch (const Failure& failure) {
     if (failure.kind != "trust") throw;
   }
-  return "{\"apps\": [" + apps + "], \"trust\": " + trust + ", \"at_work\": " + at_work + "}";
+  return JsonMembers().Value("apps", Cat({"[", apps, "]"})).Value("trust", trust).Value("at_work", at_work).Object();
 }
 
 }  // namespace edge::field

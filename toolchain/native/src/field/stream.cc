@@ -24,7 +24,7 @@ Stream::Stream(const std::string& path, double silence_s)
     : fd_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)),
       dialogue_(path == "-"),
       silence_s_(silence_s) {
-  if (fd_ < 0) throw DiskFailure("cannot open " + path);
+  if (fd_ < 0) ThrowDisk("cannot open ", path);
 }
 
 Stream::~Stream() {
@@ -37,17 +37,17 @@ size_t Stream::ReadSome(char* to, size_t most) {
     pollfd wait{fd_, POLLIN, 0};
     const int ready = poll(&wait, 1, static_cast<int>(silence_s_ * 1000));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) throw Failure(EDGE_FAILED, "link", "nothing came for " + JsonNumber(silence_s_) + " s");
+    if (ready == 0) Throw(EDGE_FAILED, "link", {"nothing came for ", JsonNumber(silence_s_), " s"});
     const ssize_t got = read(fd_, to, most);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0 && !dialogue_) throw DiskFailure("cannot read the release");
+    if (got < 0 && !dialogue_) ThrowDisk("cannot read the release");
     return std::max<ssize_t>(got, 0);
   }
 }
 
 size_t Stream::Read(char* to, size_t most) {
   const size_t got = ReadSome(to, most);
-  if (got == 0) throw Failure(EDGE_FAILED, "link", "the release ended before its last byte");
+  if (got == 0) Throw(EDGE_FAILED, "link", {"the release ended before its last byte"});
   return got;
 }
 
@@ -55,7 +55,7 @@ size_t Stream::Read(char* to, size_t most) {
 std::string Stream::Line(size_t most) {
   std::string line;
   for (char c; Read(&c, 1), c != '\n'; line += c) {
-    if (line.size() == most) throw Failure(EDGE_REFUSED, "stream", Cat({"a line of more than ", most, " bytes"}));
+    if (line.size() == most) Throw(EDGE_REFUSED, "stream", {"a line of more than ", most, " bytes"});
   }
   return line;
 }
@@ -70,7 +70,7 @@ std::string Stream::All(size_t most) {
   std::string bytes(most + 1, '\0');
   size_t done = 0;
   for (size_t got; (got = ReadSome(bytes.data() + done, bytes.size() - done)) > 0;) done += got;
-  if (done > most) throw Failure(EDGE_REFUSED, "stream", Cat({"more than ", most, " bytes"}));
+  if (done > most) Throw(EDGE_REFUSED, "stream", {"more than ", most, " bytes"});
   bytes.resize(done);
   return bytes;
 }
@@ -100,7 +100,7 @@ void IgnoreHangups() {
 }
 
 void StopIfAsked() {
-  if (asked_to_stop) throw Failure(EDGE_FAILED, "stopped", "it was told to stop");
+  if (asked_to_stop) Throw(EDGE_FAILED, "stopped", {"it was told to stop"});
 }
 
 }  // namespace edge::field

@@ -25,7 +25,7 @@ Key KeyOf(const std::string& digits) {
 std::map<std::string, Key> ReadKeys(const Node& node) {
   std::map<std::string, Key> keys;
   for (const Node& each : node.List(1, kMostKeys)) {
-    each.Exactly({"keyid", "public"});
+    each.Exactly("keyid public");
     const Key key = KeyOf(each["public"].Hex(64));
     if (edge_is_public_key(key.data()) == 0) each.Refuse("is no public key that one person alone could sign for");
     Sha256 id;
@@ -37,7 +37,7 @@ std::map<std::string, Key> ReadKeys(const Node& node) {
 }
 
 Role ReadRole(const Node& node, const std::map<std::string, Key>& keys) {
-  node.Exactly({"keyids", "threshold"});
+  node.Exactly("keyids threshold");
   Role role;
   for (const Node& each : node["keyids"].List(1, kMostKeys)) {
     const auto key = keys.find(each.Hex(64));
@@ -51,7 +51,7 @@ Role ReadRole(const Node& node, const std::map<std::string, Key>& keys) {
 Trust Parsed(std::string_view bytes, const Envelope& envelope) {
   const Json json = ReadJson(envelope.payload, kTrust);
   const Node node(json, kTrust);
-  node.Exactly({"format", "version", "expires", "keys", "root", "release"});
+  node.Exactly("format version expires keys root release");
   node["format"].Int(1, 1);
   const std::map<std::string, Key> keys = ReadKeys(node["keys"]);
   return {std::string(bytes),          envelope.payload,
@@ -73,8 +73,7 @@ Trust Successor(const Trust& trust, std::string_view bytes) {
   RequireSigned(envelope, kTrustType, trust.root, Cat({"the successor of trust ", trust.version}));
   Trust next = Parsed(bytes, envelope);
   if (next.version != trust.version + 1) {
-    throw Failure(EDGE_REFUSED, kTrust,
-                  Cat({"trust ", next.version, " does not follow trust ", trust.version, ", which this board has"}));
+    Throw(EDGE_REFUSED, kTrust, {"trust ", next.version, " does not follow trust ", trust.version, ", which this board has"});
   }
   RequireSigned(envelope, kTrustType, next.root, Cat({"trust ", next.version}));
   return next;

@@ -3,6 +3,8 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "field/disk.h"
+#include "field/members.h"
+#include "text.h"
 
 namespace edge::field {
 namespace {
@@ -19,9 +21,13 @@ void Keep(const std::string& field, const Trust& trust) {
 Trust StoredTrust(const std::string& field) {
   const auto envelope = ReadSmall(TrustPath(field), kMostEnvelope);
   if (!envelope) {
-    throw Failure(EDGE_REFUSED, "trust", "this board trusts nobody yet: `toolchain board provision --trust FILE`");
+    Throw(EDGE_REFUSED, "trust", {"this board trusts nobody yet: `toolchain board provision --trust FILE`"});
   }
   return ReadTrust(*envelope);
+}
+
+std::string JsonTrust(const Trust& trust) {
+  return JsonMembers().Number("version", trust.version).Number("expires", trust.expires).Object();
 }
 
 Trust Advance(const std::string& field, const std::vector<std::string>& envelopes) {
@@ -35,7 +41,7 @@ Trust Begin(const std::string& field, const std::string& envelope) {
   Trust trust = ReadTrust(envelope);
   if (const auto old = ReadSmall(TrustPath(field), kMostEnvelope)) {
     if (ReadTrust(*old).payload == trust.payload) return trust;
-    throw Failure(EDGE_REFUSED, "trust", "this board has a trust already, which only its successor replaces");
+    Throw(EDGE_REFUSED, "trust", {"this board has a trust already, which only its successor replaces"});
   }
   Keep(field, trust);
   return trust;

@@ -10,6 +10,7 @@
 
 #include "edge_rt.h"
 #include "field/json.h"
+#include "field/members.h"
 #include "field/seam.h"
 #include "file.h"
 #include "text.h"
@@ -20,17 +21,20 @@ namespace {
 constexpr size_t kMostOwner = 512;  // bytes
 // Whoever asks for the status holds the lock for a moment.
 constexpr int kTries = 20;
-constexpr auto kNextTry = std::chrono::milliseconds(10);
+constexpr std::chrono::nanoseconds kNextTry = std::chrono::milliseconds(10);
 
 std::string LockPath(const std::string& field) { return field + "/lock"; }
+
+std::string Words(int64_t pid, std::string_view boot, int64_t since, std::string_view what) {
+  return JsonMembers().Number("pid", pid).Text("boot", boot).Number("since", since).Text("what", what).Object();
+}
 
 // Its words again, and no others: whoever may write into this folder is read by operators.
 std::string Owner(const std::string& path) {
   try {
     const Json json = ReadJson(ReadSmall(path, kMostOwner).value_or(""), "lock");
     const Node owner(json, "lock");
-    return Cat({"{\"pid\": ", owner["pid"].Int(1, kLargest), ", \"boot\": ", Quote(owner["boot"].Text(64)),
-                ", \"since\": ", owner["since"].Int(0, kLargest), ", \"what\": ", Quote(owner["what"].Text(200)), "}"});
+    return Words(owner["pid"].Int(1, kLargest), owner["boot"].Text(64), owner["since"].Int(0, kLargest), owner["what"].Text(200));
   } catch (const Failure&) {
     return "null";  // it has only just begun
   }
@@ -44,15 +48,14 @@ Turn::Turn(const std::string& field, const std::string& what) : file_(LockPath(f
       std::this_thread::sleep_for(kNextTry);
       continue;
     }
-    if (errno != EWOULDBLOCK) throw DiskFailure("cannot lock " + LockPath(field));
+    if (errno != EWOULDBLOCK) ThrowDisk("cannot lock ", LockPath(field));
     const std::string owner = Owner(LockPath(field));
     throw Failure(EDGE_BUSY, "busy", "another installation is at work on this board: " + owner,
                   ", \"holder\": " + owner);
   }
   const std::string text =
-      Cat({"{\"pid\": ", getpid(), ", \"boot\": ", Quote(FirstLine("/proc/sys/kernel/random/boot_id").value_or("?")),
-           ", \"since\": ", Now(), ", \"what\": ", Quote(what), "}\n"});
-  if (ftruncate(file_.fd(), 0) != 0) throw DiskFailure("cannot write " + LockPath(field));
+      Words(getpid(), FirstLine("/proc/sys/kernel/random/boot_id").value_or("?"), Now(), what) + "\n";
+  if (ftruncate(file_.fd(), 0) != 0) ThrowDisk("cannot write ", LockPath(field));
   file_.Write(text);
 }
 

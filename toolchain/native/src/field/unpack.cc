@@ -5,6 +5,7 @@
 
 #include "edge_rt.h"
 #include "field/disk.h"
+#include "text.h"
 
 namespace edge::field {
 
@@ -28,22 +29,22 @@ void Unpack(const Place& place, const Release& release, const Parts& parts) {
     const std::string linked = path + ".new";
     Remove(linked);
     Link(parts.Path(i), linked);
-    if (rename(linked.c_str(), path.c_str()) != 0) throw DiskFailure("cannot make " + path);
+    if (rename(linked.c_str(), path.c_str()) != 0) ThrowDisk("cannot make ", path);
     Remove(linked);  // where both were one file already, a rename leaves both names
   }
   for (const std::string& name : inner) SyncFolder(into + "/" + name, "inner");
   SyncFolder(into, "names");
-  if (!there && rename(fresh.c_str(), folder.c_str()) != 0) throw DiskFailure("cannot make " + folder);
+  if (!there && rename(fresh.c_str(), folder.c_str()) != 0) ThrowDisk("cannot make ", folder);
   SyncFolder(place.Releases(), "releases");
 }
 
 Release ReadInstalled(const Place& place, const std::string& digest, bool digests) {
   const std::string folder = place.Release(digest);
   const auto envelope = ReadSmall(folder + "/release.json", kMostEnvelope);
-  if (!envelope) throw Failure(EDGE_FAILED, "damaged", "there is no release " + digest + " on this board");
+  if (!envelope) Throw(EDGE_FAILED, "damaged", {"there is no release ", digest, " on this board"});
   Release release = ReadKept(*envelope);
   const std::string damage = release.digest == digest ? Damage(folder, release, digests) : "it is another release";
-  if (!damage.empty()) throw Failure(EDGE_FAILED, "damaged", "release " + digest + " is damaged: " + damage);
+  if (!damage.empty()) Throw(EDGE_FAILED, "damaged", {"release ", digest, " is damaged: ", damage});
   return release;
 }
 
