@@ -133,7 +133,7 @@ bench-cuda: venv cuda ## networks on NVIDIA's GPUs beside PyTorch: BENCH="--pack
 bench-vta: venv ## networks on a VTA in numbers, by the model and on this host: BENCH=region, simulation, generation, trials, quantisers
 	@$(BIN)/python benchmarks/vta.py $(BENCH)
 
-bench-field: venv servers ## releases on boards in numbers: uploads beside scp, a rollout to 200 boards (BENCH="--quick": without those)
+bench-field: venv servers ## releases on boards in numbers: link, memory, service, a rollout to 200 boards (BENCH="--quick": without those)
 	@$(BIN)/python -m benchmarks.field $(BENCH)
 
 clean: ## remove what make made here: .venv, build folders, tools' caches

@@ -177,7 +177,7 @@ def service_gap(folder: Path) -> dict[str, Any]:
         until(client.path.exists)
         with client.asking():
             until(lambda: len(client.answers) >= 2 * service.A_SECOND)
-            usual_s = client.gap_s
+            usual_s, client.gap_s = client.gap_s, 0.0
             service.call(board, "install", files[1])
             until(lambda: client.answers[-1] == 1)
             wanted = len(client.answers) + 2 * service.A_SECOND
