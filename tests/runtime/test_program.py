@@ -56,7 +56,7 @@ def test_memory_and_mathematics_come_from_the_system(edge: Edge) -> None:
 
 
 def test_it_is_small(edge: Edge) -> None:
-    assert Path(edge.command[-1]).stat().st_size < 6_000_000
+    assert Path(edge.command[-1]).stat().st_size < 4_300_000
 
 
 def test_an_idle_server_is_small(native: Edge, tmp_path: Path) -> None:
