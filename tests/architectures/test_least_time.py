@@ -49,6 +49,7 @@ def test_what_cannot_be_is_not() -> None:
     assert ROOM > 5 * 4 * 2
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1e30), st.integers(1, 1024), WORD, WORD, WORD)
 def test_every_board_has_a_least_time(flops: float, threads: int, cpu: str, level: str, device: str) -> None:
     for triple in (X86["triple"], A72["triple"], "armv7a-unknown-linux-gnueabihf", "riscv64-x-y-z"):

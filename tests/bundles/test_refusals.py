@@ -328,6 +328,7 @@ def test_the_sums_are_compared(bundle: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_declared_size_costs_no_memory(bundle: Path) -> None:
     """Read in a process that may not have 1 GiB."""
     bundle.write_bytes(rebuilt(bundle, manifest=sized("library.so", layout.MAX_LIBRARY)))

@@ -271,6 +271,7 @@ with RecordStore(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_nothing_is_imported(store: RecordStore, tmp_path: Path) -> None:
     for number in range(1, 200):
         put(store, float(number), payload="x" * 5000)

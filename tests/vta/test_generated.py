@@ -27,6 +27,7 @@ def test_any_layer_in_any_cut(simulator: Simulator, region: Region) -> None:
     assert not lint(ran.program)
 
 
+@pytest.mark.slow
 @QUICK
 @given(region=regions(SMALL, most=7))
 def test_on_a_chip_with_little_room(simulator: Simulator, region: Region) -> None:

@@ -42,6 +42,7 @@ def resources(source: str) -> dict[str, Resources]:
     return dict(compile_cuda(source, 90).resources)
 
 
+@pytest.mark.slow
 def test_the_assemblers_remarks_are_read_kernel_by_kernel() -> None:
     found = resources(SHARED + SPILLING)
     assert sorted(found) == ["shared", "spilling"]

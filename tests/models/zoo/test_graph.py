@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def windows(draw: st.DrawFn, axes: int) -> Window:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 3))
 def test_shapes_are_those_of_onnx(data: st.DataObject, axes: int) -> None:

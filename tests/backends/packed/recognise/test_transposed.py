@@ -65,6 +65,7 @@ def test_near_misses_are_no_transposed_convolutions() -> None:
     assert turned(lambda data, kernel: (topi.add(data, 1.0), kernel)) is None
 
 
+@pytest.mark.slow
 @given(*[st.integers(1, 6)] * 3, st.integers(0, 5), st.integers(0, 3), st.integers(1, 3))
 def test_phases_meet_every_output_and_tap_once(
     size: int, kernel: int, stride: int, crop: int, more: int, dilation: int
