@@ -11,7 +11,7 @@ from tests.machines.field import Field, toolchain
 from tests.machines.machine import Machine, machine
 from tests.machines.programs import path_with_qemu
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(3600)]  # each cut takes up to two minutes
 CUTS, SEED = 12, 29
 
 
