@@ -11,6 +11,8 @@ from benchmarks.arm.failure import run
 from benchmarks.arm.hot_loops import judged_file
 from benchmarks.arm.loops import HotLoop, hot_loops
 
+pytestmark = pytest.mark.slow
+
 FUSED = {"aarch64": "fmla v0.4s, v1.4s, v2.s[0]\n" * 4, "arm": "vmla.f32 q0, q1, d4[0]\n" * 4}
 ENDS = {"aarch64": "subs x0, x0, 1\n b.ne 1b\n", "arm": "subs r0, r0, #1\n bne 1b\n"}
 

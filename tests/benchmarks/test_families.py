@@ -16,6 +16,8 @@ from benchmarks.families.page import markdown
 from benchmarks.families.table import FAMILIES
 from benchmarks.latency.layers import Function
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "ds-cnn": None,
     "mlp": None,

@@ -15,6 +15,8 @@ from tests.backends.packed.arm_kernels import compiled, default
 from tests.backends.packed.single import Layer
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def hottest(board: str, columns: int) -> HotLoop:

@@ -17,6 +17,8 @@ from toolchain.lowering.graph.pipeline import fuse
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
+pytestmark = pytest.mark.slow
+
 TARGET = target_for(load_profile("x86_64")).target
 Write = Callable[..., relax.Expr]
 

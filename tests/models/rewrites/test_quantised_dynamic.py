@@ -14,6 +14,8 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded, refused
 
+pytestmark = pytest.mark.slow
+
 RANDOM = np.random.default_rng(11)
 MICROSOFT = "com.microsoft"
 

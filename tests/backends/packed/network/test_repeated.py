@@ -23,6 +23,8 @@ from toolchain.models.load import Model
 from toolchain.profiles import load_profile
 from toolchain.targets.target import device_target, target_for
 
+pytestmark = pytest.mark.slow
+
 SHAPE = (9, 5, 16)
 AXES = [0, 1, 2]
 Corner = tuple[int, int, int]

@@ -18,6 +18,8 @@ from toolchain.backends.packed.machines import AVX2, machine_of
 from toolchain.profiles import load_profile
 from toolchain.targets.target import device_target
 
+pytestmark = pytest.mark.slow
+
 CHOICE = ImplicitGemmChoice(2, 4, (8, 4), slices=2, splits=3, depth=8, stages=3)
 LAYERS = (
     Layer(3, 64, (224, 224), 7, 2, 3),
