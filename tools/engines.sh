@@ -4,14 +4,11 @@
 set -eu
 cd "$(dirname "$0")"
 
-missing() { # these packages and what they need, as far as it is not installed
-    apt-get install --simulate --no-install-recommends "$@" | sed -n 's/^Inst \([^ ]*\) .*/\1/p'
-}
 if command -v apt-get >/dev/null; then
     # shellcheck disable=SC2046  # one word per package
-    ./unpack.sh rauc $(missing rauc squashfs-tools dbus)
+    ./unpack.sh rauc $(./needed.sh rauc squashfs-tools dbus)
     # shellcheck disable=SC2046
-    ./unpack.sh swupdate $(missing swupdate cpio)
+    ./unpack.sh swupdate $(./needed.sh swupdate cpio)
 else
     echo "tests: not a Debian or Ubuntu system; some tests need rauc and swupdate in PATH" >&2
 fi

@@ -14,14 +14,8 @@ if ! command -v apt-get >/dev/null; then
     echo "machine: not a Debian or Ubuntu system; some tests need $programs in PATH" >&2
     exit 1
 fi
-needed() { # packages that are not installed
-    apt-get install --simulate --no-install-recommends qemu-system-arm qemu-utils | sed -n 's/^Inst \([^ ]*\) .*/\1/p'
-}
 if [ ! -x .venv/machine/usr/bin/qemu-storage-daemon ]; then
-    packages=$(needed 2>/dev/null) || {
-        if [ "$(id -u)" = 0 ]; then apt-get update -qq; else sudo -n apt-get update -qq; fi >&2
-        packages=$(needed)
-    }
+    packages=$(tools/needed.sh qemu-system-arm qemu-utils)
     echo "machine: unpacking QEMU into .venv/machine" >&2
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT

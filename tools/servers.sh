@@ -16,7 +16,7 @@ newest_postgresql() { # as far as apt knows
     apt-cache search --names-only '^postgresql-[0-9]+$' | sed 's/ .*//' | sort -V | tail -n 1
 }
 postgresql_packages() {
-    apt-get install --simulate --no-install-recommends "$(newest_postgresql)" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' |
+    ./needed.sh "$(newest_postgresql)" |
         grep -Ev '^(perl|libperl|libllvm|libz3|libjson|libgdbm|locales|ssl-cert|.*-dev$|postgresql.*-common$)'
 }
 if [ -z "$(ls -d /usr/lib/postgresql/*/bin/initdb ../.venv/postgres/usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] &&
