@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from tests.boards.ssh.sshd import sshd
 from tests.field.board import Board as FieldBoard
 from tests.field.toy import APP
 from tests.measuring.small_network import built
+from tests.peak_memory import peak_kib
 from tests.releases.made import ANNA, DAY, trust
 from tests.releases.real import BOARD_CLASS, real_board, real_release
 from tests.runtime import test_serve_example as service
@@ -112,18 +112,10 @@ def run_watched(argv: list[str], **more: Any) -> tuple[str, int]:
     peak = 0
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, **more) as child:
         while child.poll() is None:
-            peak = max(peak, _peak_kib(child.pid))
+            peak = max(peak, peak_kib(child.pid))
             time.sleep(0.0005)
         assert child.returncode == 0 and child.stdout
         return child.stdout.read(), peak
-
-
-def _peak_kib(pid: int) -> int:
-    try:
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    except OSError:
-        return 0
-    return int(found[1]) if found else 0
 
 
 def bench_command(board: FieldBoard, folder: Path) -> list[str]:

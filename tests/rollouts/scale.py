@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from tests.peak_memory import peak_kib
 from tests.rollouts.faults import faulty_fleet, wrong_ends
 from tests.rollouts.toys import delivery, stocked, toy_board, write_policy
 from toolchain.boards.board import Board
@@ -38,13 +38,6 @@ def roll_out(
     return time.monotonic() - began, rollout.outcomes
 
 
-def peak_mib() -> float:
-    """Return this process's peak memory; `ru_maxrss` would count what its parent had before `exec`."""
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found
-    return int(found[1]) / 1024
-
-
 def measure(folder: Path, count: int, faulty: int, at_once: int, health_s: float) -> dict[str, Any]:
     """Roll out to one board, then to `count`; return the numbers."""
     os.environ["TOOLCHAIN_STATE_DIR"] = str(folder / "state")
@@ -63,7 +56,7 @@ def measure(folder: Path, count: int, faulty: int, at_once: int, health_s: float
         "one_board_s": round(alone, 2),
         "seconds": round(seconds, 2),
         "ratio": round(seconds / (alone * count / at_once), 3),
-        "peak_mib": round(peak_mib(), 1),
+        "peak_mib": round(peak_kib() / 1024, 1),
         "installed": sum(state == "installed" for _, state in states),
         "wrong": [[*each, outcomes[each[0]].error] for each in wrong_ends(faults, states)],
     }
