@@ -11,7 +11,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from tests.boards.ssh.sshd import _UNPACKED, Sshd, sshd
+from tests.boards.ssh.sshd import Sshd, libraries, sshd
 from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import local_board
@@ -26,11 +26,9 @@ NOW = How()
 @contextmanager
 def server(folder: Path, *options: str, include: bool = True) -> Iterator[Sshd]:
     """Run a server that takes passwords, and whose libraries and programs its sessions find."""
-    libraries = ":".join(str(each) for each in _UNPACKED.glob("usr/lib/*-linux-gnu"))
     lines = [f"Include {folder}/sshd_config.d/*.conf"] if include else []
-    with sshd(
-        folder, *lines, *options, "PasswordAuthentication yes", f"SetEnv LD_LIBRARY_PATH={libraries}"
-    ) as at:
+    finds = f"SetEnv LD_LIBRARY_PATH={libraries()}"
+    with sshd(folder, *lines, *options, "PasswordAuthentication yes", finds) as at:
         yield at
 
 
@@ -103,6 +101,16 @@ def test_a_configuration_that_has_its_way_first_is_told(tmp_path: Path) -> None:
         with pytest.raises(ToolchainError, match="sshd -t finds fault"):
             set_passwords(board, "off", NOW)
         assert drop_ins(at) == []
+
+
+def test_passwords_stay_off_where_the_server_would_not_start_again(running: Sshd) -> None:
+    with board_of(running) as board:
+        assert set_passwords(board, "off", NOW).changed
+        config = running.folder / "sshd_config"
+        config.write_text(config.read_text() + "Nonsense\n")
+        with pytest.raises(ToolchainError, match="sshd -t finds fault"):
+            set_passwords(board, "on", NOW)
+        assert drop_ins(running) == ["00-edge-toolchain.conf"]
 
 
 def test_what_locks_the_key_out_is_undone(running: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:

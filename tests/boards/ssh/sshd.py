@@ -119,10 +119,9 @@ def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]
     (folder / "sshd_config").write_text("\n".join(lines) + "\n")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd wants it for privilege separation
-    libraries = ":".join(str(folder) for folder in _UNPACKED.glob("usr/lib/*-linux-gnu"))
     argv = [program, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "log")]
     process = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": libraries}
+        argv, stdin=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": libraries()}
     )
     server = Sshd(folder, port, host_key, folder / "id", process)
     try:
@@ -130,6 +129,11 @@ def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]
         yield server
     finally:
         server.stop()
+
+
+def libraries() -> str:
+    """Return, as LD_LIBRARY_PATH, the folders with what an unpacked server needs."""
+    return ":".join(str(folder) for folder in _UNPACKED.glob("usr/lib/*-linux-gnu"))
 
 
 def _wait_for_banner(server: Sshd) -> None:

@@ -37,11 +37,15 @@ reload() { if [ -n "$server" ]; then kill -HUP "$server"; fi; }
 undo() {
   if [ -e "$file.old" ]; then mv -f "$file.old" "$file"; else rm -f "$file"; fi
 }
+check() { # undoes what the server would not start with
+  if ! "$program" -t -f "$config"; then undo; refuse "sshd -t finds fault with $config"; fi
+}
 
 if [ "$wanted" = on ]; then
   if [ ! -e "$file" ]; then say same "$file"; exit 0; fi
-  rm -f "$file"
-  "$program" -t -f "$config" || refuse "sshd -t finds fault with $config"
+  mv -f "$file" "$file.old"
+  check
+  rm -f "$file.old"
   reload
   say changed "$file"
   exit 0
@@ -53,7 +57,7 @@ mkdir -p "$(dirname "$file")"
 printf '%s' "$content" >"$file.new" || refuse "cannot write $file"
 if [ -e "$file" ]; then mv -f "$file" "$file.old"; fi
 mv -f "$file.new" "$file"
-if ! "$program" -t -f "$config"; then undo; refuse "sshd -t finds fault with $config"; fi
+check
 if accepts "$login"; then undo; refuse "$config allows passwords in spite of $file"; fi
 reload
 say changed "$file"
