@@ -1,4 +1,4 @@
-"""Trusts follow one another; what is none is none at either end. Who must sign: the table of attacks."""
+"""Both ends accept the successors of a trust and nothing else (who must sign: tests/field/attacks)."""
 
 from __future__ import annotations
 

@@ -202,10 +202,15 @@ def _show(result: Provisioned, passwords: PasswordChange | None, *, remove: bool
             click.echo(f"{number}. {step.title}{' (as root)' if step.needs_root else ''}")
             for line in str(step.action).splitlines():
                 click.echo(f"       {line}")
-    if passwords is not None and passwords.file is None:
-        click.echo(f"passwords would be {passwords.state}")
-    elif passwords is not None:
-        click.echo(f"passwords are {passwords.state}{'' if passwords.changed else ' already'}")
-    if passwords is not None and passwords.file and passwords.state == "off":
-        note(f"accounts without a key cannot log in over SSH now; it is done by {passwords.file}")
-        note(f"the way back: toolchain board provision {result.board} --passwords on")
+    if passwords is not None:
+        _show_passwords(result.board, passwords)
+
+
+def _show_passwords(board: str, found: PasswordChange) -> None:
+    if found.file is None:
+        click.echo(f"passwords would be {found.state}")
+        return
+    click.echo(f"passwords are {found.state}{'' if found.changed else ' already'}")
+    if found.state == "off":
+        note(f"accounts without a key cannot log in over SSH now; it is done by {found.file}")
+        note(f"the way back: toolchain board provision {board} --passwords on")

@@ -42,7 +42,7 @@ std::string Field(const Options& options) {
   }
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     Throw(EDGE_FAILED, "field", {"user id ", geteuid(), " alone must own and write ", resolved,
-                                             ": `chown` and `chmod go-w` it, or give another --field"});
+                                 ": `chown` and `chmod go-w` it, or give another --field"});
   }
   return resolved;
 }

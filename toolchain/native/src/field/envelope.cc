@@ -59,8 +59,8 @@ void RequireSigned(const Envelope& envelope, std::string_view type, const Role& 
   if (count == 0) {
     Throw(EDGE_REFUSED, "signature", {what, " has no signature by a key that this board trusts for it"});
   }
-  Throw(EDGE_REFUSED, "threshold", {what, " is signed by ", count, " of the keys that this board trusts for it; ", role.threshold,
-                     " must sign"});
+  Throw(EDGE_REFUSED, "threshold", {what, " is signed by ", count, " of the keys that this board trusts for it; ",
+                                    role.threshold, " must sign"});
 }
 
 }  // namespace edge::field

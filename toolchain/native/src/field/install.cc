@@ -156,7 +156,7 @@ class Installation {
     }
     if (FreeBytes(place_.folder) >= wanted) return;
     Throw(EDGE_FAILED, "space", {"the release needs ", wanted, " bytes in ", field_, ", and ",
-                                             FreeBytes(place_.folder), " are free"});
+                                 FreeBytes(place_.folder), " are free"});
   }
 
   // From here on `current` names the new release, and the state on disk the old one until the commit.
