@@ -188,7 +188,7 @@ def build(
     linker = linker_named(options.linker)
     linker.check(target.profile)
     backend = backend_for(target.profile, options.code)
-    made_for = backend.target(options.cluster, options.threads)
+    made_for = backend.target(options.cluster, options.threads, integers=model.integral)
     progress("computing the reference output")  # first, since it finds a useless sample
     reference = reference_for(model, options)
     made_by = bundling(model, backend, target, made_for, reference, linker)

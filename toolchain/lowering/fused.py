@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import tvm
@@ -15,6 +16,7 @@ from toolchain.configuration.settings import settings
 from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
 from toolchain.lowering.graph.half import halved
+from toolchain.lowering.graph.integers import with_integers
 from toolchain.lowering.graph.pipeline import fuse, lower_fused
 from toolchain.lowering.kernels.compilers import FunctionCompilers
 from toolchain.lowering.kernels.kernels import Kernels
@@ -39,6 +41,8 @@ class FusedNetwork:
         Layout of convolutions: NCHW or NHWC.
     options
         Text that identifies the options that affect the code, besides the model and the target.
+    integers
+        Types of integers that the machine multiplies: of inputs -> of weights.
     compiles
         Whether the network will be compiled: then the processes are started now if it is large and was not
         built before.
@@ -48,7 +52,14 @@ class FusedNetwork:
     unjudgeable_reason = ""  # each function is an operator of a profile
 
     def __init__(
-        self, model: Model, target: BoardTarget, layout: str, options: str, *, compiles: bool
+        self,
+        model: Model,
+        target: BoardTarget,
+        layout: str,
+        options: str,
+        *,
+        integers: Mapping[str, str] = MappingProxyType({}),
+        compiles: bool,
     ) -> None:
         self.target = target
         self._store = ObjectStore()
@@ -58,7 +69,9 @@ class FusedNetwork:
         try:
             if compiles and self._large and self._store.get(self._built) is None:
                 self._compilers.start()
-            module = halved(model.module, model.source) if target.dtype == "float16" else model.module
+            module = with_integers(model.module, integers)
+            if target.dtype == "float16":
+                module = halved(module, model.source)
             self.fused = fuse(module, target.target, layout)
             self.tasks = extract_tasks(self.fused)
         except BaseException:

@@ -74,6 +74,11 @@ class Model:
     quantised: Quantised | None = None
     rounding: Rounding | None = None
 
+    @property
+    def integral(self) -> bool:
+        """Whether the network multiplies 8-bit integers."""
+        return self.rounding is not None
+
 
 def load_model(source: str, options: ModelOptions) -> Model:
     """Load `zoo:NAME` (or the bare name) or an `.onnx` file.

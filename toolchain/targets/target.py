@@ -76,9 +76,19 @@ def host_of(target: tvm.target.Target) -> tvm.target.Target:
 
 
 def target_for(
-    profile: Profile, cluster: str | None = None, threads: int | None = None, dtype: str = "float32"
+    profile: Profile,
+    cluster: str | None = None,
+    threads: int | None = None,
+    dtype: str = "float32",
+    *,
+    integers: bool = False,
 ) -> BoardTarget:
     """Return the target of a CPU cluster of a board class (a cpu name; None for the first cluster).
+
+    Parameters
+    ----------
+    integers
+        Whether to use the class's optional instructions for products of 8-bit integers.
 
     Raises
     ------
@@ -92,6 +102,8 @@ def target_for(
     _check_cpu(source, profile.triple, cores.cpu)
     _check_features(source, profile)
     features = profile.features + _for_dtype(profile, cores.cpu, dtype)
+    if integers:
+        features += tuple(f"+{name}" for name in row.integers if f"+{name}" in profile.optional)
     count = threads or cores.cores
     options: dict[str, object] = {
         "kind": "llvm",

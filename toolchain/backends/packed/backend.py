@@ -39,11 +39,13 @@ class Packed:
         self.winograd = options.winograd != "off"
         self.runners = device_runners(profile, options.device_kind, options.device_name)
 
-    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+    def target(
+        self, cluster: str | None = None, threads: int | None = None, *, integers: bool = False
+    ) -> BoardTarget:
         """Return the target of the generated code."""
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
-            return target_for(self.profile, cluster, threads, self.options.floats)
+            return target_for(self.profile, cluster, threads, self.options.floats, integers=integers)
         floats, arch = self.options.floats, self.options.arch
         return device_target(self.profile, kind, name, cluster, threads, floats, arch)
 
@@ -58,8 +60,10 @@ class PackedNetwork(FusedNetwork):
     tuner = "gridsearch"  # spaces are small, and their best points come first
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
-        super().__init__(model, target, "NCHW", f"packed {winograd}", compiles=compiles)
-        self.choices = Choices(machine_of(target), winograd)
+        machine = machine_of(target)
+        integers = machine.integers
+        super().__init__(model, target, "NCHW", f"packed {winograd}", integers=integers, compiles=compiles)
+        self.choices = Choices(machine, winograd)
         if target.limits is not None:
             self.choices = replace(self.choices, unread=partial(device_schedule, target=target.target))
         self.tuners: Mapping[str, MakeTuner[Choice]] = {}

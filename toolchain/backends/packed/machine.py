@@ -158,6 +158,15 @@ class Machine:
         return next((each for each in self.products if each.inputs == dtype), multiply_add(dtype))
 
     @property
+    def integers(self) -> dict[str, str]:
+        """Types of integers that it multiplies with sums in int32: of an input -> of its weight.
+
+        Empty where vectors of numbers of its type are not of as many lanes.
+        """
+        whole = [each for each in self.products if each.sums == "int32" and each.lanes(self.vector) == self.lanes]
+        return {each.inputs: each.weights for each in whole}
+
+    @property
     def packed(self) -> frozenset[str]:
         """Types of values that may stay packed between functions: those of factors and of sums."""
         return frozenset(dtype for each in self.products for dtype in (each.inputs, each.sums))

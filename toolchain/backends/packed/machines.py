@@ -24,8 +24,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from toolchain.architectures.table import architecture_of
+from toolchain.backends.packed.dot_products import VNNI, VNNI_AVX
 from toolchain.backends.packed.gpus import gpu_of
-from toolchain.backends.packed.machine import Machine, Rates, Tiles
+from toolchain.backends.packed.machine import FLOATS, Machine, Rates, Tiles
 from toolchain.backends.packed.pieces import ITEMS, WorkItems
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
@@ -53,6 +54,7 @@ AVX2 = Machine(
     cache=2 << 20,
     rates=Rates(105e9, 7e9, 16e9, 1.8),
     tiles=Tiles(blocks=(2, 3, 5), columns=14),
+    products=(VNNI_AVX, *FLOATS),
 )
 AVX512 = Machine(
     isa="avx512",
@@ -64,6 +66,7 @@ AVX512 = Machine(
     cache=2 << 20,
     rates=Rates(200e9, 9e9, 16e9, 1.8),
     tiles=Tiles(blocks=(2, 3, 5), columns=14, transposed=14),
+    products=(VNNI, *FLOATS),
 )
 # More than 23 sums spill.
 AARCH64 = Machine(

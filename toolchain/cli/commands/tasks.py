@@ -83,7 +83,8 @@ def command(
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
     backend = backend_for(target.profile, code)
-    with backend.lower(load_model(model, options), backend.target(cluster)) as network:
+    loaded = load_model(model, options)
+    with backend.lower(loaded, backend.target(cluster, integers=loaded.integral)) as network:
         if show is None and explain is None:
             show_tasks(network.tasks)
             return

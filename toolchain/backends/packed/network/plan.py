@@ -105,6 +105,7 @@ class Plan:
     steps: list[PlanStep] = field(default_factory=list)
     packed: set[relax.Var] = field(default_factory=set)
     halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
+    fills: dict[relax.Var, int] = field(default_factory=dict)
     blocked: set[relax.Var] = field(default_factory=set)
     concatenations: dict[relax.Var, list[tuple[relax.Var, int]]] = field(default_factory=dict)
     places: dict[relax.Var, tuple[relax.Var, int]] = field(default_factory=dict)
@@ -125,7 +126,8 @@ class Plan:
             return self.part(*self.places[value])
         shape = extents(value)
         blocks = value in self.packed or value in self.blocked or shape[1] >= self.lanes
-        return Layout(self.lanes if blocks else 1, self.halos.get(value, (0,) * (2 * (len(shape) - 2))))
+        halo = self.halos.get(value, (0,) * (2 * (len(shape) - 2)))
+        return Layout(self.lanes if blocks else 1, halo, fill=self.fills.get(value, 0))
 
 
 def extents(value: relax.Expr) -> tuple[int, ...]:
@@ -157,9 +159,9 @@ def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
         else:
             steps = _steps(functions, binding, choices)
         for step in steps:
-            result.steps.append(step)
             if isinstance(step, Generated):
-                _place(step, result)
+                step = _placed(step, result)
+            result.steps.append(step)
     _concatenate(result, fused["main"].body.body)
     return result
 
@@ -276,17 +278,24 @@ def _packs(step: Generated, contraction: Contraction, machine: Machine) -> bool:
     """Return whether input and output can be packed, and the machine multiplies such factors."""
     weight, products = contraction.weight, machine.products_of(contraction.dtype)
     known = weight is None or str(weight.dtype) == products.weights
+    if str(contraction.y.dtype) == "int32" and products.sums != "int32":
+        return False
     return known and packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
-def _place(step: Generated, result: Plan) -> None:
-    """Decide whether the step's value is packed, and which halo its input needs."""
+def _placed(step: Generated, result: Plan) -> Generated:
+    """Decide whether the step's value is packed, and which halo its input needs; return the step.
+
+    An input that another step reads with another number around it is left to the general algorithm.
+    """
     algorithm = step.algorithm
     operand = algorithm.source(step.subject)
     if operand is not None:
-        result.packed.add(step.var)
         source = step.argument(operand)
         need = algorithm.halo(step.subject, step.choice)
+        if any(need) and result.fills.setdefault(source, step.subject.outside) != step.subject.outside:
+            return _placed(replace(step, choice=GENERAL, contraction=None), result)
+        result.packed.add(step.var)
         have = result.halos.get(source, (0,) * len(need))
         result.halos[source] = tuple(map(max, have, need))
         if algorithm.full_blocks or result.machine.products_of(str(operand.dtype)).depth > 1:
@@ -301,3 +310,4 @@ def _place(step: Generated, result: Plan) -> None:
                 theirs = extents(source)
                 if len(theirs) == len(shape) and (shape[1] >= result.lanes or theirs[1] == shape[1]):
                     result.packed.add(step.var)
+    return step

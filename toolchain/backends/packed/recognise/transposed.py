@@ -46,6 +46,7 @@ class Transposed(Windowed):
     """
 
     crop: tuple[int, ...]
+    outside: ClassVar[int] = 0
 
     @property
     def pads(self) -> tuple[int, ...]:
