@@ -61,7 +61,7 @@ class PackedNetwork(FusedNetwork):
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
         machine = machine_of(target)
-        integers = machine.integers
+        integers = machine.integers if model.integral else {}
         super().__init__(model, target, "NCHW", f"packed {winograd}", integers=integers, compiles=compiles)
         self.choices = Choices(machine, winograd)
         if target.limits is not None:

@@ -22,10 +22,13 @@ from tvm import relax, te, tirx, topi
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
+from toolchain.lowering.graph.constants import fold_constants
 
 FULL, SUMS = "float32", "int32"
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _LARGEST = 2**31 - 1
+_TOGETHER = 4
+"""Products of a row and a column that instructions add at once."""
 _EXACT = 2**24
 """Largest integer up to which float32 has them all: a bias beyond is not one of the file's int32 numbers."""
 
@@ -40,7 +43,7 @@ def with_integers(module: tvm.ir.IRModule, weights: Mapping[str, str]) -> tvm.ir
     """
     if not weights:
         return module
-    made = _Integers(module, weights)
+    made = _Integers(fold_constants(module), weights)
     changed = made.run()
     return relax.transform.DeadCodeElimination()(changed) if made.found else module
 
@@ -66,10 +69,19 @@ class _Product:
         return self.call.op.name in _CONVOLUTIONS
 
     @property
+    def in_rows(self) -> bool:
+        """Whether it multiplies rows by columns: a matrix product, or a convolution with one output place."""
+        return not self.convolves or prod(list(map(int, self.call.ty.shape))[2:]) == 1
+
+    @property
+    def products(self) -> int:
+        """Number of products of a sum."""
+        return prod(self.weight.shape[1:]) if self.convolves else self.weight.shape[-2]
+
+    @property
     def largest(self) -> int:
         """Upper bound of the absolute value of a sum."""
-        each = prod(self.weight.shape[1:]) if self.convolves else self.weight.shape[-2]
-        return 2 * 255 * 128 * each
+        return 2 * 255 * 128 * self.products
 
 
 class _Integers:
@@ -133,6 +145,8 @@ class _Integers:
         if numbers.ndim < 2 or not _integral(numbers, ends.min, ends.max):
             return None
         product = _Product(value, source, zero, numbers.astype(kind))
+        if product.in_rows and product.products % _TOGETHER:
+            return None
         return product if product.largest <= _LARGEST else None
 
     def _centred(self, value: relax.Expr) -> tuple[relax.Expr | None, int | None]:

@@ -95,6 +95,8 @@ class Plan:
     ----------
     blocked
         Values that are read in blocks although they have fewer channels than a block.
+    few
+        Channels of a block of a value that has fewer than usual, but is read several channels at a time.
     concatenations
         Operands of a concatenated value, each with its first block.
     places
@@ -107,6 +109,7 @@ class Plan:
     halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
     fills: dict[relax.Var, int] = field(default_factory=dict)
     blocked: set[relax.Var] = field(default_factory=set)
+    few: dict[relax.Var, int] = field(default_factory=dict)
     concatenations: dict[relax.Var, list[tuple[relax.Var, int]]] = field(default_factory=dict)
     places: dict[relax.Var, tuple[relax.Var, int]] = field(default_factory=dict)
 
@@ -127,7 +130,7 @@ class Plan:
         shape = extents(value)
         blocks = value in self.packed or value in self.blocked or shape[1] >= self.lanes
         halo = self.halos.get(value, (0,) * (2 * (len(shape) - 2)))
-        return Layout(self.lanes if blocks else 1, halo, fill=self.fills.get(value, 0))
+        return Layout(self.lanes if blocks else self.few.get(value, 1), halo, fill=self.fills.get(value, 0))
 
 
 def extents(value: relax.Expr) -> tuple[int, ...]:
@@ -269,18 +272,20 @@ def _computed(
     weight = None if contraction is None else contraction.weight
     if contraction is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
         contraction = contraction.with_variable_weight()
-    if contraction is None or (contraction.in_blocks and not _packs(step, contraction, choices.machine)):
+    if contraction is None or not _multiplies(step, contraction, choices.machine):
         return step
     return replace(step, choice=choices.of(name, contraction), contraction=contraction)
 
 
-def _packs(step: Generated, contraction: Contraction, machine: Machine) -> bool:
-    """Return whether input and output can be packed, and the machine multiplies such factors."""
+def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> bool:
+    """Return whether the machine multiplies such factors, and the operands are where that is possible."""
     weight, products = contraction.weight, machine.products_of(contraction.dtype)
     known = weight is None or str(weight.dtype) == products.weights
-    if str(contraction.y.dtype) == "int32" and products.sums != "int32":
+    if not known or (products.sums != "int32") == (str(contraction.y.dtype) == "int32"):
         return False
-    return known and packable(step.var, machine) and images(step.argument(contraction.x), machine)
+    if not contraction.in_blocks:
+        return products.depth == 1 or step.read.place(contraction.x) is not None
+    return packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
 def _placed(step: Generated, result: Plan) -> Generated:
@@ -292,14 +297,18 @@ def _placed(step: Generated, result: Plan) -> Generated:
     operand = algorithm.source(step.subject)
     if operand is not None:
         source = step.argument(operand)
-        need = algorithm.halo(step.subject, step.choice)
-        if any(need) and result.fills.setdefault(source, step.subject.outside) != step.subject.outside:
+        need = algorithm.halo(step.subject, step.choice, result.machine)
+        read = any(need) and any(step.subject.pads)
+        if read and result.fills.setdefault(source, step.subject.outside) != step.subject.outside:
             return _placed(replace(step, choice=GENERAL, contraction=None), result)
         result.packed.add(step.var)
         have = result.halos.get(source, (0,) * len(need))
         result.halos[source] = tuple(map(max, have, need))
-        if algorithm.full_blocks or result.machine.products_of(str(operand.dtype)).depth > 1:
+        depth = result.machine.products_of(str(operand.dtype)).depth
+        if algorithm.full_blocks:
             result.blocked.add(source)
+        elif depth > 1:
+            result.few[source] = -(-extents(source)[1] // depth) * depth
         for operand in step.arguments:  # values added to the output are read in its layout
             if packable(operand, result.machine) and extents(operand)[1] == extents(step.var)[1]:
                 result.blocked.add(operand)

@@ -100,6 +100,14 @@ class Matmul:
         return None if self.window is not None else replace(self, weight=None)
 
     @property
+    def in_rows(self) -> bool:
+        """Whether the weight is constant, and the numbers of a row of `a` are neighbours in memory."""
+        last = self.a.index[-len(self.inner.vars) :]
+        pairs = zip(last, self.inner.vars, strict=True)
+        whole = tuple(int(size) for size in self.x.shape[-len(last) :]) == self.inner.extents
+        return self.weight is not None and whole and all(index.same_as(var) for index, var in pairs)
+
+    @property
     def y(self) -> tirx.Buffer:
         """The buffer that the product's own stage writes; the epilogue reads it."""
         return self.out.buffer

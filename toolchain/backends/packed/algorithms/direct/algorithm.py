@@ -47,8 +47,9 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
         """Return the estimated cost of a convolution without groups."""
         return cost(choice, contraction, machine)
 
-    def halo(self, contraction: Convolution, choice: DirectChoice) -> tuple[int, ...]:
+    def halo(self, contraction: Convolution, choice: DirectChoice, machine: Machine) -> tuple[int, ...]:
         """Return the padding that is read: that of taps which are not skipped."""
+        del machine
         return halo(contraction, choice)
 
     def weight(
