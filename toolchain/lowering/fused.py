@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Self
 
 import tvm
@@ -16,7 +15,6 @@ from toolchain.configuration.settings import settings
 from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
 from toolchain.lowering.graph.half import halved
-from toolchain.lowering.graph.integers import with_integers
 from toolchain.lowering.graph.pipeline import fuse, lower_fused
 from toolchain.lowering.kernels.compilers import FunctionCompilers
 from toolchain.lowering.kernels.kernels import Kernels
@@ -41,8 +39,8 @@ class FusedNetwork:
         Layout of convolutions: NCHW or NHWC.
     options
         Text that identifies the options that affect the code, besides the model and the target.
-    integers
-        Types of integers that the machine multiplies: of inputs -> of weights.
+    changed
+        Returns the network with operators of the machine's own in place of others.
     compiles
         Whether the network will be compiled: then the processes are started now if it is large and was not
         built before.
@@ -58,7 +56,7 @@ class FusedNetwork:
         layout: str,
         options: str,
         *,
-        integers: Mapping[str, str] = MappingProxyType({}),
+        changed: Callable[[tvm.ir.IRModule], tvm.ir.IRModule] | None = None,
         compiles: bool,
     ) -> None:
         self.target = target
@@ -69,7 +67,7 @@ class FusedNetwork:
         try:
             if compiles and self._large and self._store.get(self._built) is None:
                 self._compilers.start()
-            module = with_integers(model.module, integers)
+            module = changed(model.module) if changed else model.module
             if target.dtype == "float16":
                 module = halved(module, model.source)
             self.fused = fuse(module, target.target, layout)

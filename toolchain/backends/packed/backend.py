@@ -7,7 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import tvm
+
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
@@ -15,6 +18,8 @@ from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
 from toolchain.lowering.fused import FusedNetwork, needs_of
+from toolchain.lowering.graph.fused_sums import with_fused_sums
+from toolchain.lowering.graph.integers import with_integers
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
@@ -61,8 +66,8 @@ class PackedNetwork(FusedNetwork):
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
         machine = machine_of(target)
-        integers = machine.integers if model.integral else {}
-        super().__init__(model, target, "NCHW", f"packed {winograd}", integers=integers, compiles=compiles)
+        changed = partial(_in_integers, machine=machine) if model.integral else None
+        super().__init__(model, target, "NCHW", f"packed {winograd}", changed=changed, compiles=compiles)
         self.choices = Choices(machine, winograd)
         if target.limits is not None:
             self.choices = replace(self.choices, unread=partial(device_schedule, target=target.target))
@@ -96,6 +101,12 @@ class PackedNetwork(FusedNetwork):
         files = self.export(made.module, kernels, folder, progress)
         workloads = self.workloads(made.named)
         return Objects(files, made.rules, workloads, needs_of(self.target, made.module), made.transformed)
+
+
+def _in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
+    """Return a quantised network with what the machine has for it."""
+    module = with_integers(module, machine.integers)
+    return with_fused_sums(module) if machine.fuses else module
 
 
 def _said(parameter: Parameter) -> str:

@@ -114,6 +114,8 @@ class Machine:
         Vector widths in numbers; None: any, because LLVM splits them.
     in_order
         Whether instructions are issued in order.
+    fuses
+        Whether one instruction multiplies and adds, rounding once.
     loads
         Operand that a tile loads first and keeps for all its products: inputs of every column, or weights.
     group
@@ -144,6 +146,7 @@ class Machine:
     pieces: Pieces = field(default_factory=ParallelLoop)
     widths: tuple[int, ...] | None = None
     in_order: bool = False
+    fuses: bool = False
     loads: Loads = "inputs"
     group: int = 0
     shared: int = 0

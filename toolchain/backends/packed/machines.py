@@ -55,6 +55,7 @@ AVX2 = Machine(
     rates=Rates(105e9, 7e9, 16e9, 1.8),
     tiles=Tiles(blocks=(2, 3, 5), columns=14),
     products=(VNNI_AVX, *FLOATS),
+    fuses=True,
 )
 AVX512 = Machine(
     isa="avx512",
@@ -67,6 +68,7 @@ AVX512 = Machine(
     rates=Rates(200e9, 9e9, 16e9, 1.8),
     tiles=Tiles(blocks=(2, 3, 5), columns=14, transposed=14),
     products=(VNNI, *FLOATS),
+    fuses=True,
 )
 # More than 23 sums spill.
 AARCH64 = Machine(
@@ -81,6 +83,7 @@ AARCH64 = Machine(
     tiles=Tiles(
         sums=18, pointwise=20, depthwise=(14, 7), short=7, transposed=8, flattens=True, spare="narrow"
     ),
+    fuses=True,
 )
 # For cores that issue in order LLVM unrolls loops further (getUnrollingPreferences in its
 # AArch64TargetTransformInfo.cpp): it computes two steps at a time, which takes more registers.
