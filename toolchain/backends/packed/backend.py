@@ -18,8 +18,10 @@ from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
 from toolchain.lowering.fused import FusedNetwork, needs_of
+from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.fused_sums import with_fused_sums
 from toolchain.lowering.graph.integers import with_integers
+from toolchain.lowering.graph.signed import SIGNED, with_signed_values
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
@@ -105,6 +107,8 @@ class PackedNetwork(FusedNetwork):
 
 def _in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
     """Return a quantised network with what the machine has for it."""
+    if machine.integers.keys() == {SIGNED}:
+        module = with_signed_values(fold_constants(module))
     module = with_integers(module, machine.integers)
     return with_fused_sums(module) if machine.fuses else module
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 
-import tvm
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
@@ -14,6 +13,8 @@ from toolchain.backends.packed.instruction import Instruction, Products, VectorL
 from toolchain.backends.packed.recognise.read import Expr
 
 DEPTH = 4
+WORD = "int32"
+"""Type in which the inputs of a dot product are moved: four bytes as one number."""
 
 
 class DotProduct(Instruction):
@@ -31,19 +32,27 @@ class DotProduct(Instruction):
         x: Callable[[int], Expr],
         weight: Callable[[int, Expr], Expr],
     ) -> None:
-        """Emit the intrinsic, which reads its four inputs as one number of 32 bits."""
+        """Emit the intrinsic; `x` is the first of four inputs in memory, or all four as one `WORD`."""
         del nest
         products, lanes = self.products, self.lanes
-        four = tirx.Broadcast(tirx.reinterpret("int32", _loaded(x(0), DEPTH)), lanes)
-        inputs = tirx.reinterpret(f"{products.inputs}x{DEPTH * lanes}", four)
-        self.accumulate(total, first, inputs, _loaded(weight(0, tirx.const(0, "int32")), DEPTH * lanes))
+        four = x(0)
+        if str(four.ty) != WORD:
+            four = tirx.reinterpret(WORD, neighbours_of(four, DEPTH))
+        inputs = tirx.reinterpret(f"{products.inputs}x{DEPTH * lanes}", tirx.Broadcast(four, lanes))
+        weights = neighbours_of(weight(0, tirx.const(0, "int32")), DEPTH * lanes)
+        self.accumulate(total, first, inputs, weights)
 
     def accumulate(self, total: tirx.Buffer, first: Expr, inputs: Expr, weights: Expr) -> None:
         """Emit the intrinsic for vectors of four inputs and four weights for each lane."""
         place = tirx.Ramp(first, 1, self.lanes)
         sums, kind = tirx.BufferLoad(total, [place]), f"{self.products.sums}x{self.lanes}"
-        value = tirx.call_llvm_pure_intrin(kind, self.intrinsic(), sums, inputs, weights)
+        value = tirx.call_llvm_pure_intrin(kind, self.intrinsic(), sums, *self.factors(inputs, weights))
         ir.buffer_store(total, value, [place])
+
+
+    def factors(self, inputs: Expr, weights: Expr) -> tuple[Expr, Expr]:
+        """Return the factors in the order in which the intrinsic takes them."""
+        return inputs, weights
 
 
 class VectorNeural(DotProduct):
@@ -61,13 +70,25 @@ class SignedDot(DotProduct):
         """Return the name for 128 bits."""
         return "llvm.aarch64.neon.sdot.v4i32.v16i8"
 
+    def factors(self, inputs: Expr, weights: Expr) -> tuple[Expr, Expr]:
+        """Return the weights first: only the second factor may be broadcast from a lane."""
+        return weights, inputs
 
-def _loaded(value: Expr, count: int) -> Expr:
-    """Return the load of `count` neighbouring numbers, the first of which `value` loads."""
+
+def neighbours_of(value: Expr, count: int) -> TensorLoad:
+    """Return the load of `count` neighbouring numbers, the first of which `value` loads.
+
+    Raises
+    ------
+    TypeError
+        The value is no load.
+    """
     if not isinstance(value, TensorLoad):
-        raise TypeError(f"a load was expected, not {tvm.ir.base.pretty_print(value)}")
+        raise TypeError(f"a load was expected, not {value}")
     *place, last = value.indices
-    return tirx.BufferLoad(value.source, [*place, tirx.Ramp(last, 1, count)])
+    if isinstance(last, tirx.Ramp):
+        last = last.base
+    return tirx.BufferLoad(value.source, [*place, last if count == 1 else tirx.Ramp(last, 1, count)])
 
 
 # Rates relative to the multiply-add of float32: vpdpbusd on a Zen 4 core 473 GOPS of 118; sdot by Arm's

@@ -178,7 +178,7 @@ class _Dense:
             )
 
         if self.machine.operand == "lane":
-            for start, count, width in self.nest.vectors(self.inner):
+            for start, count, width in self.nest.vectors(self.inner, self.lanes * self.depth):
                 inputs = tile.inputs(width)
                 with tile.loops([count], width) as (block,):
                     multiply(inputs, block * width + start)
