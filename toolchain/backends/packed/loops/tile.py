@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import pairwise
 
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
@@ -156,14 +157,14 @@ class Inputs:
 
     def _in_line(self, at: Callable[[int], TensorLoad]) -> bool:
         """Return whether the inputs of all columns are one behind the other in memory."""
-        if self.tile.columns == 1:
-            return True
-        first, second = at(0), at(self.per_column)
-        if not first.source.same_as(second.source):
-            return False
+        columns = [at(column * self.per_column) for column in range(self.tile.columns)]
+        return all(self._adjoin(*pair) for pair in pairwise(columns))
+
+    def _adjoin(self, one: TensorLoad, other: TensorLoad) -> bool:
+        """Return whether the inputs of one column end where those of another begin."""
         distance: Expr = tirx.const(0, "int32")
-        for extent, one, other in zip(first.source.shape, first.indices, second.indices, strict=True):
-            distance = distance * extent + (other - one)
+        for extent, first, second in zip(one.source.shape, one.indices, other.indices, strict=True):
+            distance = distance * extent + (second - first)
         return bool(self.tile.nest.analyzer.can_prove_equal(distance, self.channels))
 
     def _by_weights(self, source: Source, weight: Weight) -> None:

@@ -281,7 +281,7 @@ def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> 
     """Return whether the machine multiplies such factors, and the operands are where that is possible."""
     weight, products = contraction.weight, machine.products_of(contraction.dtype)
     known = weight is None or str(weight.dtype) == products.weights
-    if not known or (products.sums != "int32") == (str(contraction.y.dtype) == "int32"):
+    if not known or (str(contraction.y.dtype) == "int32" and products.sums != "int32"):
         return False
     if not contraction.in_blocks:
         return products.depth == 1 or step.read.place(contraction.x) is not None
