@@ -11,6 +11,7 @@ from toolchain.backends.packed.instruction import Instruction, Operand, Products
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
 
 Loads = Literal["inputs", "weights"]
+BYTES = frozenset({"int8", "uint8"})
 FLOATS = (multiply_add("float32"), multiply_add("float16"))
 
 
@@ -171,8 +172,12 @@ class Machine:
 
     @property
     def packed(self) -> frozenset[str]:
-        """Types of values that may stay packed between functions: those of factors and of sums."""
-        return frozenset(dtype for each in self.products for dtype in (each.inputs, each.sums))
+        """Types of values that may stay packed between functions: those of factors and of sums.
+
+        Where one of both types of bytes is a factor, values of the other are read and written beside it.
+        """
+        found = frozenset(dtype for each in self.products for dtype in (each.inputs, each.sums))
+        return found | BYTES if found & BYTES else found
 
     @property
     def lanes(self) -> int:
