@@ -24,6 +24,8 @@ class Quantised:
     ----------
     zero
         Zero point of the input.
+    least
+        Smallest weight.
     """
 
     ci: int
@@ -34,12 +36,13 @@ class Quantised:
     pad: int = 0
     groups: int = 1
     zero: int = 0
+    least: int = -128
 
     @property
     def weight(self) -> Array:
         """The weight, of all values that it may have."""
         shape = (self.co, self.ci // self.groups, *[self.kernel] * len(self.size))
-        return np.random.default_rng(1).integers(-128, 128, shape).astype(np.float32)
+        return np.random.default_rng(1).integers(self.least, 128, shape).astype(np.float32)
 
     @property
     def bias(self) -> Array:

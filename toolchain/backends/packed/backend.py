@@ -109,7 +109,7 @@ def _in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
     """Return a quantised network with what the machine has for it."""
     if machine.integers.keys() == {SIGNED}:
         module = with_signed_values(fold_constants(module))
-    module = with_integers(module, machine.integers)
+    module = with_integers(module, machine.integers, machine.least)
     return with_fused_sums(module) if machine.fuses else module
 
 

@@ -40,6 +40,10 @@ class Products:
         Products per second, relative to the machine's multiply-add of float32; 1.0: not measured.
     needs
         What a CPU must have: a name in `Architecture.products`; empty: every CPU of the machine's row has it.
+    parts
+        Vectors of partial sums that are kept for each vector of sums.
+    least
+        Smallest weight; None: any of its type.
     """
 
     inputs: str
@@ -49,6 +53,8 @@ class Products:
     depth: int = 1
     rate: float = 1.0
     needs: str = ""
+    parts: int = 1
+    least: int | None = None
 
     @property
     def plain(self) -> bool:

@@ -70,6 +70,8 @@ class Tiles:
         Widest image whose rows count as short.
     transposed
         Largest number of columns of a tile of a transposed convolution.
+    paired
+        Largest number of vectors of partial sums, where there are several for each vector of sums.
     flattens
         Whether tiles may span two rows, because that is worth the divisions it costs.
     spare
@@ -84,6 +86,7 @@ class Tiles:
     depthwise: tuple[int, int] = (8, 8)
     short: int = 0
     transposed: int = 4
+    paired: int = 16
     flattens: bool = False
     spare: Literal["none", "narrow", "all"] = "none"
 
@@ -171,6 +174,14 @@ class Machine:
         return {each.inputs: each.weights for each in whole}
 
     @property
+    def least(self) -> int | None:
+        """Smallest weight of products of integers; None: any of its type."""
+        return max(
+            (self.products_of(dtype).least for dtype in self.integers if self.products_of(dtype).least is not None),
+            default=None,
+        )
+
+    @property
     def packed(self) -> frozenset[str]:
         """Types of values that may stay packed between functions: those of factors and of sums.
 
@@ -195,6 +206,11 @@ class Machine:
     def vectors(self, count: int) -> int:
         """Return the numbers in `count` vectors computed as one, limited to the widest vector."""
         return min(count * self.lanes, max(self.widths)) if self.widths else count * self.lanes
+
+    def paired(self, dtype: str, blocks: int) -> int | None:
+        """Return how many columns of partial sums of `blocks` blocks a tile may have; None: sums are whole."""
+        parts = self.products_of(dtype).parts
+        return None if parts == 1 else max(1, self.tiles.paired // (parts * blocks))
 
     def columns(self, blocks: int) -> int:
         """Return how many columns of sums of `blocks` blocks fit registers beside weights and inputs."""

@@ -27,6 +27,7 @@ from toolchain.architectures.table import architecture_of
 from toolchain.backends.packed.dot_products import SDOT, VNNI, VNNI_AVX
 from toolchain.backends.packed.gpus import gpu_of
 from toolchain.backends.packed.machine import FLOATS, Machine, Rates, Tiles
+from toolchain.backends.packed.pairs import PAIRS
 from toolchain.backends.packed.pieces import ITEMS, WorkItems
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
@@ -83,7 +84,7 @@ AARCH64 = Machine(
     tiles=Tiles(
         sums=18, pointwise=20, depthwise=(14, 7), short=7, transposed=8, flattens=True, spare="narrow"
     ),
-    products=(SDOT, *FLOATS),
+    products=(SDOT, PAIRS, *FLOATS),
     fuses=True,
 )
 # For cores that issue in order LLVM unrolls loops further (getUnrollingPreferences in its

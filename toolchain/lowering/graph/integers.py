@@ -33,17 +33,21 @@ _EXACT = 2**24
 """Largest integer up to which float32 has them all: a bias beyond is not one of the file's int32 numbers."""
 
 
-def with_integers(module: tvm.ir.IRModule, weights: Mapping[str, str]) -> tvm.ir.IRModule:
+def with_integers(
+    module: tvm.ir.IRModule, weights: Mapping[str, str], least: int | None = None
+) -> tvm.ir.IRModule:
     """Return a module whose products of 8-bit integers are computed as such.
 
     Parameters
     ----------
     weights
         Type of the inputs that a machine multiplies -> type of the weights; empty: the module stays the same.
+    least
+        Smallest weight that the machine multiplies; None: any of its type.
     """
     if not weights:
         return module
-    made = _Integers(fold_constants(module), weights)
+    made = _Integers(fold_constants(module), weights, least)
     changed = made.run()
     return relax.transform.DeadCodeElimination()(changed) if made.found else module
 
@@ -85,8 +89,8 @@ class _Product:
 
 
 class _Integers:
-    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str]) -> None:
-        self.module, self.weights = module, weights
+    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str], least: int | None) -> None:
+        self.module, self.weights, self.least = module, weights, least
         rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
         self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
         self.values: dict[relax.Var, relax.Expr] = {}
@@ -142,7 +146,7 @@ class _Integers:
             return None
         numbers = weight.value.numpy()
         ends = np.iinfo(kind)
-        if numbers.ndim < 2 or not _integral(numbers, ends.min, ends.max):
+        if numbers.ndim < 2 or not _integral(numbers, ends.min if self.least is None else self.least, ends.max):
             return None
         product = _Product(value, source, zero, numbers.astype(kind))
         if product.in_rows and product.products % _TOGETHER:

@@ -17,6 +17,7 @@ from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Loads
+from toolchain.backends.packed.pairs import TOGETHER, Pairs
 from toolchain.backends.packed.recognise.read import Expr
 
 # Returns the input, given column and channel.
@@ -49,13 +50,24 @@ class Tile:
     ) -> None:
         self.nest, self.instruction, self.blocks, self.columns = nest, instruction, blocks, columns
         self.loads = loads
-        self.sums = Sums(nest, blocks, columns, instruction.lanes, instruction.products.sums, count)
+        products = instruction.products
+        self.sums = Sums(nest, blocks, columns * products.parts, instruction.lanes, products.sums, count)
         self.sums.clear()
 
     @property
     def totals(self) -> list[tirx.Buffer]:
         """Buffers of the complete sums: one of `columns` vectors for each block."""
         return self.sums.totals
+
+    def joined(self) -> list[tirx.Buffer]:
+        """Emit the sums of partial sums, if there are any; return `totals`."""
+        instruction = self.instruction
+        if not isinstance(instruction, Pairs):
+            return self.totals
+        made = [self.nest.local((self.columns * instruction.lanes,), instruction.products.sums) for _ in self.totals]
+        for total, parts in zip(made, self.totals, strict=True):
+            instruction.join(total, parts, self.columns)
+        return made
 
     def loops(self, extents: Sequence[int], channels: int) -> AbstractContextManager[Sequence[Expr]]:
         """Emit loops around code that multiplies `channels` inputs of each column; yield their variables."""
@@ -80,6 +92,29 @@ class Tile:
             of_block = partial(_of_block, weight, block)
             self.instruction.emit(self.nest, total, column * lanes, x, of_block)
 
+    def add_steps(
+        self, column: Expr, words: Sequence[Expr], weights: Sequence[Callable[[int, int, Expr], Expr]]
+    ) -> None:
+        """Emit products in pairs for every block of a column, of one step or of two.
+
+        Parameters
+        ----------
+        words
+            Four inputs for each step.
+        weights
+            Returns the weight, given k, block and lane; for each step.
+
+        Raises
+        ------
+        TypeError
+            The instruction multiplies no pairs.
+        """
+        if not isinstance(self.instruction, Pairs):
+            raise TypeError(f"{self.instruction.products.inputs}: no products in pairs")
+        for block, total in enumerate(self.sums.registers):
+            of_block = [partial(_of_block, weight, block) for weight in weights]
+            self.instruction.accumulate(total, column * self.instruction.lanes, words, of_block)
+
     def kept(self, weight: Callable[[int, int, Expr], Expr]) -> Callable[[int, int, Expr], Expr]:
         """Load one instruction's weights for every block; return a function that reads the registers."""
         lanes, products, made = self.instruction.lanes, self.instruction.products, []
@@ -103,7 +138,8 @@ class Inputs:
         self.products = tile.instruction.products
         if channels % self.products.depth:
             raise ValueError(f"{channels} channels are not multiplied {self.products.depth} at a time")
-        self.dots = isinstance(tile.instruction, DotProduct)  # inputs of a dot product are read as one number
+        # Inputs of a dot product, or of pairs, are read as one number.
+        self.dots = isinstance(tile.instruction, DotProduct | Pairs)
         self.per_column = channels // self.products.depth if self.dots else channels
         self.kept: tirx.Buffer | None = None
         if tile.instruction.operand == "lane" and tile.loads == "inputs":
@@ -118,12 +154,15 @@ class Inputs:
             return
         if kept is not None:
             if self.dots:
-                self._load_words(kept, source)
+                self.load_words(source)
             else:
                 with nest.unroll(self.tile.columns) as column, nest.vector(self.channels) as lane:
                     ir.buffer_store(kept, source(column, lane), [column * self.channels + lane])
             if ahead is not None:
                 ahead([])
+        if isinstance(self.tile.instruction, Pairs):
+            self._by_pairs(weight)
+            return
         with self._steps() as step:
             if kept is None and ahead is not None:
                 ahead([step])
@@ -139,8 +178,32 @@ class Inputs:
 
                 self.tile.add(column, x, lambda k, block, lane: weight(channel(k), block, lane))
 
-    def _load_words(self, kept: tirx.Buffer, source: Source) -> None:
+    def word(self, column: Expr, step: int = 0) -> Expr:
+        """Return four inputs of a column, which `load_words` has loaded."""
+        return self._words[column * self.per_column + step]
+
+    @property
+    def _words(self) -> tirx.Buffer:
+        if self.kept is None or not self.dots:
+            raise TypeError(f"{self.products.inputs}: no inputs that are kept as words")
+        return self.kept
+
+    def _by_pairs(self, weight: Weight) -> None:
+        """Emit the products of loaded inputs, two steps together."""
+        depth = self.products.depth
+
+        def of_step(step: int) -> Callable[[int, int, Expr], Expr]:
+            return lambda k, block, lane: weight(tirx.const(step * depth + k, "int32"), block, lane)
+
+        for first in range(0, self.per_column, TOGETHER):
+            steps = range(first, min(first + TOGETHER, self.per_column))
+            with self.tile.nest.unroll(self.tile.columns) as column:
+                words = [self.word(column, step) for step in steps]
+                self.tile.add_steps(column, words, [of_step(step) for step in steps])
+
+    def load_words(self, source: Source) -> None:
         """Load the inputs of dot products, those of neighbouring columns together if they are neighbours."""
+        kept = self._words
         depth, each, zero = self.products.depth, self.per_column, tirx.const(0, "int32")
 
         def at(word: int) -> TensorLoad:

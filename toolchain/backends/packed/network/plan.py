@@ -283,9 +283,17 @@ def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> 
     known = weight is None or str(weight.dtype) == products.weights
     if not known or (str(contraction.y.dtype) == "int32" and products.sums != "int32"):
         return False
+    if products.least is not None and not _at_least(step, weight, products.least):
+        return False
     if not contraction.in_blocks:
         return products.depth == 1 or step.read.place(contraction.x) is not None
     return packable(step.var, machine) and images(step.argument(contraction.x), machine)
+
+
+def _at_least(step: Generated, weight: tirx.Buffer | None, least: int) -> bool:
+    """Return whether a weight is known and has no smaller number."""
+    value = None if weight is None else step.argument(weight)
+    return isinstance(value, GenericConst) and int(value.value.numpy().min()) >= least
 
 
 def _placed(step: Generated, result: Plan) -> Generated:

@@ -189,7 +189,7 @@ class _Dense:
                     at = analyzer.simplify(step + start)
                     self._fetch(group, at, size)
                     multiply(inputs, analyzer.simplify(at * self.depth))
-        self._store(batch, group, first, size, tile.totals)
+        self._store(batch, group, first, size, tile.joined())
 
     def _fetch(self, group: Expr, step: Expr, size: int) -> None:
         """Prefetch weights if each is used only a few times."""

@@ -28,7 +28,7 @@ def default(product: Matmul, machine: Machine) -> DenseChoice:
 
     def relative(blocks: int) -> float:
         """Return the relative time of all vectors, padding included, with tiles of that many blocks."""
-        rows = min(product.rows.extent, _limit(machine, blocks))
+        rows = min(product.rows.extent, _limit(product, machine, blocks))
         sums = blocks * rows
         waiting = max(1, _CHAINS / sums)
         return -(-vectors // blocks) * blocks * waiting * (1 + _LOADS * (blocks + rows) / sums)
@@ -36,7 +36,7 @@ def default(product: Matmul, machine: Machine) -> DenseChoice:
     if machine.pieces.fine:
         return _items(product, machine, vectors)
     blocks = min(range(1, min(4, vectors) + 1), key=relative)
-    return _choice(product, machine, blocks, _limit(machine, blocks), "channels")
+    return _choice(product, machine, blocks, _limit(product, machine, blocks), "channels")
 
 
 def _items(product: Matmul, machine: Machine, vectors: int) -> DenseChoice:
@@ -54,7 +54,7 @@ def candidates(product: Matmul, machine: Machine) -> list[DenseChoice]:
     found = [default(product, machine)]
     orders: tuple[Order, ...] = ("channels", "rows")
     for blocks in (4, 3, 2, 1):
-        for limit in (_limit(machine, blocks), _limit(machine, blocks) - 2):
+        for limit in (_limit(product, machine, blocks), _limit(product, machine, blocks) - 2):
             found += [_choice(product, machine, blocks, limit, order) for order in orders if limit > 0]
     return [choice for choice in dict.fromkeys(found) if legal(choice, product, machine)]
 
@@ -63,7 +63,7 @@ def legal(choice: DenseChoice, product: Matmul, machine: Machine) -> bool:
     """Return whether a choice computes a product without spills."""
     return (
         1 <= choice.vectors <= -(-product.columns.extent // machine.lanes)
-        and 1 <= choice.rows <= min(product.rows.extent, _limit(machine, choice.vectors))
+        and 1 <= choice.rows <= min(product.rows.extent, _limit(product, machine, choice.vectors))
         and choice.vectors * (choice.rows + 1) < machine.registers
         and choice.tiles >= 1
         and fits(choice.group, machine)
@@ -83,8 +83,11 @@ def cost(choice: DenseChoice, product: Matmul, machine: Machine) -> Cost | None:
     return Cost(time, weights)
 
 
-def _limit(machine: Machine, blocks: int) -> int:
+def _limit(product: Matmul, machine: Machine, blocks: int) -> int:
     """Return the rows of a tile that leave registers for the operands."""
+    paired = machine.paired(product.dtype, blocks)
+    if paired is not None:
+        return paired
     if machine.operand == "lane":  # the inputs of each row need a register too
         return max(1, min(8, (machine.registers - blocks - 1) // (blocks + 1)))
     return min(14, (machine.registers - blocks - 1) // blocks)

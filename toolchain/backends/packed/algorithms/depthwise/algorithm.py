@@ -9,7 +9,7 @@ from tvm import tirx
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
 from toolchain.backends.packed.algorithms.cost import Cost, padded
-from toolchain.backends.packed.algorithms.depthwise import neighbours, space
+from toolchain.backends.packed.algorithms.depthwise import neighbours, pairs, space
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.loops import depthwise
 from toolchain.backends.packed.algorithms.depthwise.weight import pack_weight
@@ -28,10 +28,11 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
     any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether every channel is a group of its own, and the machine multiplies neighbours if it must."""
+        """Return whether every channel is a group of its own, and how the machine multiplies is known here."""
         if not isinstance(contraction, Convolution) or not contraction.depthwise:
             return False
-        return machine.products_of(contraction.dtype).plain or neighbours.takes_neighbours(contraction, machine)
+        plain = machine.products_of(contraction.dtype).plain
+        return plain or any(takes(contraction, machine) for takes in (neighbours.takes_neighbours, pairs.takes_pairs))
 
     def default(self, contraction: Convolution, machine: Machine) -> DepthwiseChoice:
         """Return the best tile by measurements or models."""
@@ -57,8 +58,9 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
     def halo(self, contraction: Convolution, choice: DepthwiseChoice, machine: Machine) -> tuple[int, ...]:
         """Return the padding of the convolution, and what else its loads read."""
         del choice
-        depth = machine.products_of(contraction.dtype).depth
-        return contraction.pads if depth == 1 else neighbours.halo(contraction, depth)
+        if not neighbours.takes_neighbours(contraction, machine):
+            return contraction.pads
+        return neighbours.halo(contraction, machine.products_of(contraction.dtype).depth)
 
     def weight(
         self,
@@ -71,7 +73,7 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
         """Return the weight, packed as `weight_shape`."""
         del choice, input_lanes
         depth = machine.products_of(contraction.dtype).depth
-        if depth > 1:
+        if neighbours.takes_neighbours(contraction, machine):
             return neighbours.pack_weight(value, contraction, machine.lanes, depth)
         return pack_weight(value, contraction, machine.lanes)
 

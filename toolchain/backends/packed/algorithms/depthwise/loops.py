@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.depthwise import neighbours
+from toolchain.backends.packed.algorithms.depthwise import neighbours, pairs
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
@@ -27,7 +27,9 @@ def depthwise(
     def body(nest: Nest) -> None:
         depth, emit = machine.products_of(conv.dtype).depth, _tile
         shape, halo = weight_shape(conv, machine.lanes), conv.pads
-        if depth > 1:
+        if pairs.takes_pairs(conv, machine):
+            emit = pairs.tile
+        elif depth > 1:
             shape, halo = neighbours.weight_shape(conv, machine.lanes, depth), neighbours.halo(conv, depth)
             emit = neighbours.tile
         emitter = Emitter(nest, read, conv, layouts, shape, halo)

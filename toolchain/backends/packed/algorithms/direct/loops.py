@@ -32,6 +32,7 @@ from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import prefetch_share
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pairs import TOGETHER, Pairs
 from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
@@ -161,7 +162,7 @@ class _Direct:
             # times as many instructions on a Cortex-A72, 1.33 times as many on a Cortex-A9.
             store_all(
                 emitter,
-                totals,
+                tile.joined(),
                 at.columns,
                 lambda place, column, lane: self._index(at, place, column, lane),
                 loop=self.machine.operand == "memory",
@@ -211,6 +212,9 @@ class _Direct:
 
     def _reduce(self, at: _Place, tile: Tile, part: _Pass | None) -> None:
         """Add the products of the tile, of one pass or of all input blocks."""
+        if isinstance(tile.instruction, Pairs):
+            self._reduce_pairs(at, tile)
+            return
         if self.machine.operand == "lane" and self.input_lanes == 1 and not self.choice.flat and part is None:
             self._reduce_row(at, tile)
             return
@@ -268,6 +272,39 @@ class _Direct:
                 with self.nest.unroll(at.columns) as column:
                     x = inputs[column * stride + tap * dilation]
                     tile.add(column, lambda _k: x, weight)
+
+    def _reduce_pairs(self, at: _Place, tile: Tile) -> None:
+        """Add products in pairs: of two input blocks, or of two neighbouring taps of the last block."""
+        vector, lanes, (*above, wide) = self.input_lanes, self.machine.lanes, self.conv.kernel
+        inputs = [tile.inputs(vector) for _ in range(TOGETHER)]
+        blocks, rest = divmod(self.depth, TOGETHER)
+
+        def multiply(steps: Sequence[tuple[Expr, list[Expr]]]) -> None:
+            weights = []
+            for own, (block, taps) in zip(inputs, steps, strict=False):
+
+                def source(column: Expr, channel: Expr, block: Expr = block, taps: list[Expr] = taps) -> Expr:
+                    return self._source(at, block, taps, column, channel)
+
+                def weight(k: int, number: int, lane: Expr, place: Sequence[Expr] = (block, *taps)) -> Expr:
+                    channel = tirx.const(k, "int32")
+                    return self._weight([at.group, *place], channel, number * lanes + lane)
+
+                own.load_words(source)
+                weights.append(weight)
+            with self.nest.unroll(at.columns) as column:
+                words = [own.word(column) for own, _step in zip(inputs, steps, strict=False)]
+                tile.add_steps(column, words, weights)
+
+        if blocks:
+            with tile.loops([blocks, *self.conv.kernel], vector) as (pair, *taps), self._where_inside(at, taps):
+                multiply([(self.nest.simplify(pair * TOGETHER + k), taps) for k in range(TOGETHER)])
+        if rest:
+            last = tirx.const(self.depth - 1, "int32")
+            with tile.loops(above, vector) as taps, self._where_inside(at, taps):
+                for first in range(0, wide, TOGETHER):
+                    across = range(first, min(first + TOGETHER, wide))
+                    multiply([(last, [*taps, tirx.const(tap, "int32")]) for tap in across])
 
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
         """Emit what follows under the condition that the taps (on the first or all axes) meet the image."""

@@ -60,6 +60,9 @@ def widest(machine: Machine, blocks: int) -> int:
 def _limit(conv: Convolution, machine: Machine, blocks: int) -> int:
     """Return the largest number of columns of a tile for this convolution, see `widest`."""
     limit, tiles = widest(machine, blocks), machine.tiles
+    paired = machine.paired(conv.dtype, blocks)
+    if paired is not None:
+        return paired
     if conv.ci // conv.groups >= machine.lanes:
         if tiles.pointwise is not None and prod(conv.kernel) == 1:
             return min(_WIDEST, machine.columns(blocks), max(1, tiles.pointwise // blocks))
@@ -71,7 +74,7 @@ def _limit(conv: Convolution, machine: Machine, blocks: int) -> int:
 def _flattens(conv: Convolution, machine: Machine) -> bool:
     """Return whether tiles may span the end of one row and the begin of the next (it costs divisions)."""
     plain = prod(conv.kernel) == prod(conv.stride) == 1 and not any(conv.pads)
-    return machine.tiles.flattens and len(conv.out) == 2 and plain
+    return machine.tiles.flattens and machine.products_of(conv.dtype).parts == 1 and len(conv.out) == 2 and plain
 
 
 def candidates(conv: Convolution, machine: Machine) -> list[DirectChoice]:
