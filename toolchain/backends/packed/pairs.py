@@ -50,20 +50,21 @@ class Pairs(Instruction):
         self, total: tirx.Buffer, first: Expr, inputs: Sequence[Expr], weights: Sequence[Weights]
     ) -> None:
         """Emit the products of at most `TOGETHER` steps."""
-        outputs = self.lanes // PARTS
-        count = DEPTH * outputs
+        count = DEPTH * self.lanes
+        summed: Expr | None = None
+        for four, weight in zip(inputs, weights, strict=True):
+            word = four
+            if str(four.ty) != WORD:
+                word = tirx.reinterpret(WORD, neighbours_of(four, DEPTH))
+            x = tirx.reinterpret(f"int8x{count}", tirx.Broadcast(word, self.lanes))
+            w = neighbours_of(weight(0, tirx.const(0, "int32")), count)
+            factors = tirx.Cast(f"int16x{count}", x) * tirx.Cast(f"int16x{count}", w)
+            summed = factors if summed is None else summed + factors
+        each = count // PARTS
         for part in range(PARTS):
-            summed: Expr | None = None
-            for four, weight in zip(inputs, weights, strict=True):
-                word = four
-                if str(four.ty) != WORD:
-                    word = tirx.reinterpret(WORD, neighbours_of(four, DEPTH))
-                x = tirx.reinterpret(f"int8x{count}", tirx.Broadcast(word, outputs))
-                w = neighbours_of(weight(0, tirx.const(part * outputs, "int32")), count)
-                factors = tirx.Cast(f"int16x{count}", x) * tirx.Cast(f"int16x{count}", w)
-                summed = factors if summed is None else summed + factors
+            half = tirx.Shuffle([summed], list(range(part * each, (part + 1) * each)))
             place = tirx.Ramp(first * PARTS + part * self.lanes, 1, self.lanes)
-            ir.buffer_store(total, self.added(tirx.BufferLoad(total, [place]), summed), [place])
+            ir.buffer_store(total, self.added(tirx.BufferLoad(total, [place]), half), [place])
 
     def join(self, total: tirx.Buffer, parts: tirx.Buffer, vectors: int) -> None:
         """Emit the sums of the partial sums of `vectors` vectors."""

@@ -15,9 +15,10 @@ from toolchain.backends.packed.dot_products import WORD, DotProduct, neighbours_
 from toolchain.backends.packed.instruction import Instruction
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.pairs import Words, multiply_all
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Loads
-from toolchain.backends.packed.pairs import TOGETHER, Pairs
+from toolchain.backends.packed.pairs import Pairs
 from toolchain.backends.packed.recognise.read import Expr
 
 # Returns the input, given column and channel.
@@ -60,13 +61,15 @@ class Tile:
         return self.sums.totals
 
     def joined(self) -> list[tirx.Buffer]:
-        """Emit the sums of partial sums, if there are any; return `totals`."""
-        instruction = self.instruction
+        """Emit the sums of partial sums, if there are any; return the complete sums."""
+        instruction, columns = self.instruction, self.columns
         if not isinstance(instruction, Pairs):
             return self.totals
-        made = [self.nest.local((self.columns * instruction.lanes,), instruction.products.sums) for _ in self.totals]
-        for total, parts in zip(made, self.totals, strict=True):
-            instruction.join(total, parts, self.columns)
+        made = []
+        for parts in self.totals:
+            total = self.nest.local((columns * instruction.lanes,), instruction.products.sums)
+            instruction.join(total, parts, columns)
+            made.append(total)
         return made
 
     def loops(self, extents: Sequence[int], channels: int) -> AbstractContextManager[Sequence[Expr]]:
@@ -92,8 +95,8 @@ class Tile:
             of_block = partial(_of_block, weight, block)
             self.instruction.emit(self.nest, total, column * lanes, x, of_block)
 
-    def add_steps(
-        self, column: Expr, words: Sequence[Expr], weights: Sequence[Callable[[int, int, Expr], Expr]]
+    def add_pairs(
+        self, column: int, words: Sequence[Expr], weights: Sequence[Callable[[int, int, Expr], Expr]]
     ) -> None:
         """Emit products in pairs for every block of a column, of one step or of two.
 
@@ -109,11 +112,13 @@ class Tile:
         TypeError
             The instruction multiplies no pairs.
         """
-        if not isinstance(self.instruction, Pairs):
-            raise TypeError(f"{self.instruction.products.inputs}: no products in pairs")
+        instruction = self.instruction
+        if not isinstance(instruction, Pairs):
+            raise TypeError(f"{instruction.products.inputs}: the machine multiplies no pairs")
+        first = tirx.const(column * instruction.lanes, "int32")
         for block, total in enumerate(self.sums.registers):
             of_block = [partial(_of_block, weight, block) for weight in weights]
-            self.instruction.accumulate(total, column * self.instruction.lanes, words, of_block)
+            instruction.accumulate(total, first, words, of_block)
 
     def kept(self, weight: Callable[[int, int, Expr], Expr]) -> Callable[[int, int, Expr], Expr]:
         """Load one instruction's weights for every block; return a function that reads the registers."""
@@ -138,10 +143,13 @@ class Inputs:
         self.products = tile.instruction.products
         if channels % self.products.depth:
             raise ValueError(f"{channels} channels are not multiplied {self.products.depth} at a time")
-        # Inputs of a dot product, or of pairs, are read as one number.
-        self.dots = isinstance(tile.instruction, DotProduct | Pairs)
+        self.dots = isinstance(tile.instruction, DotProduct)  # inputs of a dot product are read as one number
         self.per_column = channels // self.products.depth if self.dots else channels
         self.kept: tirx.Buffer | None = None
+        self.words: Words | None = None
+        if isinstance(tile.instruction, Pairs):
+            self.words = Words(tile.nest, tile.columns, channels // self.products.depth)
+            return
         if tile.instruction.operand == "lane" and tile.loads == "inputs":
             kind = WORD if self.dots else self.products.inputs
             self.kept = tile.nest.local((tile.columns * self.per_column,), kind)
@@ -149,20 +157,21 @@ class Inputs:
     def multiply(self, source: Source, weight: Weight, ahead: Ahead | None = None) -> None:
         """Emit the products of all channels and columns with the weights of all blocks."""
         nest, depth, kept = self.tile.nest, self.products.depth, self.kept
+        if self.words is not None:
+            self.words.load(source)
+            multiply_all(self.tile, self.words, weight)
+            return
         if self.tile.loads == "weights":
             self._by_weights(source, weight)
             return
         if kept is not None:
             if self.dots:
-                self.load_words(source)
+                self._load_words(kept, source)
             else:
                 with nest.unroll(self.tile.columns) as column, nest.vector(self.channels) as lane:
                     ir.buffer_store(kept, source(column, lane), [column * self.channels + lane])
             if ahead is not None:
                 ahead([])
-        if isinstance(self.tile.instruction, Pairs):
-            self._by_pairs(weight)
-            return
         with self._steps() as step:
             if kept is None and ahead is not None:
                 ahead([step])
@@ -178,32 +187,8 @@ class Inputs:
 
                 self.tile.add(column, x, lambda k, block, lane: weight(channel(k), block, lane))
 
-    def word(self, column: Expr, step: int = 0) -> Expr:
-        """Return four inputs of a column, which `load_words` has loaded."""
-        return self._words[column * self.per_column + step]
-
-    @property
-    def _words(self) -> tirx.Buffer:
-        if self.kept is None or not self.dots:
-            raise TypeError(f"{self.products.inputs}: no inputs that are kept as words")
-        return self.kept
-
-    def _by_pairs(self, weight: Weight) -> None:
-        """Emit the products of loaded inputs, two steps together."""
-        depth = self.products.depth
-
-        def of_step(step: int) -> Callable[[int, int, Expr], Expr]:
-            return lambda k, block, lane: weight(tirx.const(step * depth + k, "int32"), block, lane)
-
-        for first in range(0, self.per_column, TOGETHER):
-            steps = range(first, min(first + TOGETHER, self.per_column))
-            with self.tile.nest.unroll(self.tile.columns) as column:
-                words = [self.word(column, step) for step in steps]
-                self.tile.add_steps(column, words, [of_step(step) for step in steps])
-
-    def load_words(self, source: Source) -> None:
+    def _load_words(self, kept: tirx.Buffer, source: Source) -> None:
         """Load the inputs of dot products, those of neighbouring columns together if they are neighbours."""
-        kept = self._words
         depth, each, zero = self.products.depth, self.per_column, tirx.const(0, "int32")
 
         def at(word: int) -> TensorLoad:

@@ -23,12 +23,14 @@ from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
 from toolchain.backends.packed.algorithms.direct.taps import halo, inside
 from toolchain.backends.packed.algorithms.direct.weight import weight_shape
+from toolchain.backends.packed.dot_products import DEPTH
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import shares
 from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.pairs import Words, multiply
 from toolchain.backends.packed.loops.prefetch import prefetch_share
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
@@ -276,10 +278,10 @@ class _Direct:
     def _reduce_pairs(self, at: _Place, tile: Tile) -> None:
         """Add products in pairs: of two input blocks, or of two neighbouring taps of the last block."""
         vector, lanes, (*above, wide) = self.input_lanes, self.machine.lanes, self.conv.kernel
-        inputs = [tile.inputs(vector) for _ in range(TOGETHER)]
+        inputs = [Words(self.nest, at.columns, vector // DEPTH) for _ in range(TOGETHER)]
         blocks, rest = divmod(self.depth, TOGETHER)
 
-        def multiply(steps: Sequence[tuple[Expr, list[Expr]]]) -> None:
+        def both(steps: Sequence[tuple[Expr, list[Expr]]]) -> None:
             weights = []
             for own, (block, taps) in zip(inputs, steps, strict=False):
 
@@ -290,21 +292,19 @@ class _Direct:
                     channel = tirx.const(k, "int32")
                     return self._weight([at.group, *place], channel, number * lanes + lane)
 
-                own.load_words(source)
+                own.load(source)
                 weights.append(weight)
-            with self.nest.unroll(at.columns) as column:
-                words = [own.word(column) for own, _step in zip(inputs, steps, strict=False)]
-                tile.add_steps(column, words, weights)
+            multiply(tile, [own.word for own, _step in zip(inputs, steps, strict=False)], weights)
 
         if blocks:
             with tile.loops([blocks, *self.conv.kernel], vector) as (pair, *taps), self._where_inside(at, taps):
-                multiply([(self.nest.simplify(pair * TOGETHER + k), taps) for k in range(TOGETHER)])
+                both([(self.nest.simplify(pair * TOGETHER + k), taps) for k in range(TOGETHER)])
         if rest:
             last = tirx.const(self.depth - 1, "int32")
             with tile.loops(above, vector) as taps, self._where_inside(at, taps):
                 for first in range(0, wide, TOGETHER):
                     across = range(first, min(first + TOGETHER, wide))
-                    multiply([(last, [*taps, tirx.const(tap, "int32")]) for tap in across])
+                    both([(last, [*taps, tirx.const(tap, "int32")]) for tap in across])
 
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
         """Emit what follows under the condition that the taps (on the first or all axes) meet the image."""
