@@ -13,6 +13,7 @@ import tvm
 
 from benchmarks.arm.counting import Block, count
 from benchmarks.arm.failure import run
+from toolchain.backends.packed.backend import in_integers
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
@@ -75,9 +76,12 @@ def _whole(
 ) -> tuple[Path, ...]:
     target = target_for(profile, cores, dtype=code.dtype)
     loaded = load_model(model, options)
-    half = code.dtype == "float16"
-    fused = fuse(halved(loaded.module, model) if half else loaded.module, target.target)
-    made = rewrite(fused, Choices(machine_of(target), code.winograd != "off"))
+    machine, module = machine_of(target), loaded.module
+    if code.dtype == "float16":
+        module = halved(module, model)
+    elif loaded.integral:
+        module = in_integers(module, machine)
+    made = rewrite(fuse(module, target.target), Choices(machine, code.winograd != "off"))
     lowered = with_bounds_kept(lower_fused(made.module, target.target), target.target)
     executable = tvm.compile(
         lowered,

@@ -77,8 +77,14 @@ class Quantised:
         steps = np.rint(total.astype(np.float32) * self.factor) + OUT_ZERO
         return np.clip(steps, 0, 255).astype(np.uint8)
 
-    def network(self, signed: bool) -> tvm.IRModule:
-        """Return the network for a machine that multiplies unsigned inputs, or signed ones."""
+    def network(self, signed: bool, least: int | None = None) -> tvm.IRModule:
+        """Return the network for a machine that multiplies unsigned inputs, or signed ones.
+
+        Parameters
+        ----------
+        least
+            Smallest weight that the machine multiplies; None: any.
+        """
         builder = relax.BlockBuilder()
         value = relax.Var("x", relax.TensorType((1, self.ci, *self.size), "uint8"))
         convolve = {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}[len(self.size)]
@@ -100,7 +106,7 @@ class Quantised:
         module = builder.get()
         if not signed:
             return with_integers(module, {"uint8": "int8"})
-        return with_integers(with_signed_values(module), {"int8": "int8"})
+        return with_integers(with_signed_values(module), {"int8": "int8"}, least)
 
 
 def quantized(value: relax.Expr, zero: int) -> relax.Expr:
@@ -108,9 +114,11 @@ def quantized(value: relax.Expr, zero: int) -> relax.Expr:
     return relax.op.quantize(value, relax.const(np.float32(1)), relax.const(np.uint8(zero)), 1, "uint8")
 
 
-def fused(layer: Quantised, signed: bool, target: tvm.target.Target) -> tvm.IRModule:
+def fused(
+    layer: Quantised, signed: bool, target: tvm.target.Target, least: int | None = None
+) -> tvm.IRModule:
     """Return a layer's network, fused."""
-    return fuse(layer.network(signed), target)
+    return fuse(layer.network(signed, least), target)
 
 
 LAYERS = (

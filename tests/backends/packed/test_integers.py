@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +20,34 @@ from toolchain.backends.packed.dot_products import SDOT, VNNI
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import Made, rewrite
+from toolchain.backends.packed.pairs import PAIRS
 from toolchain.host import host_cpu_flags
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.profiles import Profile, load_profile
 from toolchain.targets.target import target_for
 
 X86 = load_profile("x86_64")
+RK3399 = load_profile("rk3399")
 RASPBERRYPI5 = load_profile("raspberrypi5")
+PAIRED = tuple(replace(layer, least=PAIRS.least) for layer in LAYERS)
 # The loops around the instruction, with products that every CPU can compute.
 WRITTEN = replace(machines.AVX2.of(1), products=(replace(VNNI, code=Dot), *FLOATS))
+
+
+@dataclass(frozen=True)
+class Extreme(Quantised):
+    """A layer whose products are as large as they can be."""
+
+    inputs_all: int = 0
+
+    @property
+    def weight(self) -> Array:
+        """The weight: the smallest number everywhere."""
+        return np.full(super().weight.shape, self.least, np.float32)
+
+    def inputs(self) -> Array:
+        """Return an input of one number."""
+        return np.full(super().inputs().shape, self.inputs_all + 128, np.uint8)
 
 
 def with_vnni() -> Profile:
@@ -40,7 +59,7 @@ def with_vnni() -> Profile:
 def functions(layer: Quantised, machine: Machine, profile: Profile) -> Made:
     """Return the layer's own function: the one with a contraction."""
     signed = machine.products_of("int8").depth > 1
-    module = fused(layer, signed, target_for(profile).target)
+    module = fused(layer, signed, target_for(profile).target, machine.least)
     made = rewrite(module, Choices(machine))
     (found,) = (each for name, each in made.made.items() if "conv" in name or "matmul" in name)
     assert made.rules[next(name for name in made.made if made.made[name] is found)] in (
@@ -54,12 +73,14 @@ def functions(layer: Quantised, machine: Machine, profile: Profile) -> Made:
 def called(layer: Quantised, made: Made) -> tuple[Called, Array]:
     """Return a call of the layer's function, and its output as it must be, packed."""
     x, outputs = layer.inputs(), layer.expected(layer.inputs())
-    signed = made.parameters[0].dtype == "int8"
+    kind = made.parameters[0].dtype
+    given = {"uint8": x, "int8": (x.astype(np.int16) - 128).astype(np.int8)}
+    given["float32"] = x.astype(np.float32) - layer.zero  # by another function
     arguments: list[Array] = []
     for parameter in made.parameters[:-1]:
         value = parameter.value
         if value is None:
-            value = (x.astype(np.int16) - 128).astype(np.int8) if signed else x
+            value = given[kind]
             value = value if parameter.layout is None else parameter.layout.pack(value)
         arguments.append(np.asarray(value))
     out = made.parameters[-1]
@@ -85,6 +106,43 @@ def test_arms_dot_products_compute_every_kind_of_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["cortex-a72", "cortex-a53"])
+def test_arm_without_dot_products_multiplies_pairs_in_every_kind_of_layer(
+    cluster: str, tmp_path: Path
+) -> None:
+    machine = machines.machine_of(target_for(RK3399, cluster))
+    assert PAIRS in machine.products and SDOT not in machine.products
+    check(PAIRED, machine, RK3399, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_layer_whose_products_do_not_fit_16_bits_stays_in_floats_and_is_right(tmp_path: Path) -> None:
+    layer, machine = LAYERS[3], machines.machine_of(target_for(RK3399))
+    assert layer.weight.min() == -128
+    made = functions(layer, machine, RK3399)
+    assert "sadalp" not in list_code(made.func, target_for(RK3399).target, "assembly")
+    check([layer], machine, RK3399, tmp_path)
+
+
+def test_weights_that_overflow_are_left_alone_wherever_they_come_from() -> None:
+    layer, machine = LAYERS[3], machines.machine_of(target_for(RK3399))
+    target = target_for(RK3399).target
+    anywhere = fused(layer, True, target, None)  # in integers, although the machine cannot multiply them
+    assert "direct" not in rewrite(anywhere, Choices(machine)).rules.values()
+    fitting = fused(replace(layer, least=PAIRS.least), True, target, None)
+    assert "direct" in rewrite(fitting, Choices(machine)).rules.values()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [-128, 127])
+@pytest.mark.parametrize("place", [4, 7, 11], ids=["direct", "depthwise", "dense"])
+def test_the_largest_products_that_fit_do(place: int, value: int, tmp_path: Path) -> None:
+    layer = replace(Extreme(**asdict(LAYERS[place])), least=-127, inputs_all=value)
+    machine = machines.machine_of(target_for(RK3399))
+    check([layer], machine, RK3399, tmp_path)
+
+
+@pytest.mark.slow
 @pytest.mark.skipif("avx512_vnni" not in host_cpu_flags(), reason="this CPU has no VNNI; qemu has none either")
 def test_vnni_computes_every_kind_of_layer(tmp_path: Path) -> None:
     profile = with_vnni()
@@ -106,13 +164,15 @@ def test_layers_are_right_with_unsigned_inputs_on_every_cpu(layer: Quantised) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "instruction", "rounds"),
-    [(LAYERS[1], "sdot", "frint"), (LAYERS[6], "sdot", "frint")],
-    ids=["direct", "depthwise"],
+    [(LAYERS[1], "sdot", "frint"), (LAYERS[6], "sdot", "frint"), (PAIRED[1], "sadalp", "frint")]
+    + [(PAIRED[6], "smlal", "frint")],
+    ids=["direct", "depthwise", "direct in pairs", "depthwise in pairs"],
 )
 def test_the_instruction_is_used_and_nothing_else_rounds(
     layer: Quantised, instruction: str, rounds: str
 ) -> None:
-    machine = machines.machine_of(target_for(RASPBERRYPI5))
-    made = functions(layer, machine, RASPBERRYPI5)
-    code = list_code(made.func, target_for(RASPBERRYPI5).target, "assembly")
+    profile = RK3399 if layer in PAIRED else RASPBERRYPI5
+    machine = machines.machine_of(target_for(profile))
+    made = functions(layer, machine, profile)
+    code = list_code(made.func, target_for(profile).target, "assembly")
     assert instruction in code and rounds not in code

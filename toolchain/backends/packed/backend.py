@@ -68,7 +68,7 @@ class PackedNetwork(FusedNetwork):
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
         machine = machine_of(target)
-        changed = partial(_in_integers, machine=machine) if model.integral else None
+        changed = partial(in_integers, machine=machine) if model.integral else None
         super().__init__(model, target, "NCHW", f"packed {winograd}", changed=changed, compiles=compiles)
         self.choices = Choices(machine, winograd)
         if target.limits is not None:
@@ -105,7 +105,7 @@ class PackedNetwork(FusedNetwork):
         return Objects(files, made.rules, workloads, needs_of(self.target, made.module), made.transformed)
 
 
-def _in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
+def in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
     """Return a quantised network with what the machine has for it."""
     if machine.integers.keys() == {SIGNED}:
         module = with_signed_values(fold_constants(module))
