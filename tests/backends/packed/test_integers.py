@@ -143,7 +143,9 @@ def test_the_largest_products_that_fit_do(place: int, value: int, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("avx512_vnni" not in host_cpu_flags(), reason="this CPU has no VNNI; qemu has none either")
+@pytest.mark.skipif(
+    "avx512_vnni" not in host_cpu_flags(), reason="this CPU has no VNNI; qemu has none either"
+)
 def test_vnni_computes_every_kind_of_layer(tmp_path: Path) -> None:
     profile = with_vnni()
     machine = machines.machine_of(target_for(profile))
@@ -164,8 +166,12 @@ def test_layers_are_right_with_unsigned_inputs_on_every_cpu(layer: Quantised) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "instruction", "rounds"),
-    [(LAYERS[1], "sdot", "frint"), (LAYERS[6], "sdot", "frint"), (PAIRED[1], "sadalp", "frint")]
-    + [(PAIRED[6], "smlal", "frint")],
+    [
+        (LAYERS[1], "sdot", "frint"),
+        (LAYERS[6], "sdot", "frint"),
+        (PAIRED[1], "sadalp", "frint"),
+        (PAIRED[6], "smlal", "frint"),
+    ],
     ids=["direct", "depthwise", "direct in pairs", "depthwise in pairs"],
 )
 def test_the_instruction_is_used_and_nothing_else_rounds(

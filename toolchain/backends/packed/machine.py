@@ -170,16 +170,16 @@ class Machine:
 
         Empty where vectors of numbers of its type are not of as many lanes.
         """
-        whole = [each for each in self.products if each.sums == "int32" and each.lanes(self.vector) == self.lanes]
+        whole = [
+            each for each in self.products if each.sums == "int32" and each.lanes(self.vector) == self.lanes
+        ]
         return {each.inputs: each.weights for each in whole}
 
     @property
     def least(self) -> int | None:
         """Smallest weight of products of integers; None: any of its type."""
-        return max(
-            (self.products_of(dtype).least for dtype in self.integers if self.products_of(dtype).least is not None),
-            default=None,
-        )
+        bounds = (self.products_of(dtype).least for dtype in self.integers)
+        return max((each for each in bounds if each is not None), default=None)
 
     @property
     def packed(self) -> frozenset[str]:
@@ -208,7 +208,7 @@ class Machine:
         return min(count * self.lanes, max(self.widths)) if self.widths else count * self.lanes
 
     def paired(self, dtype: str, blocks: int) -> int | None:
-        """Return how many columns of partial sums of `blocks` blocks a tile may have; None: sums are whole."""
+        """Return the most columns of a tile whose sums are in parts; None if sums are whole."""
         parts = self.products_of(dtype).parts
         return None if parts == 1 else max(1, self.tiles.paired // (parts * blocks))
 

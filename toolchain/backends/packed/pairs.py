@@ -1,8 +1,9 @@
 """Products of bytes in pairs, for Arm cores without dot products: two products are added in 16 bits.
 
-A word of four inputs is broadcast and multiplied by the four weights of each output (smull); a second word is
-multiplied and added in the same 16 bits (smlal); then neighbours are added to int32 (sadalp). Each output has two
-partial sums, which are added at the end (addp). Two products fit 16 bits if no weight is -128: 2 * 128 * 127 = 32512.
+A word of four inputs is broadcast and multiplied by the four weights of each output (smull); a second word
+is multiplied and added in the same 16 bits (smlal); then neighbours are added to int32 (sadalp). Each output
+has two partial sums, which are added at the end (addp). Two products fit 16 bits if no weight is -128:
+2 * 128 * 127 = 32512.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ Weights = Callable[[int, Expr], Expr]
 
 
 class Pairs(Instruction):
-    """Four neighbouring inputs, broadcast, times four neighbouring weights of each lane; one or two such steps.
+    """Four neighbouring inputs, broadcast, times four neighbouring weights of each lane.
 
-    A vector of sums is `PARTS` vectors of partial sums, one behind the other; `join` adds them up.
+    One or two such steps are emitted together. A vector of sums is `PARTS` vectors of partial sums, one behind
+    the other; `join` adds them up.
     """
 
     @abstractmethod
@@ -51,15 +53,14 @@ class Pairs(Instruction):
     ) -> None:
         """Emit the products of at most `TOGETHER` steps."""
         count = DEPTH * self.lanes
-        summed: Expr | None = None
+        factors = []
         for four, weight in zip(inputs, weights, strict=True):
             word = four
             if str(four.ty) != WORD:
                 word = tirx.reinterpret(WORD, neighbours_of(four, DEPTH))
             x = tirx.reinterpret(f"int8x{count}", tirx.Broadcast(word, self.lanes))
-            w = neighbours_of(weight(0, tirx.const(0, "int32")), count)
-            factors = tirx.Cast(f"int16x{count}", x) * tirx.Cast(f"int16x{count}", w)
-            summed = factors if summed is None else summed + factors
+            factors.append((x, neighbours_of(weight(0, tirx.const(0, "int32")), count)))
+        summed = in_16_bits(factors, count)
         each = count // PARTS
         for part in range(PARTS):
             half = tirx.Shuffle([summed], list(range(part * each, (part + 1) * each)))
@@ -78,12 +79,23 @@ class Pairs(Instruction):
             ir.buffer_store(total, even + odd, [tirx.Ramp(vector * lanes, 1, lanes)])
 
 
+def in_16_bits(factors: Sequence[tuple[Expr, Expr]], lanes: int) -> Expr:
+    """Return the sum of at most `TOGETHER` products of vectors of bytes, as int16."""
+    if len(factors) > TOGETHER:
+        raise ValueError(f"{len(factors)} products do not fit 16 bits")
+    kind = f"int16x{lanes}"
+    products: list[Expr] = [tirx.Cast(kind, x) * tirx.Cast(kind, weight) for x, weight in factors]
+    return products[0] if len(products) == 1 else products[0] + products[1]
+
+
 class Pairs64(Pairs):
     """AArch64's smull, smlal and sadalp (Arm ARM, C7.2)."""
 
     def added(self, sums: Expr, products: Expr) -> Expr:
         """Return what LLVM makes sadalp of."""
-        return sums + tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", products)
+        name = "llvm.aarch64.neon.saddlp.v4i32.v8i16"
+        wide: Expr = tirx.call_llvm_pure_intrin("int32x4", name, products)
+        return sums + wide
 
 
 class Pairs32(Pairs):
@@ -91,7 +103,9 @@ class Pairs32(Pairs):
 
     def added(self, sums: Expr, products: Expr) -> Expr:
         """Return vpadal."""
-        return tirx.call_llvm_pure_intrin("int32x4", "llvm.arm.neon.vpadals.v4i32.v8i16", sums, products)
+        name = "llvm.arm.neon.vpadals.v4i32.v8i16"
+        added: Expr = tirx.call_llvm_pure_intrin("int32x4", name, sums, products)
+        return added
 
 
 # Rates relative to the multiply-add of float32: 8 products a cycle of 4, by llvm-mca's model of a Cortex-A72.

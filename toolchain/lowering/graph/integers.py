@@ -146,7 +146,8 @@ class _Integers:
             return None
         numbers = weight.value.numpy()
         ends = np.iinfo(kind)
-        if numbers.ndim < 2 or not _integral(numbers, ends.min if self.least is None else self.least, ends.max):
+        least = ends.min if self.least is None else self.least
+        if numbers.ndim < 2 or not _integral(numbers, least, ends.max):
             return None
         product = _Product(value, source, zero, numbers.astype(kind))
         if product.in_rows and product.products % _TOGETHER:

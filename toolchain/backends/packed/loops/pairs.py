@@ -39,8 +39,8 @@ class Words:
     def load(self, source: Source) -> None:
         """Load all words, those near to each other in memory by one load.
 
-        An instruction takes its factor from any lane of a vector; so columns of a stride of 2 or 3 need not be
-        moved together, and nothing beyond the last of them is read.
+        An instruction takes its factor from any lane of a vector; so columns of a stride of 2 or 3 need not
+        be moved together, and nothing beyond the last of them is read.
 
         Parameters
         ----------
@@ -61,7 +61,9 @@ class Words:
             load = words[number]
             if size > 1:
                 load = tirx.BufferLoad(words[0].source, [*place, last + start * DEPTH])
-            value = tirx.reinterpret(WORD if size == 1 else f"{WORD}x{size}", neighbours_of(load, size * DEPTH))
+            value = tirx.reinterpret(
+                WORD if size == 1 else f"{WORD}x{size}", neighbours_of(load, size * DEPTH)
+            )
             ir.buffer_store(self.kept, value, [tirx.Ramp(end, 1, size) if size > 1 else end])
             for each in range(number, number + used):
                 self.places.append(end + (offsets[each] - start if size > 1 else 0))

@@ -28,11 +28,12 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
     any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether every channel is a group of its own, and how the machine multiplies is known here."""
+        """Return whether every channel is a group of its own, of numbers that are multiplied here."""
         if not isinstance(contraction, Convolution) or not contraction.depthwise:
             return False
-        plain = machine.products_of(contraction.dtype).plain
-        return plain or any(takes(contraction, machine) for takes in (neighbours.takes_neighbours, pairs.takes_pairs))
+        if machine.products_of(contraction.dtype).plain or pairs.takes_pairs(contraction, machine):
+            return True
+        return neighbours.takes_neighbours(contraction, machine)
 
     def default(self, contraction: Convolution, machine: Machine) -> DepthwiseChoice:
         """Return the best tile by measurements or models."""

@@ -1,7 +1,8 @@
-"""Depthwise convolution of bytes by products in 16 bits: of neighbouring columns, for every channel of a block.
+"""Depthwise convolution of bytes by products in 16 bits, of several columns and all channels of a block.
 
-Four columns of four channels are sixteen bytes. They are multiplied by the four weights of a tap, which are broadcast
-to all columns; the products of two neighbouring taps are added in 16 bits, and then to the sums in int32.
+Four columns of four channels are sixteen bytes. They are multiplied by the four weights of a tap, which are
+broadcast to all columns; the products of two neighbouring taps are added in 16 bits, and then to the sums in
+int32.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.pairs import TOGETHER, Pairs
+from toolchain.backends.packed.pairs import TOGETHER, Pairs, in_16_bits
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr
 
@@ -49,15 +50,15 @@ def tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, c
             across = range(begin, min(begin + TOGETHER, wide))
             for start, size in parts:
                 count = size * lanes
-                summed: Expr | None = None
+                factors = []
                 for tap in across:
                     here = (first + start) * stride + tap * dilation + emitter.origin[-1]
                     x = _inputs(emitter, [n, block, *at], here, stride, size)
                     w = _broadcast(emitter.weight[(block, *taps, tap, 0)], size)
-                    factors = tirx.Cast(f"int16x{count}", x) * tirx.Cast(f"int16x{count}", w)
-                    summed = factors if summed is None else summed + factors
+                    factors.append((x, w))
                 place = tirx.Ramp(start * lanes, 1, count)
-                sums = tirx.BufferLoad(total, [place]) + tirx.Cast(f"int32x{count}", summed)
+                summed = tirx.Cast(f"int32x{count}", in_16_bits(factors, count))
+                sums = tirx.BufferLoad(total, [place]) + summed
                 ir.buffer_store(total, sums, [place])
 
     def index(_block: Expr, column: Expr, lane: Expr) -> list[Expr]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from tvm import tirx
@@ -281,30 +282,27 @@ class _Direct:
         inputs = [Words(self.nest, at.columns, vector // DEPTH) for _ in range(TOGETHER)]
         blocks, rest = divmod(self.depth, TOGETHER)
 
+        def weight(place: list[Expr], k: int, number: int, lane: Expr) -> Expr:
+            return self._weight(place, tirx.const(k, "int32"), number * lanes + lane)
+
         def both(steps: Sequence[tuple[Expr, list[Expr]]]) -> None:
             weights = []
             for own, (block, taps) in zip(inputs, steps, strict=False):
-
-                def source(column: Expr, channel: Expr, block: Expr = block, taps: list[Expr] = taps) -> Expr:
-                    return self._source(at, block, taps, column, channel)
-
-                def weight(k: int, number: int, lane: Expr, place: Sequence[Expr] = (block, *taps)) -> Expr:
-                    channel = tirx.const(k, "int32")
-                    return self._weight([at.group, *place], channel, number * lanes + lane)
-
-                own.load(source)
-                weights.append(weight)
+                own.load(partial(self._source, at, block, taps))
+                weights.append(partial(weight, [at.group, block, *taps]))
             multiply(tile, [own.word for own, _step in zip(inputs, steps, strict=False)], weights)
 
         if blocks:
-            with tile.loops([blocks, *self.conv.kernel], vector) as (pair, *taps), self._where_inside(at, taps):
-                both([(self.nest.simplify(pair * TOGETHER + k), taps) for k in range(TOGETHER)])
+            with tile.loops([blocks, *self.conv.kernel], vector) as (pair, *where):
+                taps: list[Expr] = [*where]
+                with self._where_inside(at, taps):
+                    both([(self.nest.simplify(pair * TOGETHER + k), taps) for k in range(TOGETHER)])
         if rest:
             last = tirx.const(self.depth - 1, "int32")
-            with tile.loops(above, vector) as taps, self._where_inside(at, taps):
+            with tile.loops(above, vector) as rows, self._where_inside(at, [*rows]):
                 for first in range(0, wide, TOGETHER):
                     across = range(first, min(first + TOGETHER, wide))
-                    both([(last, [*taps, tirx.const(tap, "int32")]) for tap in across])
+                    both([(last, [*rows, tirx.const(tap, "int32")]) for tap in across])
 
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
         """Emit what follows under the condition that the taps (on the first or all axes) meet the image."""
