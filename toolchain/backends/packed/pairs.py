@@ -28,8 +28,8 @@ Weights = Callable[[int, Expr], Expr]
 class Pairs(Instruction):
     """Four neighbouring inputs, broadcast, times four neighbouring weights of each lane.
 
-    One or two such steps are emitted together. A vector of sums is `PARTS` vectors of partial sums, one behind
-    the other; `join` adds them up.
+    One or two such steps are emitted together. A vector of sums is `PARTS` vectors of partial sums, one
+    behind the other; `join` adds them up.
     """
 
     @abstractmethod
@@ -110,3 +110,4 @@ class Pairs32(Pairs):
 
 # Rates relative to the multiply-add of float32: 8 products a cycle of 4, by llvm-mca's model of a Cortex-A72.
 PAIRS = Products("int8", "int8", "int32", Pairs64, depth=DEPTH, rate=2.0, parts=PARTS, least=-127)
+PAIRS_32 = Products("int8", "int8", "int32", Pairs32, depth=DEPTH, rate=1.0, parts=PARTS, least=-127)
