@@ -20,7 +20,7 @@ from toolchain.backends.packed.dot_products import SDOT, VNNI
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import Made, rewrite
-from toolchain.backends.packed.pairs import PAIRS
+from toolchain.backends.packed.pairs import PAIRS, Pairs
 from toolchain.host import host_cpu_flags
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.profiles import Profile, load_profile
@@ -106,13 +106,16 @@ def test_arms_dot_products_compute_every_kind_of_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cluster", ["cortex-a72", "cortex-a53"])
+@pytest.mark.parametrize(
+    ("board", "cluster"), [("rk3399", "cortex-a72"), ("rk3399", "cortex-a53"), ("pynq", "cortex-a9")]
+)
 def test_arm_without_dot_products_multiplies_pairs_in_every_kind_of_layer(
-    cluster: str, tmp_path: Path
+    board: str, cluster: str, tmp_path: Path
 ) -> None:
-    machine = machines.machine_of(target_for(RK3399, cluster))
-    assert PAIRS in machine.products and SDOT not in machine.products
-    check(PAIRED, machine, RK3399, tmp_path)
+    profile = load_profile(board)
+    machine = machines.machine_of(target_for(profile, cluster))
+    assert issubclass(machine.products_of("int8").code, Pairs)
+    check(PAIRED, machine, profile, tmp_path)
 
 
 @pytest.mark.slow

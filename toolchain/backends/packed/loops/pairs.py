@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
@@ -11,15 +10,10 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.dot_products import DEPTH, WORD, neighbours_of
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.pairs import TOGETHER
 from toolchain.backends.packed.recognise.read import Expr
-
-if TYPE_CHECKING:
-    from toolchain.backends.packed.loops.tile import Tile
 
 _VECTOR = 4  # words
 Source = Callable[[Expr, Expr], Expr]
-Weight = Callable[[Expr, int, Expr], Expr]
 
 
 class Words:
@@ -103,33 +97,3 @@ def vectors(offsets: Sequence[int]) -> list[tuple[int, int, int]]:
         found.append((start, size, used))
         number += used
     return found
-
-
-def multiply(
-    tile: Tile, words: Sequence[Callable[[int], Expr]], weights: Sequence[Callable[[int, int, Expr], Expr]]
-) -> None:
-    """Emit the products of one step or of two, of all columns.
-
-    Parameters
-    ----------
-    words
-        Returns four inputs of a column; for each step.
-    weights
-        Returns the weight, given k, block and lane; for each step.
-    """
-    for column in range(tile.columns):
-        tile.add_pairs(column, [word(column) for word in words], weights)
-
-
-def multiply_all(tile: Tile, words: Words, weight: Weight) -> None:
-    """Emit the products of all steps of loaded words, two together."""
-
-    def word_of(step: int) -> Callable[[int], Expr]:
-        return lambda column: words.word(column, step)
-
-    def weight_of(step: int) -> Callable[[int, int, Expr], Expr]:
-        return lambda k, block, lane: weight(tirx.const(step * DEPTH + k, "int32"), block, lane)
-
-    for first in range(0, words.steps, TOGETHER):
-        steps = range(first, min(first + TOGETHER, words.steps))
-        multiply(tile, [word_of(step) for step in steps], [weight_of(step) for step in steps])

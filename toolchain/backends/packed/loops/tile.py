@@ -15,10 +15,10 @@ from toolchain.backends.packed.dot_products import WORD, DotProduct, neighbours_
 from toolchain.backends.packed.instruction import Instruction
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.pairs import Words, multiply_all
+from toolchain.backends.packed.loops.pairs import Words
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Loads
-from toolchain.backends.packed.pairs import Pairs
+from toolchain.backends.packed.pairs import TOGETHER, Pairs
 from toolchain.backends.packed.recognise.read import Expr
 
 # Returns the input, given column and channel.
@@ -96,14 +96,16 @@ class Tile:
             self.instruction.emit(self.nest, total, column * lanes, x, of_block)
 
     def add_pairs(
-        self, column: int, words: Sequence[Expr], weights: Sequence[Callable[[int, int, Expr], Expr]]
+        self,
+        words: Sequence[Callable[[int], Expr]],
+        weights: Sequence[Callable[[int, int, Expr], Expr]],
     ) -> None:
-        """Emit products in pairs for every block of a column, of one step or of two.
+        """Emit products in pairs for every column and block, of one step or of two.
 
         Parameters
         ----------
         words
-            Four inputs for each step.
+            Returns four inputs of a column; for each step.
         weights
             Returns the weight, given k, block and lane; for each step.
 
@@ -115,10 +117,11 @@ class Tile:
         instruction = self.instruction
         if not isinstance(instruction, Pairs):
             raise TypeError(f"{instruction.products.inputs}: the machine multiplies no pairs")
-        first = tirx.const(column * instruction.lanes, "int32")
-        for block, total in enumerate(self.sums.registers):
-            of_block = [partial(_of_block, weight, block) for weight in weights]
-            instruction.accumulate(total, first, words, of_block)
+        for column in range(self.columns):
+            first, inputs = tirx.const(column * instruction.lanes, "int32"), [word(column) for word in words]
+            for block, total in enumerate(self.sums.registers):
+                of_block = [partial(_of_block, weight, block) for weight in weights]
+                instruction.accumulate(total, first, inputs, of_block)
 
     def kept(self, weight: Callable[[int, int, Expr], Expr]) -> Callable[[int, int, Expr], Expr]:
         """Load one instruction's weights for every block; return a function that reads the registers."""
@@ -159,7 +162,7 @@ class Inputs:
         nest, depth, kept = self.tile.nest, self.products.depth, self.kept
         if self.words is not None:
             self.words.load(source)
-            multiply_all(self.tile, self.words, weight)
+            self._by_pairs(self.words, weight)
             return
         if self.tile.loads == "weights":
             self._by_weights(source, weight)
@@ -186,6 +189,18 @@ class Inputs:
                     return kept[column * self.per_column + (step if self.dots else channel(k))]
 
                 self.tile.add(column, x, lambda k, block, lane: weight(channel(k), block, lane))
+
+    def _by_pairs(self, words: Words, weight: Weight) -> None:
+        """Emit the products of all steps of loaded words, two together."""
+        depth = self.products.depth
+
+        def weight_of(step: int) -> Callable[[int, int, Expr], Expr]:
+            return lambda k, block, lane: weight(tirx.const(step * depth + k, "int32"), block, lane)
+
+        for first in range(0, words.steps, TOGETHER):
+            steps = range(first, min(first + TOGETHER, words.steps))
+            of_steps = [partial(words.word, step=step) for step in steps]
+            self.tile.add_pairs(of_steps, [weight_of(step) for step in steps])
 
     def _load_words(self, kept: tirx.Buffer, source: Source) -> None:
         """Load the inputs of dot products, those of neighbouring columns together if they are neighbours."""

@@ -31,7 +31,7 @@ from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.pairs import Words, multiply
+from toolchain.backends.packed.loops.pairs import Words
 from toolchain.backends.packed.loops.prefetch import prefetch_share
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
@@ -40,6 +40,8 @@ from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Expr, Read
 
+_ROW_OF_PAIRS = 3  # the same for products in pairs: 0.242 instructions a product in place of 0.258
+_FEW_REGISTERS = 16
 _WRITTEN = 0  # a row with at most that many taps is fully unrolled
 
 
@@ -281,6 +283,8 @@ class _Direct:
         vector, lanes, (*above, wide) = self.input_lanes, self.machine.lanes, self.conv.kernel
         inputs = [Words(self.nest, at.columns, vector // DEPTH) for _ in range(TOGETHER)]
         blocks, rest = divmod(self.depth, TOGETHER)
+        # With 16 registers, LLVM would load too much ahead, and spill.
+        unrolled = self.machine.registers > _FEW_REGISTERS
 
         def weight(place: list[Expr], k: int, number: int, lane: Expr) -> Expr:
             return self._weight(place, tirx.const(k, "int32"), number * lanes + lane)
@@ -290,19 +294,26 @@ class _Direct:
             for own, (block, taps) in zip(inputs, steps, strict=False):
                 own.load(partial(self._source, at, block, taps))
                 weights.append(partial(weight, [at.group, block, *taps]))
-            multiply(tile, [own.word for own, _step in zip(inputs, steps, strict=False)], weights)
+            tile.add_pairs([own.word for own, _step in zip(inputs, steps, strict=False)], weights)
 
         if blocks:
-            with tile.loops([blocks, *self.conv.kernel], vector) as (pair, *where):
-                taps: list[Expr] = [*where]
-                with self._where_inside(at, taps):
-                    both([(self.nest.simplify(pair * TOGETHER + k), taps) for k in range(TOGETHER)])
+            written = [wide] if unrolled and wide <= _ROW_OF_PAIRS else []
+            serial = [blocks, *above] if written else [blocks, *self.conv.kernel]
+            with (
+                tile.loops(serial, vector) as (pair, *where),
+                self.nest.grid(written, unrolled=True) as across,
+                self._where_inside(at, taps := [*where, *across]),
+            ):
+                both([(self.nest.simplify(pair * TOGETHER + k), taps) for k in range(TOGETHER)])
         if rest:
             last = tirx.const(self.depth - 1, "int32")
+            pairs, odd = divmod(wide, TOGETHER)
             with tile.loops(above, vector) as rows, self._where_inside(at, [*rows]):
-                for first in range(0, wide, TOGETHER):
-                    across = range(first, min(first + TOGETHER, wide))
-                    both([(last, [*rows, tirx.const(tap, "int32")]) for tap in across])
+                with self.nest.grid([pairs] if pairs else [], unrolled=unrolled) as found:
+                    for pair in found:
+                        both([(last, [*rows, pair * TOGETHER + k]) for k in range(TOGETHER)])
+                if odd:
+                    both([(last, [*rows, tirx.const(wide - 1, "int32")])])
 
     def _where_inside(self, at: _Place, taps: list[Expr]) -> AbstractContextManager[None]:
         """Emit what follows under the condition that the taps (on the first or all axes) meet the image."""
