@@ -72,6 +72,8 @@ class Tiles:
         Largest number of columns of a tile of a transposed convolution.
     paired
         Largest number of vectors of partial sums, where there are several for each vector of sums.
+    paired_blocks
+        Output blocks of such a tile, the best number first.
     flattens
         Whether tiles may span two rows, because that is worth the divisions it costs.
     spare
@@ -87,6 +89,7 @@ class Tiles:
     short: int = 0
     transposed: int = 4
     paired: int = 16
+    paired_blocks: tuple[int, ...] = (2, 3)
     flattens: bool = False
     spare: Literal["none", "narrow", "all"] = "none"
 

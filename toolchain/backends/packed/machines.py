@@ -104,7 +104,7 @@ ARMV7 = Machine(
     cache=512 << 10,
     rates=Rates(2.2e9, 0.4e9, 0.6e9),
     # A division is a call of a function. LLVM computes two depthwise tiles of a loop at the same time.
-    tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14, paired=8),
+    tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14, paired=8, paired_blocks=(4, 2, 3)),
     products=(PAIRS_32, *FLOATS),
 )
 

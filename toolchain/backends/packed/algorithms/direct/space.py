@@ -39,7 +39,6 @@ _ROWS = 8  # largest number of rows per piece without passes; 4 to 8 measured al
 _FEW = 1024  # largest output size at which passes pay: they gain 5 % at 28x28, and lose 3 % from 56x56 on
 _STAYS = 256 << 10  # bytes of weights that are assumed to stay in L2 between runs
 _SECOND = 1 << 20  # bytes of weights that stay in L2 while rows and images pass through it
-_PAIRED = 4  # most blocks of a tile of products in pairs: instructions a product 0.242 of 0.250 with 2
 _SHORTEST = 64  # fewest products per sum in a pass, to pay for loading the sum from the output and storing it
 
 
@@ -48,7 +47,8 @@ def default(conv: Convolution, machine: Machine) -> DirectChoice:
     if machine.pieces.fine:
         return _items(conv, machine, machine.tiles.blocks, machine.tiles.columns)
     count = _output_blocks(conv, machine)
-    most = _blocks_of_pairs(conv, machine) or machine.tiles.blocks
+    paired = machine.paired(conv.dtype, 1) is not None
+    most = machine.tiles.paired_blocks if paired else machine.tiles.blocks
     blocks = next((each for each in most if count % each == 0), 1)
     return _choice(conv, machine, blocks, _limit(conv, machine, blocks))
 
@@ -71,20 +71,6 @@ def _limit(conv: Convolution, machine: Machine, blocks: int) -> int:
         if tiles.strided is not None and conv.kernel[-1] > 1 and conv.stride[-1] > 1:
             return min(limit, max(1, tiles.strided // blocks))
     return limit
-
-
-def _blocks_of_pairs(conv: Convolution, machine: Machine) -> tuple[int, ...]:
-    """Return the output blocks of a tile of products in pairs, the best number first; () for others.
-
-    Each input is moved to all lanes before it is multiplied. More blocks share that, but read more weights
-    for each product: they pay if the weights of a tile stay in L1, and if a sum has enough products.
-    """
-    if machine.paired(conv.dtype, 1) is None:
-        return ()
-    products = prod(conv.kernel) * conv.ci // conv.groups
-    fits = _PAIRED * machine.lanes * products * machine.size(conv.dtype) <= machine.near
-    wide = conv.stride[-1] == 1 and products >= _SHORTEST and fits
-    return (_PAIRED, *machine.tiles.blocks) if wide else machine.tiles.blocks
 
 
 def _flattens(conv: Convolution, machine: Machine) -> bool:
