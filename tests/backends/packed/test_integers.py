@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -185,3 +186,37 @@ def test_the_instruction_is_used_and_nothing_else_rounds(
     made = functions(layer, machine, profile)
     code = list_code(made.func, target_for(profile).target, "assembly")
     assert instruction in code and rounds not in code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("board", "cluster", "kernel", "most"),
+    [
+        ("rk3399", "cortex-a72", 3, 0.25),
+        ("rk3399", "cortex-a72", 1, 0.26),
+        ("rk3399", "cortex-a53", 3, 0.26),
+        ("pynq", "cortex-a9", 3, 0.33),
+    ],
+)
+def test_sums_in_pairs_stay_in_registers(board: str, cluster: str, kernel: int, most: float) -> None:
+    profile = load_profile(board)
+    target = target_for(profile, cluster)
+    layer = Quantised(64, 64, (8, 28), kernel, pad=kernel // 2, least=-127)
+    made = functions(layer, machines.machine_of(target), profile)
+    instructions = innermost(list_code(made.func, target.target, "assembly"))
+    products = 8 * sum(
+        each.lstrip("v").startswith(("smull", "smlal", "mull", "mlal")) for each in instructions
+    )
+    assert products and not any(re.search(r"\bsp\b", each) for each in instructions)
+    assert len(instructions) <= most * products
+
+
+def innermost(code: str) -> list[str]:
+    """Return the instructions of the loop with the first products."""
+    lines = [line.strip() for line in code.splitlines()]
+    first = next(
+        number for number, line in enumerate(lines) if line.lstrip("v").startswith(("smull", "mull"))
+    )
+    start = max(number for number in range(first) if lines[number].startswith(".LBB"))
+    end = next(number for number in range(first, len(lines)) if lines[number].startswith(("b.ne", "bne")))
+    return [line for line in lines[start + 1 : end + 1] if line and not line.startswith((".", "@", "/", ";"))]
