@@ -21,7 +21,7 @@ from toolchain.backends.packed.dot_products import SDOT, VNNI
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import Made, rewrite
-from toolchain.backends.packed.pairs import PAIRS, Pairs
+from toolchain.backends.packed.pairs import SMULL, Pairs
 from toolchain.host import host_cpu_flags
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.profiles import Profile, load_profile
@@ -30,7 +30,7 @@ from toolchain.targets.target import target_for
 X86 = load_profile("x86_64")
 RK3399 = load_profile("rk3399")
 RASPBERRYPI5 = load_profile("raspberrypi5")
-PAIRED = tuple(replace(layer, least=PAIRS.least) for layer in LAYERS)
+PAIRED = tuple(replace(layer, least=SMULL.least) for layer in LAYERS)
 # The loops around the instruction, with products that every CPU can compute.
 WRITTEN = replace(machines.AVX2.of(1), products=(replace(VNNI, code=Dot), *FLOATS))
 
@@ -133,7 +133,7 @@ def test_weights_that_overflow_are_left_alone_wherever_they_come_from() -> None:
     target = target_for(RK3399).target
     anywhere = fused(layer, True, target, None)  # in integers, although the machine cannot multiply them
     assert "direct" not in rewrite(anywhere, Choices(machine)).rules.values()
-    fitting = fused(replace(layer, least=PAIRS.least), True, target, None)
+    fitting = fused(replace(layer, least=SMULL.least), True, target, None)
     assert "direct" in rewrite(fitting, Choices(machine)).rules.values()
 
 

@@ -27,7 +27,7 @@ from toolchain.architectures.table import architecture_of
 from toolchain.backends.packed.dot_products import SDOT, VNNI, VNNI_AVX
 from toolchain.backends.packed.gpus import gpu_of
 from toolchain.backends.packed.machine import FLOATS, Machine, Rates, Tiles
-from toolchain.backends.packed.pairs import PAIRS, PAIRS_32
+from toolchain.backends.packed.pairs import SMULL, VMULL
 from toolchain.backends.packed.pieces import ITEMS, WorkItems
 from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import Device
@@ -84,7 +84,7 @@ AARCH64 = Machine(
     tiles=Tiles(
         sums=18, pointwise=20, depthwise=(14, 7), short=7, transposed=8, flattens=True, spare="narrow"
     ),
-    products=(SDOT, PAIRS, *FLOATS),
+    products=(SDOT, SMULL, *FLOATS),
     fuses=True,
 )
 # For cores that issue in order LLVM unrolls loops further (getUnrollingPreferences in its
@@ -105,7 +105,7 @@ ARMV7 = Machine(
     rates=Rates(2.2e9, 0.4e9, 0.6e9),
     # A division is a call of a function. LLVM computes two depthwise tiles of a loop at the same time.
     tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14, paired=8, paired_blocks=(4, 2, 3)),
-    products=(PAIRS_32, *FLOATS),
+    products=(VMULL, *FLOATS),
 )
 
 # A Mali-T860 of four cores at 800 MHz. Rates: 33.7 GFLOPS of four are what a real compiler for it and its
