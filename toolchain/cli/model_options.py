@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from toolchain.cli import complete
+from toolchain.cli.options import Batch
 from toolchain.errors import UsageError
 from toolchain.models.options import QUANTIZERS
 from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
@@ -75,13 +76,18 @@ _MODEL_OPTIONS = (
         metavar="OPERATOR",
         help="With --device vta: regions end before this operator; default: mean, a global average pool.",
     ),
-    _named("--batch", type=click.IntRange(min=1), metavar="N", help="Size of the first dimension."),
+    _named(
+        "--batch",
+        type=Batch(),
+        metavar="N",
+        help="Size of the first dimension; several: '{1,8}'.",
+    ),
     _named(
         "--shape",
         "shapes",
         metavar="NAME=D,D,…",
         multiple=True,
-        help="Shape of an input whose file leaves it open; may be repeated.",
+        help="Shape of an input whose file leaves it open; may be repeated. Several: 'x=1,3,48,{160,320}'.",
     ),
     _named(
         "--input-value",
@@ -119,31 +125,49 @@ def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(function, fixed)
 
 
-def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Callable[..., Any]:
+def several_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same options as `model_options`, to a command that takes several shapes of a network."""
+    return _with_options(function, {}, several=True)
+
+
+def _with_options(
+    function: Callable[..., Any], fixed: Mapping[str, str], *, several: bool = False
+) -> Callable[..., Any]:
     @wraps(function)
     def gathered(
         *args: Any,
+        batch: str | None,
         shapes: tuple[str, ...],
         input_values: tuple[str, ...],
         quantizer: str | None,
         calibration: tuple[str, ...],
         **kwargs: Any,
     ) -> Any:
-        from toolchain.models.options import ModelOptions, parse_calibration, parse_input_values, parse_shapes
+        from toolchain.models.options import (
+            ModelOptions,
+            parse_calibration,
+            parse_input_values,
+            shape_options,
+        )
 
         code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs}, **fixed)
         integers = code.dtype == "int8"
         for option, value in (("--quantizer", quantizer), ("--calibrate", calibration)):
             if value and not integers:
                 raise UsageError(f"{option}: applies only to integers", "add --dtype int8")
-        names = ("batch", "outputs", "weights_seed")
+        names = ("outputs", "weights_seed")
         options = ModelOptions(
             **{name: kwargs.pop(name) for name in names},
-            shapes=parse_shapes(shapes),
+            **shape_options(batch, shapes),
             input_values=parse_input_values(input_values),
             quantizer=(quantizer or QUANTIZERS[0]) if integers else "",
             calibration=parse_calibration(calibration),
         )
+        if options.several and not several:
+            raise UsageError(
+                f"{options.several}: lists {len(options.several.choices)} shapes, and this command takes one",
+                "give one shape; `build`, `tune` and `tasks` take several",
+            )
         return function(*args, options=options, code=code, **kwargs)
 
     decorated: Callable[..., Any] = gathered

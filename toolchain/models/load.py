@@ -59,6 +59,8 @@ class Model:
         The result of quantising, None without it.
     rounding
         Where an already quantised file rounds to integers; None if nowhere.
+    others
+        The same network in smaller shapes, whose functions are in `module`, too; see `models.several`.
     """
 
     name: str
@@ -73,6 +75,12 @@ class Model:
     options: ModelOptions
     quantised: Quantised | None = None
     rounding: Rounding | None = None
+    others: tuple[Model, ...] = ()
+
+    @property
+    def shapes(self) -> tuple[Model, ...]:
+        """The network in each of its shapes, the largest first: this model and `others`."""
+        return (self, *self.others)
 
 
 def load_model(source: str, options: ModelOptions) -> Model:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from toolchain.errors import UsageError
+from toolchain.models.shape_lists import ShapeLists, choices_of, list_values
 
 ARRAY_FILE = ".npy"
 """Ending of a value that is read from a file."""
@@ -38,6 +40,8 @@ class ModelOptions:
         Method of quantising, one of `QUANTIZERS`; empty: the network is not quantised.
     calibration
         Input -> `.npy` file with images for calibration; empty: seeded images.
+    several
+        The shapes of `--batch` and `--shape` if they list several; `batch` and `shapes` are not set then.
     """
 
     batch: int | None = None
@@ -47,6 +51,15 @@ class ModelOptions:
     outputs: tuple[str, ...] = ()
     quantizer: str = ""
     calibration: Mapping[str, Path] = field(default_factory=dict)
+    several: ShapeLists | None = None
+
+    def each(self) -> list[ModelOptions]:
+        """Return the options of each shape, in the order of the lists."""
+        if self.several is None:
+            return [self]
+        return [
+            replace(self, batch=one.batch, shapes=one.shapes, several=None) for one in self.several.choices
+        ]
 
     @property
     def value_files(self) -> list[Path]:
@@ -59,6 +72,7 @@ class ModelOptions:
     def typed(self) -> str:
         """Return these options as typed on a command line, each preceded by a space."""
         said = [] if self.batch is None else ["--batch", str(self.batch)]
+        said += self.several.typed if self.several else ()
         for name, shape in self.shapes.items():
             said += ["--shape", format_shape(name, shape)]
         for name, value in self.input_values.items():
@@ -110,20 +124,56 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(part) for part in parts)
 
 
-def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Read all `--shape` options of a command line.
+def parse_shapes(texts: Iterable[str]) -> dict[str, list[tuple[int, ...]]]:
+    """Read all `--shape` options of a command line; return the shapes that are listed for each input.
 
     Raises
     ------
     UsageError
-        One is malformed, or an input is given two shapes.
+        One is malformed, or an input is given two shapes by two options.
     """
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, list[tuple[int, ...]]] = {}
     for text in texts:
-        name, shape = parse_shape(text)
-        if shapes.setdefault(name, shape) != shape:
+        name, separator, extents = text.rpartition("=")
+        read = [parse_shape(f"{name}{separator}{each}") for each in list_values("--shape", text, extents)]
+        listed = [shape for _name, shape in read]
+        if shapes.setdefault(name, listed) != listed:
             raise UsageError(f"--shape {text}: {name!r} was given another shape before")
     return shapes
+
+
+def parse_batch(text: str | None) -> list[int | None]:
+    """Read `--batch N` or `--batch {N,N,…}`; [None] without the option.
+
+    Raises
+    ------
+    UsageError
+        It is no positive whole number, nor a list of them.
+    """
+    if text is None:
+        return [None]
+    listed = list_values("--batch", text, text)
+    if not all(each.strip().isdecimal() and int(each) > 0 for each in listed):
+        raise UsageError(
+            f"--batch {text}: must be 1 or more, or a list of such numbers", "for example --batch '{1,8}'"
+        )
+    return [int(each) for each in listed]
+
+
+def shape_options(batch: str | None, shapes: Sequence[str]) -> dict[str, Any]:
+    """Return the fields `batch`, `shapes` and `several` of `ModelOptions` for what was typed.
+
+    Raises
+    ------
+    UsageError
+        An option is malformed, a shape is listed twice, or there are too many shapes.
+    """
+    batches, listed = parse_batch(batch), parse_shapes(shapes)
+    typed = [*(["--batch", batch] if batch is not None else []), *(w for s in shapes for w in ("--shape", s))]
+    several = choices_of(batches, listed, typed)
+    if several is None:
+        return {"batch": batches[0], "shapes": {name: each[0] for name, each in listed.items()}}
+    return {"several": several}
 
 
 def parse_input_values(texts: Iterable[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from toolchain.cli.engine import container_for, files_of
-from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     board_name,
     board_option,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @board_option("The board or board class to build for.")
 @cluster_option
 @device_option
-@model_options
+@several_shapes
 @click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
 @click.option("--no-shipped", is_flag=True, help="Ignore the records that come with this package.")
 @click.option(
@@ -108,10 +108,10 @@ def command(
     from toolchain.building.build import BuildOptions, build
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.measuring.arrays import read_inputs
-    from toolchain.models.load import load_model
+    from toolchain.models.several import load_shapes
     from toolchain.records.shipped.file import SHIPPED
 
-    loaded = load_model(model, options)
+    loaded = load_shapes(model, options)
     sample = read_inputs(inputs, loaded.inputs, "--sample") if inputs else None
     how = BuildOptions(
         code=code,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import board_name, board_option, cluster_option, device_option
 from toolchain.cli.output import emit, output_options, table
 from toolchain.devices.table import find_kind, kernel_kinds
@@ -52,7 +52,7 @@ class _Form(click.Choice[str]):
     is_flag=True,
     help="With --explain: predict their times on a Mali-T860, with Mesa's compiler in the image mali-model.",
 )
-@model_options
+@several_shapes
 @output_options
 def command(
     model: str,
@@ -72,7 +72,7 @@ def command(
     from toolchain.building.chosen import chosen
     from toolchain.cli.explained import show_explained
     from toolchain.cli.store import user_store_with_warnings
-    from toolchain.models.load import load_model
+    from toolchain.models.several import load_shapes
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:
@@ -83,7 +83,7 @@ def command(
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
     backend = backend_for(target.profile, code)
-    with backend.lower(load_model(model, options), backend.target(cluster)) as network:
+    with backend.lower(load_shapes(model, options), backend.target(cluster)) as network:
         if show is None and explain is None:
             show_tasks(network.tasks)
             return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from toolchain.cli.engine import container_for, files_of
-from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     Seconds,
     board_name,
@@ -50,7 +50,7 @@ class Search(TypedDict):
 @board_option("The board to measure on; a class or a group: all its boards at once.")
 @cluster_option
 @device_option
-@model_options
+@several_shapes
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
@@ -205,7 +205,7 @@ def command(
 
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.devices.table import kind_of
-    from toolchain.models.load import load_model
+    from toolchain.models.several import load_shapes
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run.plan import plan_model
     from toolchain.tuning.run.tune import tune
@@ -213,7 +213,7 @@ def command(
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     sample_ms = kind_of(code.device_kind).sample_ms if min_repeat_ms is None else min_repeat_ms
     how = TuneOptions(tasks=named, min_repeat_ms=sample_ms, **search)
-    backend, loaded = backend_for(profile, code), load_model(model, options)
+    backend, loaded = backend_for(profile, code), load_shapes(model, options)
     if dry_run:
         with user_store_with_warnings() as store:
             planned = plan_model(loaded, backend, boards, store, how)
