@@ -15,6 +15,7 @@ from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
 from toolchain.lowering.fused import FusedNetwork, needs_of
+from toolchain.lowering.graph.shapes import copied_constants
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
@@ -91,7 +92,8 @@ class PackedNetwork(FusedNetwork):
         made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.submit)
         files = self.export(made.module, kernels, folder, progress)
         workloads = self.workloads(made.named)
-        return Objects(files, made.rules, workloads, needs_of(self.target, made.module), made.transformed)
+        needs, copied = needs_of(self.target, made.module), copied_constants(made.module)
+        return Objects(files, made.rules, workloads, needs, made.transformed, copied)
 
 
 def _said(parameter: Parameter) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -17,6 +18,7 @@ from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.network.agreement import Agreement
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
@@ -24,6 +26,7 @@ from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
 from toolchain.backends.packed.stages.recurrent import recurrence_of
+from toolchain.models.entries import MAIN, entries
 from toolchain.models.recurrent.spec import Recurrence
 
 
@@ -145,23 +148,58 @@ def packable(value: relax.Expr, machine: Machine) -> bool:
     return images(value, machine) and prod(extents(value)[2:]) > 1
 
 
+def plans(fused: tvm.IRModule, choices: Choices) -> dict[str, Plan]:
+    """Plan the network in each of its shapes; return the plans by the name of the shape's function."""
+    functions, names = Functions(fused, choices.machine), entries(fused)
+    agreement = Agreement(choices) if len(names) > 1 else None
+    return {name: _plan(functions, fused[name], choices, agreement, largest=name == MAIN) for name in names}
+
+
 def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
     """Plan every call of the network's function `main`."""
-    functions = Functions(fused, choices.machine)
+    return _plan(Functions(fused, choices.machine), fused[MAIN], choices, None, largest=True)
+
+
+def _plan(
+    functions: Functions, main: relax.Function, choices: Choices, agreement: Agreement | None, *, largest: bool
+) -> Plan:
     result = Plan(choices.machine)
-    bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
-    outputs = _outputs(functions, bindings, fused["main"].body.body)
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    outputs = _outputs(functions, bindings, main.body.body)
+
+    def agreed(step: Generated, name: str | None) -> Generated:
+        return step if agreement is None else _agreed(step, name, choices, agreement, largest=largest)
+
     for binding in bindings:
         if binding.var in outputs:
             steps: list[PlanStep] = list(outputs[binding.var])
         else:
-            steps = _steps(functions, binding, choices)
+            steps = _steps(functions, binding, choices, agreed)
         for step in steps:
             result.steps.append(step)
             if isinstance(step, Generated):
                 _place(step, result)
-    _concatenate(result, fused["main"].body.body)
+    _concatenate(result, main.body.body)
     return result
+
+
+def _agreed(
+    step: Generated, name: str | None, choices: Choices, agreement: Agreement, *, largest: bool
+) -> Generated:
+    """Return a step of one of several shapes with a choice that reads its weight as the largest shape does.
+
+    A choice that was decided, by a record, stays.
+    """
+    weight = getattr(step.contraction, "weight", None)
+    if step.contraction is None or weight is None or not isinstance(step.argument(weight), GenericConst):
+        return step
+    value = step.argument(weight).value.numpy()
+    if largest:
+        agreement.store(step.contraction, value, step.choice)
+        return step
+    if name is not None and choices.decided.get(name) == step.choice:
+        return step
+    return replace(step, choice=agreement.agreed(step.contraction, value, step.choice))
 
 
 def _outputs(
@@ -227,8 +265,19 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
             result.places.update(placed)
 
 
-def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> list[PlanStep]:
-    """Return the steps of a binding: one, or one for each part of its function."""
+def _steps(
+    functions: Functions,
+    binding: relax.Binding,
+    choices: Choices,
+    agreed: Callable[[Generated, str | None], Generated],
+) -> list[PlanStep]:
+    """Return the steps of a binding: one, or one for each part of its function.
+
+    Parameters
+    ----------
+    agreed
+        Returns a step with the choice on which the shapes of the network agree.
+    """
     var, value = binding.var, binding.value
     name = called(value)
     if name is None:
@@ -241,7 +290,7 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
         return [Call(var, value, name)]
     if len(function.parts) == 1:
         step = Generated(var, value, name, function.whole)
-        return [_computed(step, function.parts[0][1], name, choices)]
+        return [agreed(_computed(step, function.parts[0][1], name, choices), name)]
     steps: list[PlanStep] = []
     values = list(zip(function.whole.params, value.args[1].fields, strict=False))
     first = next(
@@ -256,7 +305,7 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
         # A record is for one contraction, the first, which keeps the function's name.
         own = name if number == first else None
         step = Generated(target, call, own or f"{name}_part{number}", part)
-        steps.append(_computed(step, contraction, own, choices))
+        steps.append(agreed(_computed(step, contraction, own, choices), own))
     return steps
 
 
