@@ -12,7 +12,7 @@ import pytest
 from tests.bundles.test_refusals import changing, rebuilt, refusal
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import read_bundle, write_bundle
-from toolchain.bundles.manifest import SCHEMA_VERSION
+from toolchain.bundles.manifest import ONE_SHAPE, SCHEMA_VERSION
 from toolchain.errors import CheckError, UsageError
 from toolchain.measuring.verify import verify_bundle
 
@@ -29,7 +29,7 @@ def test_the_first_version_says_the_same_today() -> None:
     before, found = written(FIRST), read_bundle(FIRST)
     assert before.pop("schema_version") == 1
     values = json.loads(found.manifest.to_json())
-    assert values.pop("schema_version") == SCHEMA_VERSION
+    assert values.pop("schema_version") == ONE_SHAPE
     assert values.pop("device") == "cpu"
     assert values.pop("runtime") == {"devices": [], "functions": []}
     assert values.pop("quantising") is None
@@ -66,7 +66,7 @@ def test_the_third_version_had_one_tolerance(tmp_path: Path) -> None:
 def test_what_is_written_again_is_of_today(tmp_path: Path) -> None:
     old = read_bundle(FIRST)
     write_bundle(tmp_path / "new", old.manifest, old.library, old.sample, old.expected)
-    assert written(tmp_path / "new")["schema_version"] == SCHEMA_VERSION
+    assert written(tmp_path / "new")["schema_version"] == ONE_SHAPE
     assert read_bundle(tmp_path / "new").manifest == old.manifest
 
 

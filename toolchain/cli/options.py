@@ -194,6 +194,16 @@ def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
     )
 
 
+def at_option(function: Function) -> Function:
+    """Add `--at`, which picks among the shapes of a bundle, passed as `at`."""
+    return click.option(
+        "--at",
+        metavar="NAME=D,D,…",
+        multiple=True,
+        help="Of a bundle of several shapes, only that with an input of this shape; may be repeated. Default: all.",
+    )(function)
+
+
 class Execution(TypedDict):
     """The options of executing a bundle, as `execution_options` passes them."""
 

@@ -109,8 +109,13 @@ def files_after_equals(text: str) -> Iterator[str]:
             yield text
 
 
-def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+def parse_shape(text: str, option: str = "--shape") -> tuple[str, tuple[int, ...]]:
     """Read `NAME=D,D,…`; the last `=` separates, because names may hold `:`, `/` and `=`.
+
+    Parameters
+    ----------
+    option
+        The option with the text, for messages.
 
     Raises
     ------
@@ -120,7 +125,7 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, separator, dimensions = text.rpartition("=")
     parts = dimensions.split(",")
     if not separator or not name or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise UsageError(f"--shape {text}: not NAME=D,D,…", "for example --shape data=1,3,224,224")
+        raise UsageError(f"{option} {text}: not NAME=D,D,…", f"for example {option} data=1,3,224,224")
     return name, tuple(int(part) for part in parts)
 
 

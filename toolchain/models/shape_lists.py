@@ -78,7 +78,11 @@ def _joined(between: Sequence[str], chosen: Sequence[str]) -> str:
 
 
 def _example(option: str) -> str:
-    return f"for example {option} '{{1,8}}'" if option == "--batch" else f"for example {option} 'x=1,3,{{32,64}}'"
+    return (
+        f"for example {option} '{{1,8}}'"
+        if option == "--batch"
+        else f"for example {option} 'x=1,3,{{32,64}}'"
+    )
 
 
 def choices_of(
@@ -119,7 +123,5 @@ def choices_of(
             "a sample and the outputs expected for it",
             "list fewer, or build several bundles",
         )
-    rows = [
-        {name: listed[step % len(listed)] for name, listed in shapes.items()} for step in range(steps)
-    ]
+    rows = [{name: listed[step % len(listed)] for name, listed in shapes.items()} for step in range(steps)]
     return ShapeLists(tuple(typed), tuple(ShapeChoice(batch, row) for row in rows for batch in batches))

@@ -20,9 +20,7 @@ def with_shapes(module: tvm.IRModule) -> tvm.IRModule:
     names = entries(module)
     if len(names) == 1:
         return module
-    table = relax.Tuple(
-        [relax.Tuple([param.ty.shape for param in module[name].params]) for name in names]
-    )
+    table = relax.Tuple([relax.Tuple([param.ty.shape for param in module[name].params]) for name in names])
     builder = relax.BlockBuilder()
     with builder.function(SHAPES, []):
         with builder.dataflow():
@@ -33,8 +31,6 @@ def with_shapes(module: tvm.IRModule) -> tvm.IRModule:
         attrs=module.attrs,
         global_infos=module.global_infos,
     )
-
-
 
 
 def copied_constants(module: tvm.IRModule) -> dict[str, int]:
@@ -53,7 +49,9 @@ def copied_constants(module: tvm.IRModule) -> dict[str, int]:
             for binding in block.bindings:
                 for constant in _constants(binding.value):
                     array = constant.value.numpy()
-                    digest = hashlib.sha256(f"{array.dtype} {array.shape}".encode() + array.tobytes()).digest()
+                    digest = hashlib.sha256(
+                        f"{array.dtype} {array.shape}".encode() + array.tobytes()
+                    ).digest()
                     if digest not in stored and name != names[0]:
                         found[_reader(binding.value)] += array.nbytes
                     stored.add(digest)

@@ -29,7 +29,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"info", edge::InfoCommand, "state devices! timeout"},
     {"run", edge::RunCommand,
-     "input output output-names device threads cluster spin-us requires functions state wait graph"},
+     "input output output-names device threads cluster spin-us requires functions state wait graph pad!"},
     {"bench", edge::BenchCommand,
      "input number repeat min-repeat-ms time warmup device threads cluster spin-us requires functions state wait profile! "
      "graph"},

@@ -56,7 +56,9 @@ class Agreement:
             return
         if not algorithm_of(stored).applies(contraction, self._machine):
             return
-        default = own if type(own) is type(stored) else algorithm_of(stored).default(contraction, self._machine)
+        default = (
+            own if type(own) is type(stored) else algorithm_of(stored).default(contraction, self._machine)
+        )
         near = [] if default is None else [default]
         if default is not None:
             for field in fields(stored):

@@ -161,7 +161,12 @@ def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
 
 
 def _plan(
-    functions: Functions, main: relax.Function, choices: Choices, agreement: Agreement | None, *, largest: bool
+    functions: Functions,
+    main: relax.Function,
+    choices: Choices,
+    agreement: Agreement | None,
+    *,
+    largest: bool,
 ) -> Plan:
     result = Plan(choices.machine)
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
