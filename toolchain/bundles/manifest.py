@@ -283,6 +283,11 @@ class Manifest(_Strict):
             raise ValueError("shapes: two are the same")
 
     @property
+    def signatures(self) -> list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
+        """Inputs and outputs of each shape, the largest first."""
+        return [(self.inputs, self.outputs), *((shape.inputs, shape.outputs) for shape in self.shapes)]
+
+    @property
     def android(self) -> bool:
         """Whether it was built for Android, whose C library has no symbol versions."""
         return self.target.triple.endswith("-android")
@@ -294,9 +299,9 @@ class Manifest(_Strict):
 
     def tensor_members(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the members that hold tensors, in their order."""
-        for place, shape in enumerate((self, *self.shapes)):
-            yield from _members(sample_folder(place), shape.inputs)
-            yield from _members(expected_folder(place), shape.outputs)
+        for place, (inputs, outputs) in enumerate(self.signatures):
+            yield from _members(sample_folder(place), inputs)
+            yield from _members(expected_folder(place), outputs)
 
     def members(self) -> list[str]:
         """Return the members that `files` must list, in their order."""

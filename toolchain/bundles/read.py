@@ -114,10 +114,10 @@ def _read(reader: Reader) -> Bundle:
     reader.end()
     (sample, expected), *others = (
         (
-            _tensors(reader, sample_folder(place), shape.inputs, content),
-            _tensors(reader, expected_folder(place), shape.outputs, content),
+            _tensors(reader, sample_folder(place), inputs, content),
+            _tensors(reader, expected_folder(place), outputs, content),
         )
-        for place, shape in enumerate((manifest, *manifest.shapes))
+        for place, (inputs, outputs) in enumerate(manifest.signatures)
     )
     library, digest = content[manifest.library_member], reader.digest.hexdigest()
     return Bundle(reader.path, manifest, library, sample, expected, digest, tuple(others))

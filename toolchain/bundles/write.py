@@ -58,9 +58,9 @@ def write_bundle(
     """
     tensors: dict[str, bytes] = {}
     cases = [(sample, expected), *others]
-    for place, (shape, case) in enumerate(zip((manifest, *manifest.shapes), cases, strict=True)):
-        tensors |= _encoded(sample_folder(place), shape.inputs, case[0])
-        tensors |= _encoded(expected_folder(place), shape.outputs, case[1])
+    for place, ((inputs, outputs), case) in enumerate(zip(manifest.signatures, cases, strict=True)):
+        tensors |= _encoded(sample_folder(place), inputs, case[0])
+        tensors |= _encoded(expected_folder(place), outputs, case[1])
     with _open(library) as source:
         return _write(path, manifest, source, tensors)
 

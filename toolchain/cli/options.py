@@ -200,7 +200,8 @@ def at_option(function: Function) -> Function:
         "--at",
         metavar="NAME=D,D,…",
         multiple=True,
-        help="Of a bundle of several shapes, only that with an input of this shape; may be repeated. Default: all.",
+        help="Of a bundle of several shapes, only those with an input of this shape; may be repeated. "
+        "Default: all.",
     )(function)
 
 

@@ -43,8 +43,8 @@ def run_bundle(
     wait
         Seconds to wait for a board that is busy.
     pad
-        Whether inputs that have none of the bundle's shapes are padded with zeros to the smallest one that they
-        fit into. The outputs then have that shape's extents.
+        Whether inputs that have none of the bundle's shapes are padded with zeros to the smallest one that
+        they fit into. The outputs then have that shape's extents.
 
     Raises
     ------

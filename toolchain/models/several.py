@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -85,8 +86,14 @@ def _form(spec: Any) -> str:
     return f"{spec.name} ({spec.dtype}, {len(spec.shape)} axes)"
 
 
+def _placed(
+    places: Mapping[tvm.ir.GlobalVar, tvm.ir.GlobalVar], variable: tvm.ir.GlobalVar, _mutator: Any
+) -> tvm.ir.GlobalVar:
+    return places.get(variable, variable)
+
+
 def _merged(modules: Sequence[tvm.ir.IRModule]) -> tvm.ir.IRModule:
-    """Return a module with the functions of all; equal constants, and equal TensorIR functions, are shared."""
+    """Return a module with the functions of all; equal constants and equal TensorIR functions are shared."""
     builder = relax.BlockBuilder()
     constants: dict[tuple[str, tuple[int, ...], bytes], GenericConst] = {}
 
@@ -99,17 +106,18 @@ def _merged(modules: Sequence[tvm.ir.IRModule]) -> tvm.ir.IRModule:
 
     made = {}
     for number, module in enumerate(modules):
-        places = {
+        places: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {
             variable: builder.add_func(func, variable.name_hint)
             for variable, func in module.functions.items()
             if isinstance(func, tirx.PrimFunc)
         }
 
-        def placed(variable: tvm.ir.GlobalVar, _mutator: Any, places: Any = places) -> tvm.ir.GlobalVar:
-            return places.get(variable, variable)
-
-        changes = [(GenericConst, shared), (tvm.ir.GlobalVar, placed)]
+        placed = partial(_placed, places)
         name = entry_name(number)
+        changes: list[tuple[type, Callable[[Any, Any], Any]]] = [
+            (GenericConst, shared),
+            (tvm.ir.GlobalVar, placed),
+        ]
         made[name] = tvm_compat.mutated(module[MAIN], changes).with_attr("global_symbol", name)
     functions = dict(builder.get().functions.items())
     functions |= {tvm.ir.GlobalVar(name): func for name, func in made.items()}

@@ -74,8 +74,8 @@ class Vta:
         del compiles  # the CPU's part is lowered when the programs are known
         if model.others:
             raise UsageError(
-                f"--device vta: {model.name} is asked for in {len(model.shapes)} shapes, and programs for a VTA "
-                "are of one",
+                f"--device vta: {model.name} is asked for in {len(model.shapes)} shapes, and programs for "
+                "a VTA are of one",
                 "give one shape, or build for --device cpu",
             )
         return VtaNetwork(model, target, self.config, self.options)

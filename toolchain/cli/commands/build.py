@@ -45,8 +45,8 @@ _MOST_COPIES = 5  # functions that are named
 @click.option(
     "--pad",
     is_flag=True,
-    help="With several shapes: let `run --pad` fill inputs up with zeros to the next shape. Fails if the reference "
-    "computes something else then.",
+    help="With several shapes: let `run --pad` fill inputs up with zeros to the next shape. Fails if the "
+    "reference computes something else then.",
 )
 @click.option(
     "--check", is_flag=True, help="Run the sample on this host first; write nothing if its result is wrong."
@@ -189,8 +189,8 @@ def _show_shapes(result: BuildResult) -> None:
     most = ", ".join(f"{name} {size:,} bytes" for name, size in copied[:_MOST_COPIES])
     rest = f", and {len(copied) - _MOST_COPIES} more" if len(copied) > _MOST_COPIES else ""
     click.echo(
-        f"weights: stored once but for {total:,} bytes, which smaller shapes have in another order or of their "
-        f"own: {most}{rest}"
+        f"weights: stored once but for {total:,} bytes, which smaller shapes have in another order or of "
+        f"their own: {most}{rest}"
     )
 
 

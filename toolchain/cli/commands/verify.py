@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: Unpack[Execution]) -> None:
     """Compare a bundle's outputs on a board with the reference.
 
-    All shapes of the bundle are compared, unless --at picks some. The bundle has the reference, computed by onnxruntime. Exits with 4 if an output exceeds its tolerance.
+    All shapes of the bundle are compared, unless --at picks some.
+
+    The bundle has the reference, computed by onnxruntime. Exits with 4 if an output exceeds its tolerance.
     """
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle

@@ -1,4 +1,4 @@
-"""Networks in several shapes: the table by which edge-rt picks a function, and what is stored more than once."""
+"""Networks in several shapes: the table by which edge-rt picks a function, and which constants are copies."""
 
 from __future__ import annotations
 

@@ -61,8 +61,7 @@ class Agreement:
         )
         near = [] if default is None else [default]
         if default is not None:
-            for field in fields(stored):
-                near.append(replace(default, **{field.name: getattr(stored, field.name)}))
+            near += [replace(default, **{each.name: getattr(stored, each.name)}) for each in fields(stored)]
         for choice in dict.fromkeys([*near, stored]):
             if self._choices.permits(choice, contraction):
                 yield choice

@@ -115,8 +115,8 @@ class _Rewriter:
         self.transformed = 0
 
     def run(self) -> Rewritten:
-        for name, self.plan in self.plans.items():
-            main = self.fused[name]
+        for name, plan in self.plans.items():
+            main, self.plan = self.fused[name], plan
             self.plain, self.packed = {param: param for param in main.params}, {}
             with self.builder.function(name, list(main.params)):
                 with self.builder.dataflow():
@@ -241,9 +241,8 @@ class _Rewriter:
             source = algorithm.source(subject)
             lanes = 1 if source is None else self.plan.layout(step.argument(source)).lanes
             packed = algorithm.weight(value, subject, step.choice, self.machine, lanes)
-            if not algorithm.exact:
-                if len(self.plans) == 1 or digest_of(packed) not in self.constants:
-                    self.transformed += max(0, packed.nbytes - value.nbytes)
+            if not algorithm.exact and (len(self.plans) == 1 or digest_of(packed) not in self.constants):
+                self.transformed += max(0, packed.nbytes - value.nbytes)
             return None, self._stored(packed)
         layout = algorithm.constant(param, subject, self.machine)
         return layout, self._stored(value if layout is None else layout.pack(value))
