@@ -77,7 +77,7 @@ def state(bundle: Bundle, terms: Terms) -> Statement:
     Raises
     ------
     UsageError
-        The bundle's library is a tar of objects, which boards cannot load.
+        The bundle's library is a tar of objects, which boards cannot load; or the bundle has several shapes.
     ValidationError
         The statement would be none, such as with a version that is no semantic version.
     """
@@ -86,6 +86,11 @@ def state(bundle: Bundle, terms: Terms) -> Statement:
         raise UsageError(
             f"bundle {bundle.path} has a tar of objects as its library, which a board cannot install",
             "build it again with --format so",
+        )
+    if manifest.shapes:
+        raise UsageError(
+            f"bundle {bundle.path} has {len(manifest.signatures)} shapes, and the self-test of a release is of one",
+            "build a bundle for each shape, and release them as apps of their own",
         )
     text = _manifest_text(bundle)
     parts = {layout.MANIFEST: (len(text), hashlib.sha256(text).hexdigest())}
