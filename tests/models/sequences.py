@@ -87,12 +87,12 @@ def attention(path: Path, width: int = 32) -> Path:
 
 
 def lstm_with_lengths(path: Path, width: int = 16, hidden: int = 16) -> Path:
-    """Write an LSTM over `x` (t, 2, width) that ends after `lengths` (2) steps."""
+    """Write an LSTM over `x` (t, n, width) that ends after `lengths` (n) steps."""
     graph = _Graph()
     inputs = graph.weight(2, 4 * hidden, width, scale=width**-0.5)
     states = graph.weight(2, 4 * hidden, hidden, scale=hidden**-0.5)
     value = graph.node(
         "LSTM", "x", inputs, states, "", "lengths", hidden_size=hidden, direction="bidirectional"
     )
-    given = [("x", _FLOAT, ["t", 2, width]), ("lengths", _INT32, [2])]
+    given = [("x", _FLOAT, ["t", "n", width]), ("lengths", _INT32, ["n"])]
     return graph.save(path, given, value, 4)
