@@ -1,4 +1,4 @@
-"""Networks whose input varies in length: a recogniser of text lines, attention with a mask, an LSTM with lengths."""
+"""Networks whose input varies in length: a recogniser of text lines, masked attention, an LSTM with lengths."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def recogniser(
 def attention(path: Path, width: int = 32) -> Path:
     """Write self-attention over `x` (1, t, width) that reads only where `mask` (1, t) is true."""
     graph = _Graph()
-    query, key, held = (graph.node("MatMul", "x", graph.weight(width, width, scale=width**-0.5)) for _ in "qkv")
+    query, key, held = (
+        graph.node("MatMul", "x", graph.weight(width, width, scale=width**-0.5)) for _ in "qkv"
+    )
     scores = graph.node("MatMul", query, graph.node("Transpose", key, perm=[0, 2, 1]))
     seen = graph.node("Unsqueeze", "mask", graph.constant(np.array([1])))
     hidden = graph.constant(np.array(-1e9, np.float32))

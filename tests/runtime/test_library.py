@@ -124,8 +124,12 @@ def test_programs_of_other_headers_are_understood_or_refused(tmp_path: Path) -> 
     library = str(place.sdk / "libedge.so")
     done = place.run(sys.executable, "-c", OPENING, library, tmp_path / "net.so", *words)
     assert done.returncode == 0, done.stderr
-    first, second, third, known, newer, unknown, *beyond, zero, short, between, huge = done.stdout.splitlines()
-    assert {first, second, third, known, newer, *beyond} == {"1"}, "what is not set, or not the caller's, is nothing"
+    first, second, third, known, newer, unknown, *beyond, zero, short, between, huge = (
+        done.stdout.splitlines()
+    )
+    assert {first, second, third, known, newer, *beyond} == {"1"}, (
+        "what is not set, or not the caller's, is nothing"
+    )
     assert "does not know" in unknown and "older than the program's edge_rt.h" in unknown
     for size, said in zip(no_sizes, (zero, short, between, huge), strict=True):
         assert said == f"edge_options.size is {size}: set it to sizeof(edge_options)"

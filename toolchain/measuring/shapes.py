@@ -80,14 +80,17 @@ def shape_for(bundle: Bundle, inputs: Mapping[str, np.ndarray], *, pad: bool = F
     specs = input_specs(bundle.manifest)
     check_inputs(specs, inputs, shapes=False)
     fitting = [one for one in each if _takes(one.manifest, inputs, pad=False)]
+    roomy = [one for one in each if bundle.manifest.pad and _takes(one.manifest, inputs, pad=True)]
     if not fitting and pad:
-        fitting = [one for one in each if _takes(one.manifest, inputs, pad=True)]
+        fitting = roomy
     if not fitting:
         given = " ".join(format_shape(spec.name, inputs[spec.name].shape) for spec in specs)
         raise UsageError(
-            f"--input: {given} {'fits into' if pad else 'is'} none of the bundle's shapes", _known(each)
+            f"--input: {given} {'fits into' if pad else 'is'} none of the bundle's shapes",
+            _known(each) + ("; add --pad to fill it up with zeros" if roomy else ""),
         )
-    return min(fitting, key=lambda one: sum(prod(tensor.shape) for tensor in one.manifest.inputs))
+    # edge-rt takes the same one: of equally large ones the first in its table, the last of `each`.
+    return min(fitting[::-1], key=lambda one: sum(prod(tensor.shape) for tensor in one.manifest.inputs))
 
 
 def _takes(manifest: Manifest, inputs: Mapping[str, np.ndarray], *, pad: bool) -> bool:
