@@ -193,7 +193,7 @@ def _agreed(
 ) -> Generated:
     """Return a step of one of several shapes with a choice that reads its weight as the largest shape does.
 
-    A choice that was decided, by a record, stays.
+    A choice that was decided by a record stays, unless it is the default.
     """
     weight = getattr(step.contraction, "weight", None)
     if step.contraction is None or weight is None or not isinstance(step.argument(weight), GenericConst):
@@ -202,7 +202,7 @@ def _agreed(
     if largest:
         agreement.store(step.contraction, value, step.choice)
         return step
-    if name is not None and choices.decided.get(name) == step.choice:
+    if choices.improves(name, step.choice, step.contraction):
         return step
     return replace(step, choice=agreement.agreed(step.contraction, value, step.choice))
 
