@@ -80,14 +80,14 @@ _MODEL_OPTIONS = (
         "--batch",
         type=Batch(),
         metavar="N",
-        help="Size of the first dimension; several: '{1,8}'.",
+        help="Size of the first dimension.",
     ),
     _named(
         "--shape",
         "shapes",
         metavar="NAME=D,D,…",
         multiple=True,
-        help="Shape of an input whose file leaves it open; may be repeated. Several: 'x=1,3,48,{160,320}'.",
+        help="Shape of an input whose file leaves it open; may be repeated.",
     ),
     _named(
         "--input-value",
@@ -110,6 +110,25 @@ _MODEL_OPTIONS = (
         help="Seed of a zoo network's weights.",
     ),
 )
+
+_SEVERAL = dict(
+    (
+        _named(
+            "--batch",
+            type=Batch(),
+            metavar="N",
+            help="Size of the first dimension, or several: '{1,8}'.",
+        ),
+        _named(
+            "--shape",
+            "shapes",
+            metavar="NAME=D,D,…",
+            multiple=True,
+            help="Shape of an input whose file leaves it open, or several: 'x=1,3,48,{160,320}'; may be repeated.",
+        ),
+    )
+)
+"""The options of commands that take several shapes, where they differ."""
 
 _CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack")
 
@@ -174,7 +193,7 @@ def _with_options(
     fixing = {f"--{name}" for name in fixed}
     for name, option in reversed(_MODEL_OPTIONS):
         if name not in fixing:
-            decorated = option(decorated)
+            decorated = (_SEVERAL.get(name, option) if several else option)(decorated)
     return decorated
 
 

@@ -89,7 +89,7 @@ def state(bundle: Bundle, terms: Terms) -> Statement:
         )
     if manifest.shapes:
         raise UsageError(
-            f"bundle {bundle.path} has {len(manifest.signatures)} shapes, and the self-test of a release is of one",
+            f"bundle {bundle.path} has {len(manifest.signatures)} shapes, and a release is of one",
             "build a bundle for each shape, and release them as apps of their own",
         )
     text = _manifest_text(bundle)

@@ -37,8 +37,8 @@ def fused(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 def contracted(found: Plan) -> Iterator[Generated]:
     for step in found.steps:
-        weight = getattr(getattr(step, "contraction", None), "weight", None)
-        if weight is not None and isinstance(step.argument(weight), GenericConst):
+        weight = getattr(step.contraction, "weight", None) if isinstance(step, Generated) else None
+        if isinstance(step, Generated) and weight is not None and isinstance(step.argument(weight), GenericConst):
             yield step
 
 
