@@ -10,6 +10,7 @@ import pytest
 
 from tests.models.sequences import attention, lstm_with_lengths, recogniser
 from toolchain.backends.packed.network.agreement import Agreement
+from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.building.padding import check_padding
@@ -23,6 +24,7 @@ from toolchain.models.judging.reference import seeded_reference
 from toolchain.models.load import Model
 from toolchain.models.options import ModelOptions, shape_options
 from toolchain.models.several import load_shapes
+from toolchain.releases.stating import Terms, state
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
@@ -128,6 +130,24 @@ def test_shapes_that_come_out_the_same_are_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(several, "load_model", lambda _source, _options: same)
     with pytest.raises(UsageError, match=r"two of these shapes are the same for .*\.onnx: x=1,3,16,16"):
         loaded(source, "x=1,3,16,{16,40}")
+
+
+def test_integers_and_vtas_are_of_one_shape(tmp_path: Path) -> None:
+    source = str(recogniser(tmp_path / "recogniser.onnx"))
+    lists = shape_options(None, ["x=1,3,16,{16,40}"])
+    with pytest.raises(UsageError, match="integers are of one shape"):
+        load_shapes(source, ModelOptions(quantizer="mse", **lists))
+    backend = backend_for(find_target("pynq").profile, CodeOptions(device="vta", dtype="int8"))
+    with pytest.raises(UsageError, match="--device vta: recogniser is asked for in 2 shapes"):
+        backend.lower(load_shapes(source, ModelOptions(**lists)), backend.target())
+
+
+def test_a_release_is_of_one_shape(tmp_path: Path) -> None:
+    model = loaded(recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,{16,40}")
+    bundle = read_bundle(built(model, tmp_path / "out").bundle)
+    terms = Terms("reader", "1.0.0", issued=0, expires=1, classes=["x86_64"], timeout_s=1)
+    with pytest.raises(UsageError, match="has 2 shapes, and a release is of one"):
+        state(bundle, terms)
 
 
 def test_padding_needs_a_shape_to_grow_into(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Networks whose input varies in length: a recogniser of text lines, masked attention, an LSTM with lengths."""
+"""Networks whose input varies in length: a reader of text lines, masked attention, an LSTM with lengths."""
 
 from __future__ import annotations
 

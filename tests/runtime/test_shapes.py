@@ -20,12 +20,14 @@ from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.bench import bench_bundle
 from toolchain.measuring.run import run_bundle
+from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import Model
 from toolchain.models.options import ModelOptions, shape_options
 from toolchain.models.several import load_shapes
 from toolchain.runtime import ensure_runtime
 from toolchain.runtime.fingerprint import NATIVE
+from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
@@ -133,8 +135,12 @@ def test_users_run_and_bench_each_shape(lines: tuple[Model, Bundle, Path]) -> No
         assert timed.runs == 2 and timed.operators
 
 
-def test_masked_sequences_are_padded_on_the_board(tmp_path: Path) -> None:
-    model, bundle = made(tmp_path, attention(tmp_path / "attention.onnx"), "x=1,{16,24,64},32", pad=True)
+@pytest.mark.parametrize("device", ["cpu", "opencl"])
+def test_masked_sequences_are_padded_on_the_board(tmp_path: Path, device: str) -> None:
+    source, code = attention(tmp_path / "attention.onnx"), CodeOptions(device=device)
+    model, bundle = made(tmp_path, source, "x=1,{16,24,64},32", pad=True, code=code)
+    for each in bundle.each():
+        assert verify_bundle(each, find_board("local")).passed
     (middle,) = [shape for shape in model.shapes if shape.inputs[0].shape[1] == 24]
     generator = np.random.default_rng(0)
     x = generator.standard_normal((1, 20, 32), np.float32)

@@ -124,7 +124,8 @@ _SEVERAL = dict(
             "shapes",
             metavar="NAME=D,D,…",
             multiple=True,
-            help="Shape of an input whose file leaves it open, or several: 'x=1,3,48,{160,320}'; may be repeated.",
+            help="Shape of an input whose file leaves it open, or several: 'x=1,3,48,{160,320}'; may be "
+            "repeated.",
         ),
     )
 )

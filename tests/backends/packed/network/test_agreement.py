@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tvm.ir.expr import GenericConst
@@ -38,7 +37,11 @@ def fused(tmp_path_factory: pytest.TempPathFactory) -> object:
 def contracted(found: Plan) -> Iterator[Generated]:
     for step in found.steps:
         weight = getattr(step.contraction, "weight", None) if isinstance(step, Generated) else None
-        if isinstance(step, Generated) and weight is not None and isinstance(step.argument(weight), GenericConst):
+        if (
+            isinstance(step, Generated)
+            and weight is not None
+            and isinstance(step.argument(weight), GenericConst)
+        ):
             yield step
 
 
@@ -68,7 +71,9 @@ def test_a_decided_choice_stays_and_its_copy_is_counted(fused: object) -> None:
 
     def other_layout() -> Choice:
         for choice in candidates(agreed.contraction, MACHINE):
-            mine = Generated(agreed.var, agreed.value, agreed.function, agreed.read, choice, agreed.contraction)
+            mine = Generated(
+                agreed.var, agreed.value, agreed.function, agreed.read, choice, agreed.contraction
+            )
             if mine.subject is not None and packed(mine) != packed(agreed):
                 return choice
         raise AssertionError("every choice packs this weight alike")
