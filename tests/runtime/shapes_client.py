@@ -1,8 +1,8 @@
 """A program of a user's that runs a network in several shapes by libedge.so; prints what it saw as JSON.
 
-    shapes_client.py LIBEDGE NETWORK PAD WIDTH...
+    shapes_client.py LIBEDGE NETWORK PAD HEIGHTxWIDTH...
 
-Each WIDTH is run with an input (1, 3, 16, WIDTH) of ones.
+Each is run with an input (1, 3, HEIGHT, WIDTH) of ones.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Tensor(Structure):
     )
 
 
-def ones(width: int) -> Tensor:
+def ones(height: int, width: int) -> Tensor:
     """Return an input of ones."""
-    count = 3 * 16 * width
+    count = 3 * height * width
     data = (ctypes.c_float * count)(*[1.0] * count)
-    shape = (c_int64 * 4)(1, 3, 16, width)
+    shape = (c_int64 * 4)(1, 3, height, width)
     return Tensor(b"float32", 4, shape, ctypes.cast(data, c_void_p), 4 * count)
 
 
-def main(library: str, network: str, pad: str, *widths: str) -> None:
-    """Run each width; print the document."""
+def main(library: str, network: str, pad: str, *sizes: str) -> None:
+    """Run each size; print the document."""
     edge = ctypes.CDLL(library)
     edge.edge_open.restype = c_void_p
     edge.edge_last_error.restype = edge.edge_last_error_kind.restype = c_char_p
@@ -48,7 +48,9 @@ def main(library: str, network: str, pad: str, *widths: str) -> None:
     edge.edge_shape.argtypes = [c_void_p, c_int, c_int, POINTER(c_int)]
     options = Options(size=ctypes.sizeof(Options), threads=1, pad=int(pad))
     opened = edge.edge_open(network.encode(), byref(options))
-    assert opened, edge.edge_last_error().decode()
+    if not opened:
+        print(json.dumps({"error": edge.edge_last_error().decode()}))
+        return
     rank = c_int()
     count = edge.edge_shape_count(opened)
     shapes = [edge.edge_shape(opened, place, 0, byref(rank))[: rank.value] for place in range(count)]
@@ -56,8 +58,8 @@ def main(library: str, network: str, pad: str, *widths: str) -> None:
         edge.edge_shape(opened, *place, byref(rank)) for place in ((count, 0), (-1, 0), (0, 1), (0, -1))
     ]
     runs: list[object] = []
-    for width in map(int, widths):
-        edge.edge_set_input(opened, 0, byref(ones(width)))
+    for size in sizes:
+        edge.edge_set_input(opened, 0, byref(ones(*map(int, size.split("x")))))
         if code := edge.edge_run(opened):
             runs.append([code, edge.edge_last_error_kind().decode(), edge.edge_last_error().decode()])
             continue

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
+from tvm import relax
 
 from tests.fuzz.sanitized import compiler
 from tests.models.sequences import attention, recogniser
@@ -69,7 +71,7 @@ def expected(model: Model, width: int) -> np.ndarray:
 
 def test_a_program_gets_the_shape_that_its_input_has(lines: tuple[Model, Bundle, Path]) -> None:
     model, _bundle, library = lines
-    seen = client(library, 0, *WIDTHS, 41, 16)
+    seen = client(library, 0, *(f"16x{width}" for width in (*WIDTHS, 41, 16)))
     assert seen["shapes"] == [[1, 3, 16, width] for width in sorted(WIDTHS, reverse=True)]
     assert seen["beyond"] == [False] * 4
     *runs, (code, kind, words), again = seen["runs"]
@@ -98,10 +100,10 @@ def test_choosing_among_four_costs_less_than_two_microseconds(
 
 def test_a_program_may_ask_for_zeros(lines: tuple[Model, Bundle, Path]) -> None:
     model, _bundle, library = lines
-    padded, exact, (code, kind, words) = client(library, 1, 41, 40, 97)["runs"]
+    padded, exact, (code, kind, words) = client(library, 1, "13x41", "16x40", "16x97")["runs"]
     (large,) = [shape for shape in model.shapes if shape.inputs[0].shape[3] == 64]
     sample = np.zeros((1, 3, 16, 64), np.float32)
-    sample[..., :41] = 1
+    sample[..., :13, :41] = 1
     wanted = reference_outputs(large, {"x": sample})["y"]
     np.testing.assert_allclose(padded["values"], wanted.ravel(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(exact["values"], expected(model, 40).ravel(), rtol=1e-4, atol=1e-5)
@@ -111,10 +113,26 @@ def test_a_program_may_ask_for_zeros(lines: tuple[Model, Bundle, Path]) -> None:
 def test_a_library_of_one_shape_lists_none(tmp_path: Path) -> None:
     _model, bundle = made(tmp_path, recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,16")
     (tmp_path / "net.so").write_bytes(bundle.library)
-    seen = client(tmp_path / "net.so", 0, 16, 17)
+    seen = client(tmp_path / "net.so", 0, "16x16", "16x17")
     assert seen["shapes"] == [] and seen["beyond"] == [False] * 4
     run, (code, kind, _words) = seen["runs"]
     assert run["shape"] == [4, 1, 40] and (code, kind) == (2, "input")
+
+
+def test_a_table_that_cannot_be_true_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(module: tvm.IRModule) -> tvm.IRModule:
+        builder = relax.BlockBuilder(module)
+        with builder.function("shapes", []):
+            with builder.dataflow():
+                row = relax.Tuple([relax.ShapeExpr([1, 3, 16, 16])] * 2)
+                result = builder.emit_output(relax.Tuple([row, row]))
+            builder.emit_func_output(result)
+        return builder.finalize()
+
+    monkeypatch.setattr("toolchain.lowering.fused.with_shapes", damaged)
+    _model, bundle = made(tmp_path, recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,{16,40}")
+    (tmp_path / "net.so").write_bytes(bundle.library)
+    assert client(tmp_path / "net.so", 0) == {"error": "the library's table of shapes is damaged"}
 
 
 def test_an_input_that_was_never_set_is_named(lines: tuple[Model, Bundle, Path], native: Edge) -> None:
