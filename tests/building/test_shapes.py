@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +143,20 @@ def test_integers_and_vtas_are_of_one_shape(tmp_path: Path) -> None:
         backend.lower(load_shapes(source, ModelOptions(**lists)), backend.target())
 
 
-def test_a_release_is_of_one_shape(tmp_path: Path) -> None:
+def test_a_release_has_the_library_and_the_largest_shapes_sample(tmp_path: Path) -> None:
     model = loaded(recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,{16,40}")
     bundle = read_bundle(built(model, tmp_path / "out").bundle)
-    terms = Terms("reader", "1.0.0", issued=0, expires=1, classes=["x86_64"], timeout_s=1)
-    with pytest.raises(UsageError, match="has 2 shapes, and a release is of one"):
-        state(bundle, terms)
+    terms = Terms("reader", "1.0.0", issued=1_700_000_000, expires=1_900_000_000, classes=["x86_64"], timeout_s=1)
+    statement = state(bundle, terms)
+    whole, *parts = statement.subject
+    assert whole.digest.sha256 == bundle.sha256
+    assert [part.name for part in parts] == ["manifest.json", "library.so", "sample/0.npy", "expected/0.npy"]
+    assert len(statement.predicate.test.outputs) == len(bundle.manifest.outputs) == 1
+    content, end = bundle.path.read_bytes(), 0
+    for part, size in zip(parts, statement.predicate.sizes, strict=True):  # in this order, nothing between
+        end = content.index(part.name.encode(), end) + 512
+        assert hashlib.sha256(content[end : end + size]).hexdigest() == part.digest.sha256
+        end += size
 
 
 def test_padding_needs_a_shape_to_grow_into(tmp_path: Path) -> None:

@@ -307,6 +307,11 @@ class Manifest(_Strict):
         """Return the members that `files` must list, in their order."""
         return [self.library_member, *(name for name, _ in self.tensor_members())]
 
+    def members_of_largest(self) -> list[str]:
+        """Return the members without samples and expected outputs of other shapes, which come last."""
+        inputs, outputs = self.signatures[0]
+        return self.members()[: 1 + len(inputs) + len(outputs)]
+
     def to_json(self) -> bytes:
         """Return the canonical text: sorted keys, indented by two spaces, ASCII, with a final newline."""
         values: dict[str, Any] = self.model_dump(mode="json")

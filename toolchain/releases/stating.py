@@ -74,10 +74,13 @@ class Terms:
 def state(bundle: Bundle, terms: Terms) -> Statement:
     """Return the statement of a release.
 
+    Of a bundle with several shapes, boards get the library with all of them, and test it with the sample of the
+    largest; samples of the others are no parts of a release.
+
     Raises
     ------
     UsageError
-        The bundle's library is a tar of objects, which boards cannot load; or the bundle has several shapes.
+        The bundle's library is a tar of objects, which boards cannot load.
     ValidationError
         The statement would be none, such as with a version that is no semantic version.
     """
@@ -87,14 +90,10 @@ def state(bundle: Bundle, terms: Terms) -> Statement:
             f"bundle {bundle.path} has a tar of objects as its library, which a board cannot install",
             "build it again with --format so",
         )
-    if manifest.shapes:
-        raise UsageError(
-            f"bundle {bundle.path} has {len(manifest.signatures)} shapes, and a release is of one",
-            "build a bundle for each shape, and release them as apps of their own",
-        )
     text = _manifest_text(bundle)
     parts = {layout.MANIFEST: (len(text), hashlib.sha256(text).hexdigest())}
-    parts |= {name: (manifest.files[name].size, manifest.files[name].sha256) for name in manifest.members()}
+    sent = manifest.members_of_largest()
+    parts |= {name: (manifest.files[name].size, manifest.files[name].sha256) for name in sent}
     subjects = {BUNDLE: bundle.sha256, **{name: digest for name, (_, digest) in parts.items()}}
     release = Release(
         app=terms.app,
