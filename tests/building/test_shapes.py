@@ -146,7 +146,8 @@ def test_integers_and_vtas_are_of_one_shape(tmp_path: Path) -> None:
 def test_a_release_has_the_library_and_the_largest_shapes_sample(tmp_path: Path) -> None:
     model = loaded(recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,{16,40}")
     bundle = read_bundle(built(model, tmp_path / "out").bundle)
-    terms = Terms("reader", "1.0.0", issued=1_700_000_000, expires=1_900_000_000, classes=["x86_64"], timeout_s=1)
+    times = {"issued": 1_700_000_000, "expires": 1_900_000_000, "timeout_s": 1}
+    terms = Terms("reader", "1.0.0", classes=["x86_64"], **times)
     statement = state(bundle, terms)
     whole, *parts = statement.subject
     assert whole.digest.sha256 == bundle.sha256

@@ -74,8 +74,8 @@ class Terms:
 def state(bundle: Bundle, terms: Terms) -> Statement:
     """Return the statement of a release.
 
-    Of a bundle with several shapes, boards get the library with all of them, and test it with the sample of the
-    largest; samples of the others are no parts of a release.
+    Of a bundle with several shapes, boards get the library with all of them, and test it with the sample of
+    the largest; samples of the others are no parts of a release.
 
     Raises
     ------
