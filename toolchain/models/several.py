@@ -45,11 +45,17 @@ def load_shapes(source: str, options: ModelOptions) -> Model:
             f"{options.several}: integers are of one shape, since each shape would get scales of its own",
             "give one shape, or leave out --dtype int8",
         )
-    models = [load_model(source, each) for each in options.each()]
+    models: list[Model] = []
+    for each in options.each():
+        model = load_model(source, each)
+        if models and model.onnx == models[0].onnx:  # the same file, with its weights: kept once
+            model = replace(model, onnx=models[0].onnx)
+        models.append(model)
     _check_alike(models, options)
-    first, *others = sorted(models, key=_elements, reverse=True)
-    module = _merged([model.module for model in (first, *others)])
-    return replace(first, module=module, others=tuple(others), options=options)
+    models.sort(key=_elements, reverse=True)
+    module = _merged([model.module for model in models])
+    first, *others = (replace(model, module=module) for model in models)
+    return replace(first, others=tuple(others), options=options)
 
 
 def shape_of(model: Model) -> str:
