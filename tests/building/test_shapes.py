@@ -90,6 +90,13 @@ def test_other_code_shares_constants_too(tmp_path: Path, code: CodeOptions) -> N
             assert verify_bundle(shape, find_board("local")).passed
 
 
+def test_code_for_cuda_computes_every_shape(tmp_path: Path) -> None:
+    model = loaded(recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,{16,40}")
+    code = CodeOptions(device="cuda", arch="emulated")
+    result = built(model, tmp_path / "out", "cuda", code=code, check=True)  # all shapes are run
+    assert result.copied == {} and result.checked and result.checked.passed
+
+
 def test_masks_and_lengths_allow_padding_and_every_shape_is_verified(tmp_path: Path) -> None:
     for source, shape, counts in (
         (attention(tmp_path / "attention.onnx"), "x=1,{16,24,64},32", 3),
