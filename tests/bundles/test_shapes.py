@@ -1,4 +1,4 @@
-"""Bundles of several shapes: version 5 of the manifest."""
+"""Bundles of several shapes: a version of the manifest of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from toolchain.bundles import Manifest, Tensor, read_bundle, write_bundle
-from toolchain.bundles.manifest import SCHEMA_VERSION, OutputTolerance, ShapeFacts
+from toolchain.bundles.manifest import ONE_SHAPE, SCHEMA_VERSION, OutputTolerance, ShapeFacts
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.measuring.shapes import shape_for, shapes_at
 
@@ -57,7 +57,7 @@ def test_both_shapes_come_back_each_as_a_bundle_of_its_own(two: Path, manifest: 
 def test_one_shape_is_written_as_toolchains_before_read_it(bundle: Path) -> None:
     with tarfile.open(bundle) as archive:
         values = json.loads(archive.extractfile("manifest.json").read())
-    assert values["schema_version"] == 4 and not {"shapes", "pad"} & set(values)
+    assert values["schema_version"] == ONE_SHAPE and not {"shapes", "pad"} & set(values)
     found = read_bundle(bundle)
     assert [each is found for each in found.each()] == [True]
 
@@ -65,9 +65,9 @@ def test_one_shape_is_written_as_toolchains_before_read_it(bundle: Path) -> None
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"shapes": ()}, "schema_version 5 is that of several shapes"),
-        ({"schema_version": 4}, "schema_version 5 is that of several shapes"),
-        ({"schema_version": 4, "shapes": ()}, "pad is for several shapes"),
+        ({"shapes": ()}, f"schema_version {SCHEMA_VERSION} is that of several shapes"),
+        ({"schema_version": ONE_SHAPE}, f"schema_version {SCHEMA_VERSION} is that of several shapes"),
+        ({"schema_version": ONE_SHAPE, "shapes": ()}, "pad is for several shapes"),
         ({"shapes": (SMALL, SMALL)}, "two are the same"),
         ({"shapes": (SMALL.model_copy(update={"inputs": SMALL.inputs[:1]}),)}, "shapes.0.inputs differ"),
         ({"shapes": (SMALL.model_copy(update={"outputs": SMALL.inputs[:1]}),)}, "shapes.0.outputs differ"),
