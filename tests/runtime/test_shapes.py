@@ -16,6 +16,7 @@ from tvm import relax
 from tests.fuzz.sanitized import compiler
 from tests.models.sequences import attention, recogniser
 from tests.runtime.conftest import Edge
+from tests.runtime.networks import CLASSES
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
@@ -133,6 +134,26 @@ def test_a_table_that_cannot_be_true_is_refused(tmp_path: Path, monkeypatch: pyt
     _model, bundle = made(tmp_path, recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,{16,40}")
     (tmp_path / "net.so").write_bytes(bundle.library)
     assert client(tmp_path / "net.so", 0) == {"error": "the library's table of shapes is damaged"}
+
+
+def test_edge_rt_of_every_architecture_chooses_and_pads(edge: Edge, tmp_path: Path) -> None:
+    source, board = recogniser(tmp_path / "recogniser.onnx"), CLASSES[edge.arch]
+    model, bundle = made(tmp_path, source, "x=1,3,16,{16,40}", board)
+    (tmp_path / "net.so").write_bytes(bundle.library)
+
+    def run(width: int, *options: str) -> tuple[int, Any]:
+        np.save(tmp_path / "x.npy", np.ones((1, 3, 16, width), np.float32))
+        given = ("--input", tmp_path / "x.npy", "--output", tmp_path / "out.npz", "--state", tmp_path)
+        return edge("run", tmp_path / "net.so", *given, "--threads", "1", *options)
+
+    for width in (16, 40):
+        assert run(width)[0] == 0
+        with np.load(tmp_path / "out.npz") as outputs:
+            np.testing.assert_allclose(outputs["output_0"], expected(model, width), rtol=1e-3, atol=1e-5)
+    code, document = run(17)
+    assert (code, document["error"]["kind"]) == (2, "shape")
+    code, document = run(17, "--pad")
+    assert code == 0 and document["outputs"][0]["shape"] == [10, 1, 40]
 
 
 def test_an_input_that_was_never_set_is_named(lines: tuple[Model, Bundle, Path], native: Edge) -> None:

@@ -81,6 +81,21 @@ def test_a_wrong_shape_ends_verify_with_4(
     assert verifications(read_bundle(files / "wrong").sha256) == {}
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_tasks_of_all_shapes_are_listed_and_planned(invoke: Toolchain, files: Path) -> None:
+    lstm_with_lengths(files / "lengths.onnx")
+    ran = invoke("tasks", "lengths.onnx", "--board", "local", *SHAPE, "--json")
+    listed = {task["id"] for task in ran.document}
+    alone = [
+        invoke("tasks", "lengths.onnx", "--board", "local", "--shape", f"x={steps},2,16", "--json").document
+        for steps in (5, 9)
+    ]
+    assert listed == {task["id"] for tasks in alone for task in tasks} and len(listed) > len(alone[0])
+    ran = invoke("tune", "lengths.onnx", "--board", "local", *SHAPE, "--dry-run", "--json")
+    assert ran.code == 0 and {task["id"] for task in ran.document["tasks"]} <= listed
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
