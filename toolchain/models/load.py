@@ -81,7 +81,7 @@ class Model:
 
 
 def load_model(source: str, options: ModelOptions) -> Model:
-    """Load `zoo:NAME` (or the bare name) or an `.onnx` file.
+    """Load `zoo:NAME` (or the bare name) or the path of an `.onnx` or `.tflite` file.
 
     Raises
     ------

@@ -1,0 +1,302 @@
+"""Builds the ONNX graph of a TensorFlow Lite network, value by value.
+
+Each value of the file has a *stored* form, which is what TensorFlow Lite has in memory, and a *real* form,
+the numbers that it means. They are the same unless the value is quantised. Either form is made once in each
+layout that a reader asks for: so transposes appear only where two layouts meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from toolchain.arrays import Array
+from toolchain.errors import UsageError
+from toolchain.foreign import shortened
+from toolchain.models.names import Names
+from toolchain.models.tflite.activations import Bounds, is_implied
+from toolchain.models.tflite.layout import TO_FIRST, TO_LAST, Layout
+from toolchain.models.tflite.network import Network, Quantisation, Tensor
+
+_SPARE = 1 << 26  # bytes of constants that a file of any size may ask for
+_COPIES = 4  # of the file's bytes: a constant in two layouts, and float16 as float32
+
+
+class Graph:
+    """The nodes and constants made so far.
+
+    Parameters
+    ----------
+    network
+        What is translated.
+    origin
+        Names the file in errors.
+
+    Attributes
+    ----------
+    constants
+        Tensor -> its stored value, for tensors that do not depend on the inputs.
+    nodes, initializers
+        What the ONNX graph consists of.
+    stored_as
+        Tensor and layout -> name of its stored form.
+    names
+        All names in use.
+    output_names
+        Output -> its name in the finished graph, which nothing else gets.
+    """
+
+    def __init__(self, network: Network, origin: str) -> None:
+        self.network, self.origin = network, origin
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+        self.constants: dict[int, Array] = {
+            tensor.index: np.frombuffer(tensor.data, np.dtype(tensor.dtype)).reshape(tensor.shape)
+            for tensor in network.tensors
+            if tensor.data is not None
+        }
+        self.stored_as: dict[tuple[int, Layout], str] = {}
+        self._real: dict[str, str] = {}
+        self._rules: dict[int, list[str]] = {}
+        self._weights: dict[tuple[int, tuple[int, ...]], str] = {}
+        self._left = _COPIES * network.stored_bytes + _SPARE
+        self.names = Names()
+        self.output_names = {index: "" for index in network.outputs}
+        for index in network.inputs:
+            self.define(index, self.names.free(_like(self.tensor(index))))
+        for index in self.output_names:
+            self.output_names[index] = self.names.free(_like(self.tensor(index)))
+
+    def tensor(self, index: int) -> Tensor:
+        """Return a tensor of the file."""
+        return self.network.tensors[index]
+
+    def emit(
+        self, kind: str, inputs: Sequence[str], like: str = "", outputs: int = 1, **attributes: Any
+    ) -> str:
+        """Add a node; return the name of its first output. Others are named by `outputs_of`."""
+        first = self.names.free(f"{like or 'value'}.{kind}")
+        more = [f"{first}.{place}" for place in range(1, outputs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), [first, *more], name=first, **attributes))
+        return first
+
+    def constant(self, array: Array, like: str = "constant") -> str:
+        """Add a constant; return its name.
+
+        Raises
+        ------
+        UsageError
+            The constants are many times the file: it uses its bytes again and again.
+        """
+        self._left -= array.nbytes
+        if self._left < 0:
+            raise UsageError(
+                f"{self.origin}: broken: its tensors use the same bytes again and again", "convert it again"
+            )
+        name = self.names.free(like)
+        self.initializers.append(
+            numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        )
+        return name
+
+    def integers(self, values: Sequence[int]) -> str:
+        """Add a constant vector of int64, as ONNX's shapes, axes and pads are; return its name."""
+        return self.constant(np.array(values, np.int64))
+
+    def float(self, value: float) -> str:
+        """Add a constant float32; return its name."""
+        return self.constant(np.array(value, np.float32))
+
+    def layout_of(self, index: int) -> Layout:
+        """Return the layout in which a value exists; `LAST` if in both."""
+        first, last = ((index, layout) in self.stored_as for layout in (Layout.FIRST, Layout.LAST))
+        return Layout.FIRST if first and not last else Layout.LAST
+
+    def stored(self, index: int, layout: Layout = Layout.LAST) -> str:
+        """Return the name of a value's stored form.
+
+        Raises
+        ------
+        UsageError
+            No operator has computed it yet.
+        """
+        tensor = self.tensor(index)
+        if tensor.rank != 4:
+            layout = Layout.LAST
+        key = (index, layout)
+        if key in self.stored_as:
+            return self.stored_as[key]
+        if index in self.constants:
+            array = self.constants[index]
+            self.stored_as[key] = self.constant(
+                array.transpose(TO_FIRST) if layout is Layout.FIRST else array, _like(tensor)
+            )
+            return self.stored_as[key]
+        other = (index, Layout.FIRST if layout is Layout.LAST else Layout.LAST)
+        if other not in self.stored_as:
+            raise UsageError(
+                f"{self.origin}: broken: tensor {index} ({shortened(tensor.name)!r}) is read before it is "
+                "computed",
+                "convert it again",
+            )
+        real = self._turned(self.real(index, other[1]), tensor, layout)
+        self.stored_as[key] = (
+            self._rounded(real, tensor.quantisation, tensor) if tensor.quantisation else real
+        )
+        return self.stored_as[key]
+
+    def real(self, index: int, layout: Layout = Layout.LAST) -> str:
+        """Return the name of the numbers that a value means."""
+        tensor, name = self.tensor(index), self.stored(index, layout)
+        rule = tensor.quantisation
+        if rule is None:
+            return name
+        axis = rule.axis
+        if axis is not None and layout is Layout.FIRST and tensor.rank == 4:
+            axis = TO_LAST[axis]
+        if name not in self._real:
+            self._real[name] = self._dequantised(name, tensor, rule, axis)
+        return self._real[name]
+
+    def weights(self, index: int, order: Sequence[int]) -> str:
+        """Return the name of the numbers of a constant with its dimensions in another order.
+
+        Raises
+        ------
+        UsageError
+            The tensor is computed by the network.
+        """
+        key = (index, tuple(order))
+        if key not in self._weights:
+            tensor = self.tensor(index)
+            name = self.constant(self.array(index, "weights").transpose(order), _like(tensor))
+            rule = tensor.quantisation
+            if rule is not None:
+                axis = None if rule.axis is None else list(order).index(rule.axis)
+                name = self._dequantised(name, tensor, rule, axis)
+            self._weights[key] = name
+        return self._weights[key]
+
+    def array(self, index: int, what: str) -> Array:
+        """Return the stored form of a constant.
+
+        Raises
+        ------
+        UsageError
+            The tensor is computed by the network; `what` says what it is for.
+        """
+        if index not in self.constants:
+            raise UsageError(
+                f"{self.origin}: tensor {index} ({shortened(self.tensor(index).name)!r}) is computed by the "
+                f"network; as {what} only a constant can be built",
+                "convert the network with fixed shapes",
+            )
+        return self.constants[index]
+
+    def define(self, index: int, name: str, layout: Layout = Layout.LAST) -> None:
+        """Say that `name` is the stored form of a value.
+
+        Raises
+        ------
+        UsageError
+            The value is defined already.
+        """
+        tensor = self.tensor(index)
+        key = (index, layout if tensor.rank == 4 else Layout.LAST)
+        if key in self.stored_as or index in self.constants:
+            raise UsageError(
+                f"{self.origin}: broken: tensor {index} ({shortened(tensor.name)!r}) is computed twice",
+                "convert it again",
+            )
+        self.stored_as[key] = name
+
+    def result(
+        self, index: int, real: str, layout: Layout = Layout.LAST, bounds: Bounds = (-math.inf, math.inf)
+    ) -> None:
+        """Define a value by the numbers that it means, limited to `bounds`, rounded if it is quantised."""
+        tensor = self.tensor(index)
+        rule = tensor.quantisation
+        if rule is None:
+            self.define(index, self.limited(real, bounds, tensor), layout)
+            return
+        if not is_implied(bounds, rule, tensor.dtype):  # in steps of its own, so that the sums stay integers
+            real = self.limited(self.settled(real, tensor), bounds, tensor)
+        self.define(index, self._rounded(real, rule, tensor), layout)
+
+    def settled(self, real: str, tensor: Tensor) -> str:
+        """Return numbers rounded as a quantised tensor's are; themselves if it is not quantised.
+
+        Writers of the form QDQ round between any two operators, and its readers look for that.
+        """
+        rule = tensor.quantisation
+        if rule is None:
+            return real
+        return self._dequantised(self._rounded(real, rule, tensor), tensor, rule, None)
+
+    def limited(self, real: str, bounds: Bounds, tensor: Tensor) -> str:
+        """Return numbers of a tensor limited to `bounds`; themselves if those are infinite."""
+        if bounds == (-math.inf, math.inf):
+            return real
+        if bounds == (0.0, math.inf):
+            return self.emit("Relu", [real], _like(tensor))
+        return self.emit("Clip", [real, *(self.float(bound) for bound in bounds)], _like(tensor))
+
+    def _turned(self, real: str, tensor: Tensor, layout: Layout) -> str:
+        """Return a value of rank 4 in the other layout."""
+        order = TO_FIRST if layout is Layout.FIRST else TO_LAST
+        count, height, width, channels = tensor.shape
+        if channels == 1 or height == width == 1:  # nothing moves in memory
+            shape = tensor.shape if layout is Layout.LAST else (count, channels, height, width)
+            return self.emit("Reshape", [real, self.integers(shape)], _like(tensor))
+        return self.emit("Transpose", [real], _like(tensor), perm=order)
+
+    def _dequantised(self, name: str, tensor: Tensor, rule: Quantisation, axis: int | None) -> str:
+        return self.emit(
+            "DequantizeLinear",
+            [name, *self._rule(tensor, rule)],
+            _like(tensor),
+            **({} if axis is None else {"axis": axis}),
+        )
+
+    def _rounded(self, real: str, rule: Quantisation, tensor: Tensor) -> str:
+        if rule.axis is not None or tensor.dtype == "int32":
+            raise UsageError(
+                f"{self.origin}: tensor {tensor.index} ({shortened(tensor.name)!r}) is computed, quantised "
+                f"{'in int32' if rule.axis is None else 'by channel'}: only one scale and 8 bits are built",
+                "quantise the network again",
+            )
+        return self.emit("QuantizeLinear", [real, *self._rule(tensor, rule)], _like(tensor))
+
+    def _rule(self, tensor: Tensor, rule: Quantisation) -> list[str]:
+        """Return the names of a quantised tensor's scale and zero point; int32 has none."""
+        if tensor.index not in self._rules:
+            names = [self.constant(rule.scale, f"{_like(tensor)}.scale")]
+            if tensor.dtype != "int32" or rule.zero.any():
+                names.append(self.constant(rule.zero.astype(tensor.dtype), f"{_like(tensor)}.zero"))
+            self._rules[tensor.index] = names
+        return self._rules[tensor.index]
+
+    def bias(self, index: int, x: Tensor, w: Tensor) -> str:
+        """Return the name of a bias; in int32 it counts steps of products of `x` and `w`, as kernels do."""
+        tensor = self.tensor(index)
+        if x.quantisation is None or w.quantisation is None or tensor.dtype != "int32":
+            return self.real(index)
+        scale = (x.quantisation.scale * w.quantisation.scale).astype(np.float32)
+        steps = self.constant(self.array(index, "a bias"), _like(tensor))
+        axis = {"axis": 0} if scale.ndim else {}
+        name = self.constant(scale, f"{_like(tensor)}.scale")
+        return self.emit("DequantizeLinear", [steps, name], _like(tensor), **axis)
+
+
+def outputs_of(first: str, count: int) -> list[str]:
+    """Return the names of the outputs of a node that `Graph.emit` made."""
+    return [first, *(f"{first}.{place}" for place in range(1, count))]
+
+
+def _like(tensor: Tensor) -> str:
+    return tensor.name or f"tensor_{tensor.index}"

@@ -1,0 +1,93 @@
+"""Reductions over dimensions, and what is divided by one."""
+
+from __future__ import annotations
+
+import math
+
+from toolchain.models.tflite.call import Call, Rule
+from toolchain.models.tflite.layout import Layout, placed
+
+
+def _reduced(kind: str) -> Rule:
+    def rule(call: Call) -> None:
+        graph, x = call.graph, call.input(0)
+        axes = sorted(
+            {axis % x.rank for axis in call.numbers(1, "axes") if placed(axis, x.rank, Layout.LAST) >= 0}
+        )
+        spatial = x.rank == 4 and axes == [1, 2]
+        keeps = call.option("keep_dims", False)
+        layout = graph.layout_of(x.index) if spatial or keeps else Layout.LAST
+        real, result = graph.real(x.index, layout), call.output
+        if kind == "Mean" and spatial and layout is Layout.FIRST:
+            made = graph.emit("GlobalAveragePool", [real], result.name)
+            if not keeps:
+                made = graph.emit(
+                    "Reshape", [graph.settled(made, result), graph.integers(result.shape)], result.name
+                )
+        else:
+            where = [placed(axis, x.rank, layout) for axis in axes]
+            if kind == "Sum":  # the only one of this operator set with axes as an input
+                made = graph.emit(
+                    "ReduceSum", [real, graph.integers(where)], result.name, keepdims=int(keeps)
+                )
+            else:
+                made = graph.emit(f"Reduce{kind}", [real], result.name, axes=where, keepdims=int(keeps))
+        graph.result(result.index, made, layout)
+
+    return rule
+
+
+def _place_of(kind: str) -> Rule:
+    def rule(call: Call) -> None:
+        graph, x = call.graph, call.input(0)
+        (axis,) = call.numbers(1, "an axis")
+        made = graph.emit(kind, [graph.real(x.index)], call.output.name, axis=axis, keepdims=0)
+        if call.output.dtype != "int64":
+            made = graph.emit("Cast", [made], call.output.name, to=_INT32)
+        graph.define(call.output.index, made)
+
+    return rule
+
+
+def softmax(call: Call) -> None:
+    """Translate SOFTMAX, along the last dimension."""
+    graph = call.graph
+    real, beta = graph.real(call.input(0).index), float(call.option("beta", 1.0))
+    if not math.isfinite(beta):
+        raise ValueError(f"beta {beta}")
+    if beta != 1.0:
+        real = graph.emit("Mul", [real, graph.float(beta)], call.output.name)
+    graph.result(call.output.index, graph.emit("Softmax", [real], call.output.name, axis=-1))
+
+
+def log_softmax(call: Call) -> None:
+    """Translate LOG_SOFTMAX, along the last dimension."""
+    real = call.graph.real(call.input(0).index)
+    call.graph.result(call.output.index, call.graph.emit("LogSoftmax", [real], call.output.name, axis=-1))
+
+
+def unit_length(call: Call) -> None:
+    """Translate L2_NORMALIZATION, along the last dimension; a vector of less than 1e-6 is divided by that."""
+    graph = call.graph
+    real = graph.real(call.input(0).index)
+    length = graph.emit("ReduceL2", [real], call.output.name, axes=[-1], keepdims=1)
+    divisor = graph.emit("Max", [length, graph.float(1e-6)], call.output.name)
+    graph.result(
+        call.output.index, graph.emit("Div", [real, divisor], call.output.name), bounds=call.bounds()
+    )
+
+
+_INT32 = 6  # onnx.TensorProto.INT32
+
+RULES: dict[str, Rule] = {
+    "ARG_MAX": _place_of("ArgMax"),
+    "ARG_MIN": _place_of("ArgMin"),
+    "L2_NORMALIZATION": unit_length,
+    "LOG_SOFTMAX": log_softmax,
+    "MEAN": _reduced("Mean"),
+    "REDUCE_MAX": _reduced("Max"),
+    "REDUCE_MIN": _reduced("Min"),
+    "REDUCE_PROD": _reduced("Prod"),
+    "SOFTMAX": softmax,
+    "SUM": _reduced("Sum"),
+}

@@ -1,0 +1,227 @@
+"""Reads a `.tflite` file, a flatbuffer, with the package `tflite`; the only module that imports it.
+
+The package believes the file: offsets may point outside of it, and lengths may be anything. Whatever it then
+raises becomes a refusal here, and nothing is read whose size is not bounded by the size of the file.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from toolchain.errors import MissingError, UsageError
+from toolchain.foreign import shortened
+from toolchain.models.tflite.network import Network, Operator
+from toolchain.models.tflite.tensors import MOST_TENSORS, Entry, checked_tensor
+
+IDENTIFIER = b"TFL3"
+"""At byte 4 of every file."""
+
+VERSION = 3
+MOST_OPERATORS = 50_000
+"""Most operators of a network, as of an ONNX graph with its functions inlined."""
+
+MOST_OPERANDS = 1024
+_BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError)
+_CONTROL = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"})
+_AGAIN = "convert or download it again"
+
+
+def is_tflite(data: bytes) -> bool:
+    """Whether bytes begin as a `.tflite` file does."""
+    return data[4:8] == IDENTIFIER
+
+
+def read_network(data: bytes, origin: str) -> Network:
+    """Read the network of a `.tflite` file.
+
+    Raises
+    ------
+    UsageError
+        The file is broken, or holds what no operator table can translate: several subgraphs, control flow,
+        operators of its maker's own, types or sparse tensors that are unknown here.
+    MissingError
+        The package `tflite` is not installed.
+    """
+    schema = _schema(origin)
+    if not is_tflite(data):
+        raise UsageError(f"{origin}: not a TensorFlow Lite file, or a truncated one", _AGAIN)
+    try:
+        return _network(schema, data, origin)
+    except _BROKEN as error:
+        raise UsageError(
+            f"{origin}: a broken TensorFlow Lite file: its parts point outside of it", _AGAIN
+        ) from error
+
+
+def _schema(origin: str) -> ModuleType:
+    try:
+        import tflite
+    except ImportError as error:
+        raise MissingError(
+            f"{origin}: TensorFlow Lite files need the Python package tflite",
+            "pip install 'edge-toolchain[tflite]'",
+        ) from error
+    module: ModuleType = tflite
+    return module
+
+
+def _network(schema: ModuleType, data: bytes, origin: str) -> Network:
+    model = schema.Model.GetRootAs(data, 0)
+    if model.Version() != VERSION:
+        raise UsageError(
+            f"{origin}: version {model.Version()} of TensorFlow Lite's schema; known is {VERSION}", _AGAIN
+        )
+    names = {value: key for key, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    codes = [
+        _operator_name(names, model.OperatorCodes(place))
+        for place in range(
+            _bounded(model.OperatorCodesLength(), MOST_OPERATORS, "kinds of operators", origin)
+        )
+    ]
+    count = model.SubgraphsLength()
+    if count < 1:
+        raise UsageError(f"{origin}: not a network: the file holds no graph", _AGAIN)
+    graph = model.Subgraphs(0)
+    operators = tuple(
+        _operator(schema, codes, place, graph.Operators(place), origin)
+        for place in range(_bounded(graph.OperatorsLength(), MOST_OPERATORS, "operators", origin))
+    )
+    _refuse_calls(operators, count, origin)
+    tensors = tuple(
+        checked_tensor(_entry(schema, model, data, place, graph.Tensors(place), origin), origin)
+        for place in range(_bounded(graph.TensorsLength(), MOST_TENSORS, "tensors", origin))
+    )
+    ends = (
+        _indices(vector, MOST_OPERANDS, len(tensors), origin)
+        for vector in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
+    )
+    inputs, outputs = (tuple(index for index in each if index is not None) for each in ends)
+    for operator in operators:
+        if any(
+            index is not None and index >= len(tensors) for index in (*operator.inputs, *operator.outputs)
+        ):
+            raise UsageError(f"{origin}: broken: {operator} names a tensor that is not there", _AGAIN)
+    return Network(tensors, operators, inputs, outputs, len(data))
+
+
+def _operator_name(names: dict[int, str], code: Any) -> str:
+    value = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())  # older files know the latter only
+    if names.get(value) == "CUSTOM":
+        custom = code.CustomCode() or b""
+        return f"custom operator {shortened(custom.decode(errors='replace'))!r}"
+    return names.get(value, f"operator of code {value}")
+
+
+def _operator(schema: ModuleType, codes: list[str], place: int, found: Any, origin: str) -> Operator:
+    name = codes[found.OpcodeIndex()]
+    inputs = _indices(found.InputsAsNumpy(), MOST_OPERANDS, None, origin)
+    outputs = _indices(found.OutputsAsNumpy(), MOST_OPERANDS, None, origin)
+    kept = tuple(index for index in outputs if index is not None)
+    return Operator(place, name, inputs, kept, _options(schema, found))
+
+
+def _options(schema: ModuleType, operator: Any) -> dict[str, Any]:
+    """Return the fields of an operator's options, and under `table` the name of their type."""
+    kinds = {value: key for key, value in vars(schema.BuiltinOptions).items() if isinstance(value, int)}
+    kind = kinds.get(operator.BuiltinOptionsType(), "NONE")
+    table = operator.BuiltinOptions()
+    if kind == "NONE" or table is None:
+        return {}
+    options = getattr(schema, kind)()
+    options.Init(table.Bytes, table.Pos)
+    members = [name for name in vars(type(options)) if name[0].isupper() and name != "Init"]
+    fields = [
+        name for name in members if not name.startswith("GetRootAs") and "BufferHasIdentifier" not in name
+    ]
+    vectors = {name.removesuffix("Length") for name in fields if name.endswith("Length")}
+    found: dict[str, Any] = {"table": kind}
+    for name in vectors:
+        if f"{name}AsNumpy" in fields:
+            found[_snake(name)] = _numbers(getattr(options, f"{name}AsNumpy")(), MOST_OPERANDS)
+    for name in fields:
+        if not any(name == vector or name.startswith(vector) for vector in vectors):
+            found[_snake(name)] = getattr(options, name)()
+    return found
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _entry(schema: ModuleType, model: Any, data: bytes, place: int, tensor: Any, origin: str) -> Entry:
+    types = {value: key for key, value in vars(schema.TensorType).items() if isinstance(value, int)}
+    rules = tensor.Quantization()
+    return Entry(
+        index=place,
+        name=(tensor.Name() or b"").decode(errors="replace"),
+        shape=tuple(_numbers(tensor.ShapeAsNumpy(), 64)),
+        open_shape=tuple(_numbers(tensor.ShapeSignatureAsNumpy(), 64)),
+        type=types.get(tensor.Type(), f"type {tensor.Type()}"),
+        sparse=tensor.Sparsity() is not None,
+        variable=bool(tensor.IsVariable()),
+        data=_stored(model, data, tensor.Buffer(), origin),
+        scale=None if rules is None else np.array(rules.ScaleAsNumpy(), np.float32).reshape(-1),
+        has_scale=rules is not None and rules.ScaleLength() > 0,
+        zero=np.zeros(0, np.int64)
+        if rules is None or rules.ZeroPointIsNone()
+        else np.array(rules.ZeroPointAsNumpy(), np.int64).reshape(-1),
+        axis=0 if rules is None else int(rules.QuantizedDimension()),
+        custom=rules is not None and rules.DetailsType() != 0,
+    )
+
+
+def _stored(model: Any, data: bytes, index: int, origin: str) -> memoryview | None:
+    """Return the bytes of a buffer; None if it is empty, as that of every computed tensor."""
+    if index >= model.BuffersLength():
+        raise UsageError(f"{origin}: broken: a tensor names buffer {index}, which is not there", _AGAIN)
+    buffer = model.Buffers(index)
+    if not buffer.DataIsNone() and buffer.DataLength():
+        return memoryview(np.ascontiguousarray(buffer.DataAsNumpy()).data).cast("B")
+    start, size = buffer.Offset(), buffer.Size()  # behind the flatbuffer, in files of 2 GB and more
+    if start <= 1 or not size:
+        return None
+    if start + size > len(data):
+        raise UsageError(f"{origin}: broken: buffer {index} ends outside of the file", _AGAIN)
+    return memoryview(data)[start : start + size]
+
+
+def _bounded(count: int, most: int, what: str, origin: str) -> int:
+    if count > most:
+        raise UsageError(f"{origin} has {count} {what}; at most {most} are read", _AGAIN)
+    return count
+
+
+def _numbers(vector: Any, most: int) -> list[int]:
+    """Return a vector of the file; `tflite` gives 0 for one that is absent."""
+    if isinstance(vector, int):
+        return []
+    if len(vector) > most:
+        raise ValueError(f"{len(vector)} numbers where {most} are the most")
+    return [number.item() for number in vector]
+
+
+def _indices(vector: Any, most: int, tensors: int | None, origin: str) -> tuple[int | None, ...]:
+    found = _numbers(vector, most)
+    for index in found:
+        if index < -1 or (tensors is not None and not 0 <= index < tensors):
+            raise UsageError(f"{origin}: broken: there is no tensor {index}", _AGAIN)
+    return tuple(None if index == -1 else index for index in found)
+
+
+def _refuse_calls(operators: tuple[Operator, ...], subgraphs: int, origin: str) -> None:
+    for operator in operators:
+        if operator.name in _CONTROL:
+            raise UsageError(
+                f"{origin}: {operator} calls another graph of the file; control flow cannot be built",
+                "convert the network again without loops and branches, one file for each part",
+            )
+    if subgraphs > 1:
+        raise UsageError(
+            f"{origin} holds {subgraphs} graphs (signatures); one is read",
+            "convert each signature to a file of its own",
+        )
