@@ -121,9 +121,10 @@ SINGLE: list[Case] = [
     Case("LEAKY_RELU", [IMAGE], [IMAGE], "LeakyReluOptions", {"Alpha": 0.2}),
     Case("PRELU", [IMAGE, floats(1, 1, 4)], [IMAGE]),
     Case("LOGICAL_NOT", [(2, 3)], [(2, 3)], forms=(FLOAT,), given="bool", results="bool"),
-    Case("CAST", [IMAGE], [IMAGE], "CastOptions", {"InDataType": 0, "OutDataType": 2}, (FLOAT,), results="int32",
-         low=-9, high=9),
-    Case("CAST", [(3, 4)], [(3, 4)], "CastOptions", {"InDataType": 2, "OutDataType": 0}, (FLOAT,), given="int32"),
+    Case("CAST", [IMAGE], [IMAGE], "CastOptions", {"InDataType": 0, "OutDataType": 2}, (FLOAT,),
+         results="int32", low=-9, high=9),
+    Case("CAST", [(3, 4)], [(3, 4)], "CastOptions", {"InDataType": 2, "OutDataType": 0}, (FLOAT,),
+         given="int32"),
     Case("DEQUANTIZE", [IMAGE], [IMAGE], forms=(INT8, UINT8), results=FLOAT),
     Case("QUANTIZE", [IMAGE], [IMAGE], forms=(INT8, UINT8), given=FLOAT),
     Case("QUANTIZE", [IMAGE], [IMAGE], forms=(INT8, UINT8)),
@@ -210,7 +211,8 @@ REDUCED: list[Case] = [
 
 WINDOWS: list[Case] = [
     *(
-        Case(name, [(1, 9, 8, 3)], [(1, *extents, 3)], "Pool2DOptions", _window(3, 2, stride, padding), out=None)
+        Case(name, [(1, 9, 8, 3)], [(1, *extents, 3)], "Pool2DOptions", _window(3, 2, stride, padding),
+             out=None)
         for name in ("AVERAGE_POOL_2D", "MAX_POOL_2D")
         for stride, padding, extents in [(1, 0, (9, 8)), (2, 0, (5, 4)), (2, 1, (4, 3))]
     ),
@@ -265,8 +267,8 @@ MOVED: list[Case] = [
         ]
     ),
     Case("SPLIT", [ints(3), IMAGE], [(1, 6, 5, 2)] * 2, "SplitOptions", {"NumSplits": 2}, out=None),
-    Case("SPLIT_V", [IMAGE, ints(1, 3), ints(3)], [(1, 6, 5, 1), (1, 6, 5, 3)], "SplitVOptions", {"NumSplits": 2},
-         (FLOAT, INT8), out=None),
+    Case("SPLIT_V", [IMAGE, ints(1, 3), ints(3)], [(1, 6, 5, 1), (1, 6, 5, 3)], "SplitVOptions",
+         {"NumSplits": 2}, (FLOAT, INT8), out=None),
     Case("PACK", [(3, 4), (3, 4)], [(3, 2, 4)], "PackOptions", {"ValuesCount": 2, "Axis": 1}, out=None),
     Case("UNPACK", [(3, 2, 4)], [(3, 4)] * 2, "UnpackOptions", {"Num": 2, "Axis": 1}, out=None),
     Case("GATHER", [(7, 4), ints(3, 0, 6)], [(3, 4)], "GatherOptions", {"Axis": 0}, out=None),

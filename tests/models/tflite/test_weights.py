@@ -16,7 +16,7 @@ from toolchain.models.tflite.convert import read_tflite
 pytestmark = pytest.mark.slow
 
 FORMS = ("float32", "int8", "int8 by channel", "uint8")
-WINDOW = {"StrideW": 1, "StrideH": 1}
+WINDOW = {"StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
 
 
 def _weighted(
@@ -185,11 +185,9 @@ def test_a_chain_of_convolutions_stays_channels_first() -> None:
     last = writer.add((1, 8, 8, 4))
     writer.inputs = [last]
     for _ in range(3):
-        weights, made, result = (
-            writer.constant(drawn((4, 3, 3, 4), "float32", 2)),
-            *(writer.add((1, 8, 8, 4)) for _ in range(2)),
-        )
-        writer.call("CONV_2D", [last, weights, -1], [made], "Conv2DOptions", **WINDOW)
+        weights, bias = (writer.constant(drawn(shape, "float32", 2)) for shape in [(4, 3, 3, 4), (4,)])
+        made, result = writer.add((1, 8, 8, 4)), writer.add((1, 8, 8, 4))
+        writer.call("CONV_2D", [last, weights, bias], [made], "Conv2DOptions", **WINDOW)
         writer.call("ADD", [last, made], [result], "AddOptions")
         last = result
     writer.outputs = [last]

@@ -55,8 +55,15 @@ class Call:
         return None if index is None else self.graph.tensor(index)
 
     def option(self, name: str, default: Any) -> Any:
-        """Return a field of its options; files without options mean the schema's default."""
-        return self.operator.options.get(name, default)
+        """Return a field of its options; files without options mean the schema's default.
+
+        Raises
+        ------
+        KeyError
+            Its options are those of another kind of operator.
+        """
+        options = self.operator.options
+        return options[name] if options else default
 
     def numbers(self, place: int, what: str) -> list[int]:
         """Return an input that must be a constant vector of integers; `what` names it in an error."""
@@ -73,7 +80,7 @@ class Call:
         UsageError
             It has another activation.
         """
-        fused = self.option("fused_activation_function", 0)
+        fused = self.operator.options.get("fused_activation_function", 0)
         if fused not in FUSED:
             raise self.refusal(f"its fused activation function {fused}")
         return FUSED[fused]

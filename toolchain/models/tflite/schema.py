@@ -150,7 +150,7 @@ def _options(schema: ModuleType, operator: Any) -> dict[str, Any]:
 
 
 def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def _entry(schema: ModuleType, model: Any, data: bytes, place: int, tensor: Any, origin: str) -> Entry:
