@@ -197,6 +197,7 @@ REDUCED: list[Case] = [
         for axes, shape, keep in [
             (ints(1, 2), (1, 4), False),
             (ints(1, 2), (1, 1, 1, 4), True),
+            (ints(2, 3), (1, 6), False),
             (ints(3), (1, 6, 5), False),
             (ints(-1), (1, 6, 5, 1), True),
         ]

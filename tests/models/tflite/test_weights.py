@@ -179,13 +179,29 @@ def test_integer_weights_between_floats_are_the_numbers_that_they_mean(scale: An
     assert np.abs(theirs - real).max() < 0.1
 
 
+@pytest.mark.parametrize("form", ["float32", "int8"])
+def test_zeros_around_a_convolution_become_its_padding(form: str) -> None:
+    options = {"Padding": 1, "StrideW": 2, "StrideH": 2, "DilationWFactor": 1, "DilationHFactor": 1}
+    writer = _weighted("CONV_2D", form, (1, 9, 10, 4), (5, 3, 3, 4), (1, 4, 4, 5), "Conv2DOptions", options)
+    (padded,), whole = writer.inputs, writer.tensors[writer.inputs[0]]
+    x = writer.add((1, 8, 8, 4), form, scale=whole.scale, zero=whole.zero)
+    pads = writer.constant(np.array([[0, 0], [0, 1], [1, 1], [0, 0]], "int32"))
+    writer.call("PAD", [x, pads], [padded], "PadOptions")
+    writer.calls.reverse()
+    writer.inputs = [x]
+    assert "Pad" not in [node.op_type for node in read_tflite(writer.finish(), "x").graph.node]
+    compare(writer, equal=0.9)
+
+
 def test_a_chain_of_convolutions_stays_channels_first() -> None:
     """Transposes appear where the network begins and ends, and nowhere between."""
     writer = Writer()
     last = writer.add((1, 8, 8, 4))
     writer.inputs = [last]
     for _ in range(3):
-        weights, bias = (writer.constant(drawn(shape, "float32", 2)) for shape in [(4, 3, 3, 4), (4,)])
+        weights, bias = (
+            writer.constant(drawn(shape, "float32", 2, -0.1, 0.1)) for shape in [(4, 3, 3, 4), (4,)]
+        )
         made, result = writer.add((1, 8, 8, 4)), writer.add((1, 8, 8, 4))
         writer.call("CONV_2D", [last, weights, bias], [made], "Conv2DOptions", **WINDOW)
         writer.call("ADD", [last, made], [result], "AddOptions")

@@ -38,16 +38,29 @@ def finish(graph: Graph) -> onnx.ModelProto:
     for node in graph.nodes:
         for ends in (node.input, node.output):
             ends[:] = [names.get(name, name) for name in ends]
+    nodes = _needed(graph.nodes, wanted)
+    read = {name for node in nodes for name in node.input}
+    stored = [tensor for tensor in graph.initializers if tensor.name in read]
     inputs = [_value(graph.stored(index), graph.tensor(index)) for index in graph.network.inputs]
     outputs = [_value(n, graph.tensor(i)) for n, i in zip(wanted, graph.network.outputs, strict=True)]
     model = helper.make_model(
-        helper.make_graph(graph.nodes, "tflite", inputs, outputs, graph.initializers),
+        helper.make_graph(nodes, "tflite", inputs, outputs, stored),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="edge-toolchain",
     )
     _check_shapes(graph, model, names)
     return model
+
+
+def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodeProto]:
+    """Return the nodes that outputs depend on."""
+    wanted, kept = set(outputs), []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.output):
+            kept.append(node)
+            wanted.update(node.input)
+    return kept[::-1]
 
 
 def _name(tensor: Tensor, layout: Layout) -> str:

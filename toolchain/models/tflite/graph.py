@@ -47,6 +47,8 @@ class Graph:
         Tensor and layout -> name of its stored form.
     names
         All names in use.
+    zero_padded
+        Tensor -> what it is with zeros around rows and columns, and their numbers before and behind each.
     output_names
         Output -> its name in the finished graph, which nothing else gets.
     """
@@ -61,6 +63,7 @@ class Graph:
             if tensor.data is not None
         }
         self.stored_as: dict[tuple[int, Layout], str] = {}
+        self.zero_padded: dict[int, tuple[Tensor, list[tuple[int, int]]]] = {}
         self._real: dict[str, str] = {}
         self._rules: dict[int, list[str]] = {}
         self._weights: dict[tuple[int, tuple[int, ...]], str] = {}

@@ -34,6 +34,10 @@ def _windowed(call: Call, order: tuple[int, ...], groups: int) -> None:
         )
     ]
     graph = call.graph
+    if (
+        call.option("padding", 0) == VALID and x.index in graph.zero_padded
+    ):  # PAD, then VALID: one convolution
+        x, pads = graph.zero_padded[x.index]
     inputs = [graph.real(x.index, Layout.FIRST), graph.weights(weights.index, order)]
     if bias is not None:
         inputs.append(graph.bias(bias.index, x, weights))

@@ -29,7 +29,7 @@ def transpose(call: Call) -> None:
         raise ValueError(f"order {order}")
     layout = graph.layout_of(x.index)
     if x.rank == 4:
-        same = _is_same(x.quantisation, result.quantisation)
+        same = is_same(x.quantisation, result.quantisation)
         for target in Layout:  # dimension i of the target is dimension step[i] of what there is
             step = [TO_LAST[axis] for axis in order] if layout is Layout.FIRST else order
             step = arranged(step, target)
@@ -41,7 +41,8 @@ def transpose(call: Call) -> None:
     graph.result(result.index, made)
 
 
-def _is_same(one: Quantisation | None, other: Quantisation | None) -> bool:
+def is_same(one: Quantisation | None, other: Quantisation | None) -> bool:
+    """Whether two tensors represent numbers alike."""
     return one is other is None if one is None or other is None else one.equals(other)
 
 
@@ -69,6 +70,14 @@ def _padded(mode: str) -> Rule:
             inputs.append(graph.emit("Reshape", [whole, graph.integers([])]) if value.rank else whole)
         if mode == "reflect" and call.option("mode", 0) != 0:
             raise call.refusal("SYMMETRIC padding")
+        spatial = x.rank == 4 and not any(numbers[:2] + numbers[6:])
+        if (
+            mode == "constant"
+            and value is None
+            and spatial
+            and is_same(x.quantisation, call.output.quantisation)
+        ):
+            graph.zero_padded[call.output.index] = (x, [(numbers[2], numbers[3]), (numbers[4], numbers[5])])
         graph.result(call.output.index, graph.emit("Pad", inputs, call.output.name, mode=mode), layout)
 
     return rule

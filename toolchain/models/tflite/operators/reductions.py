@@ -14,24 +14,22 @@ def _reduced(kind: str) -> Rule:
         axes = sorted(
             {axis % x.rank for axis in call.numbers(1, "axes") if placed(axis, x.rank, Layout.LAST) >= 0}
         )
-        spatial = x.rank == 4 and axes == [1, 2]
         keeps = call.option("keep_dims", False)
+        spatial = x.rank == 4 and axes == [1, 2]
         layout = graph.layout_of(x.index) if spatial or keeps else Layout.LAST
         real, result = graph.real(x.index, layout), call.output
-        if kind == "Mean" and spatial and layout is Layout.FIRST:
+        where = sorted(placed(axis, x.rank, layout) for axis in axes)
+        if (
+            kind == "Mean" and x.rank == 4 and where == [2, 3]
+        ):  # of NCHW; or of a tensor that is so in the file
             made = graph.emit("GlobalAveragePool", [real], result.name)
             if not keeps:
-                made = graph.emit(
-                    "Reshape", [graph.settled(made, result), graph.integers(result.shape)], result.name
-                )
+                made = graph.settled(made, result)
+                made = graph.emit("Reshape", [made, graph.integers(result.shape)], result.name)
+        elif kind == "Sum":  # the only one of this operator set with axes as an input
+            made = graph.emit("ReduceSum", [real, graph.integers(where)], result.name, keepdims=int(keeps))
         else:
-            where = [placed(axis, x.rank, layout) for axis in axes]
-            if kind == "Sum":  # the only one of this operator set with axes as an input
-                made = graph.emit(
-                    "ReduceSum", [real, graph.integers(where)], result.name, keepdims=int(keeps)
-                )
-            else:
-                made = graph.emit(f"Reduce{kind}", [real], result.name, axes=where, keepdims=int(keeps))
+            made = graph.emit(f"Reduce{kind}", [real], result.name, axes=where, keepdims=int(keeps))
         graph.result(result.index, made, layout)
 
     return rule
