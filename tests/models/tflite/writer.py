@@ -26,7 +26,13 @@ TYPES = {
 
 @dataclass
 class Written:
-    """A tensor to write; `scale` may be one number or one for each index of `axis`."""
+    """A tensor to write; `scale` may be one number or one for each index of `axis`.
+
+    Attributes
+    ----------
+    buffer
+        The buffer with its bytes; None: its own.
+    """
 
     shape: Sequence[int]
     dtype: str = "float32"
@@ -38,6 +44,7 @@ class Written:
     signature: Sequence[int] = ()
     sparse: bool = False
     variable: bool = False
+    buffer: int | None = None
 
 
 @dataclass
@@ -117,7 +124,7 @@ class Writer:
         tflite.TensorStart(b)
         tflite.TensorAddShape(b, shape)
         tflite.TensorAddType(b, getattr(tflite.TensorType, TYPES[tensor.dtype]))
-        tflite.TensorAddBuffer(b, place + 1)
+        tflite.TensorAddBuffer(b, place + 1 if tensor.buffer is None else tensor.buffer)
         tflite.TensorAddName(b, name)
         tflite.TensorAddIsVariable(b, tensor.variable)
         if rule is not None:

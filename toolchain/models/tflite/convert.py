@@ -50,9 +50,9 @@ def _translate(graph: Graph, operator: Operator) -> None:
     try:
         RULES[operator.name](Call(graph, operator))
     except _CONTRADICTIONS as error:
+        why = f": {first_line(error)}" if isinstance(error, ValueError) else ""  # others speak of Python
         raise UsageError(
-            f"{graph.origin}: {operator} is broken: its options or tensors contradict each other: "
-            f"{first_line(error)}",
+            f"{graph.origin}: {operator} is broken: its options or tensors contradict each other{why}",
             "convert it again",
         ) from error
 

@@ -43,13 +43,18 @@ def finish(graph: Graph) -> onnx.ModelProto:
     stored = [tensor for tensor in graph.initializers if tensor.name in read]
     inputs = [_value(graph.stored(index), graph.tensor(index)) for index in graph.network.inputs]
     outputs = [_value(n, graph.tensor(i)) for n, i in zip(wanted, graph.network.outputs, strict=True)]
+    typed = [
+        helper.make_tensor_value_info(each.name, each.type.tensor_type.elem_type, None) for each in outputs
+    ]
     model = helper.make_model(
-        helper.make_graph(nodes, "tflite", inputs, outputs, stored),
+        helper.make_graph(nodes, "tflite", inputs, typed, stored),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="edge-toolchain",
     )
     _check_shapes(graph, model, names)
+    del model.graph.output[:]
+    model.graph.output.extend(outputs)
     return model
 
 
@@ -79,7 +84,9 @@ def _check_shapes(graph: Graph, model: onnx.ModelProto, names: dict[str, str]) -
         raise UsageError(
             f"{graph.origin}: its operators do not fit together: {first_line(error)}", "convert it again"
         ) from error
-    types = {value.name: value.type.tensor_type for value in inferred.graph.value_info}
+    types = {
+        value.name: value.type.tensor_type for value in (*inferred.graph.value_info, *inferred.graph.output)
+    }
     for (index, layout), name in graph.stored_as.items():
         found = types.get(names.get(name, name))
         tensor = graph.tensor(index)

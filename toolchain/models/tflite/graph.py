@@ -227,6 +227,7 @@ class Graph:
         if rule is None:
             self.define(index, self.limited(real, bounds, tensor), layout)
             return
+        self._check_rounds(tensor, rule)
         if not is_implied(bounds, rule, tensor.dtype):  # in steps of its own, so that the sums stay integers
             real = self.limited(self.settled(real, tensor), bounds, tensor)
         self.define(index, self._rounded(real, rule, tensor), layout)
@@ -267,13 +268,16 @@ class Graph:
         )
 
     def _rounded(self, real: str, rule: Quantisation, tensor: Tensor) -> str:
+        self._check_rounds(tensor, rule)
+        return self.emit("QuantizeLinear", [real, *self._rule(tensor, rule)], _like(tensor))
+
+    def _check_rounds(self, tensor: Tensor, rule: Quantisation) -> None:
         if rule.axis is not None or tensor.dtype == "int32":
             raise UsageError(
                 f"{self.origin}: tensor {tensor.index} ({shortened(tensor.name)!r}) is computed, quantised "
                 f"{'in int32' if rule.axis is None else 'by channel'}: only one scale and 8 bits are built",
                 "quantise the network again",
             )
-        return self.emit("QuantizeLinear", [real, *self._rule(tensor, rule)], _like(tensor))
 
     def _rule(self, tensor: Tensor, rule: Quantisation) -> list[str]:
         """Return the names of a quantised tensor's scale and zero point; int32 has none."""

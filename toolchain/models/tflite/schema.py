@@ -1,4 +1,4 @@
-"""Reads a `.tflite` file, a flatbuffer, with the package `tflite`; the only module that imports it.
+"""Reads a `.tflite` file, a flatbuffer, with the package `tflite`, which is imported here alone.
 
 The package believes the file: offsets may point outside of it, and lengths may be anything. Whatever it then
 raises becomes a refusal here, and nothing is read whose size is not bounded by the size of the file.
@@ -6,7 +6,6 @@ raises becomes a refusal here, and nothing is read whose size is not bounded by 
 
 from __future__ import annotations
 
-import re
 import struct
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import shortened
 from toolchain.models.tflite.network import Network, Operator
+from toolchain.models.tflite.options import numbers, read_options
 from toolchain.models.tflite.tensors import MOST_TENSORS, Entry, checked_tensor
 
 IDENTIFIER = b"TFL3"
@@ -25,8 +25,7 @@ VERSION = 3
 MOST_OPERATORS = 50_000
 """Most operators of a network, as of an ONNX graph with its functions inlined."""
 
-MOST_OPERANDS = 1024
-_BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError)
+_BROKEN = (struct.error, IndexError, ValueError, OverflowError, TypeError)
 _CONTROL = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"})
 _AGAIN = "convert or download it again"
 
@@ -83,28 +82,25 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> Network:
             _bounded(model.OperatorCodesLength(), MOST_OPERATORS, "kinds of operators", origin)
         )
     ]
-    count = model.SubgraphsLength()
-    if count < 1:
+    subgraphs = model.SubgraphsLength()
+    if subgraphs < 1:
         raise UsageError(f"{origin}: not a network: the file holds no graph", _AGAIN)
     graph = model.Subgraphs(0)
     operators = tuple(
         _operator(schema, codes, place, graph.Operators(place), origin)
         for place in range(_bounded(graph.OperatorsLength(), MOST_OPERATORS, "operators", origin))
     )
-    _refuse_calls(operators, count, origin)
-    tensors = tuple(
-        checked_tensor(_entry(schema, model, data, place, graph.Tensors(place), origin), origin)
-        for place in range(_bounded(graph.TensorsLength(), MOST_TENSORS, "tensors", origin))
+    _refuse_calls(operators, subgraphs, origin)
+    size = _bounded(graph.TensorsLength(), MOST_TENSORS, "tensors", origin)
+    inputs, outputs = (
+        tuple(index for index in _indices(found, size, origin) if index is not None)
+        for found in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
-    ends = (
-        _indices(vector, MOST_OPERANDS, len(tensors), origin)
-        for vector in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
-    )
-    inputs, outputs = (tuple(index for index in each if index is not None) for each in ends)
+    types = {value: key for key, value in vars(schema.TensorType).items() if isinstance(value, int)}
+    entries = (_entry(types, model, data, place, graph.Tensors(place), origin) for place in range(size))
+    tensors = tuple(checked_tensor(entry, origin, is_input=entry.index in inputs) for entry in entries)
     for operator in operators:
-        if any(
-            index is not None and index >= len(tensors) for index in (*operator.inputs, *operator.outputs)
-        ):
+        if any(index is not None and index >= size for index in (*operator.inputs, *operator.outputs)):
             raise UsageError(f"{origin}: broken: {operator} names a tensor that is not there", _AGAIN)
     return Network(tensors, operators, inputs, outputs, len(data))
 
@@ -119,48 +115,19 @@ def _operator_name(names: dict[int, str], code: Any) -> str:
 
 def _operator(schema: ModuleType, codes: list[str], place: int, found: Any, origin: str) -> Operator:
     name = codes[found.OpcodeIndex()]
-    inputs = _indices(found.InputsAsNumpy(), MOST_OPERANDS, None, origin)
-    outputs = _indices(found.OutputsAsNumpy(), MOST_OPERANDS, None, origin)
+    inputs = _indices(found.InputsAsNumpy(), None, origin)
+    outputs = _indices(found.OutputsAsNumpy(), None, origin)
     kept = tuple(index for index in outputs if index is not None)
-    return Operator(place, name, inputs, kept, _options(schema, found))
+    return Operator(place, name, inputs, kept, read_options(schema, found))
 
 
-def _options(schema: ModuleType, operator: Any) -> dict[str, Any]:
-    """Return the fields of an operator's options, and under `table` the name of their type."""
-    kinds = {value: key for key, value in vars(schema.BuiltinOptions).items() if isinstance(value, int)}
-    kind = kinds.get(operator.BuiltinOptionsType(), "NONE")
-    table = operator.BuiltinOptions()
-    if kind == "NONE" or table is None:
-        return {}
-    options = getattr(schema, kind)()
-    options.Init(table.Bytes, table.Pos)
-    members = [name for name in vars(type(options)) if name[0].isupper() and name != "Init"]
-    fields = [
-        name for name in members if not name.startswith("GetRootAs") and "BufferHasIdentifier" not in name
-    ]
-    vectors = {name.removesuffix("Length") for name in fields if name.endswith("Length")}
-    found: dict[str, Any] = {"table": kind}
-    for name in vectors:
-        if f"{name}AsNumpy" in fields:
-            found[_snake(name)] = _numbers(getattr(options, f"{name}AsNumpy")(), MOST_OPERANDS)
-    for name in fields:
-        if not any(name == vector or name.startswith(vector) for vector in vectors):
-            found[_snake(name)] = getattr(options, name)()
-    return found
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def _entry(schema: ModuleType, model: Any, data: bytes, place: int, tensor: Any, origin: str) -> Entry:
-    types = {value: key for key, value in vars(schema.TensorType).items() if isinstance(value, int)}
+def _entry(types: dict[int, str], model: Any, data: bytes, place: int, tensor: Any, origin: str) -> Entry:
     rules = tensor.Quantization()
     return Entry(
         index=place,
         name=(tensor.Name() or b"").decode(errors="replace"),
-        shape=tuple(_numbers(tensor.ShapeAsNumpy(), 64)),
-        open_shape=tuple(_numbers(tensor.ShapeSignatureAsNumpy(), 64)),
+        shape=tuple(numbers(tensor.ShapeAsNumpy())),
+        open_shape=tuple(numbers(tensor.ShapeSignatureAsNumpy())),
         type=types.get(tensor.Type(), f"type {tensor.Type()}"),
         sparse=tensor.Sparsity() is not None,
         variable=bool(tensor.IsVariable()),
@@ -196,17 +163,8 @@ def _bounded(count: int, most: int, what: str, origin: str) -> int:
     return count
 
 
-def _numbers(vector: Any, most: int) -> list[int]:
-    """Return a vector of the file; `tflite` gives 0 for one that is absent."""
-    if isinstance(vector, int):
-        return []
-    if len(vector) > most:
-        raise ValueError(f"{len(vector)} numbers where {most} are the most")
-    return [number.item() for number in vector]
-
-
-def _indices(vector: Any, most: int, tensors: int | None, origin: str) -> tuple[int | None, ...]:
-    found = _numbers(vector, most)
+def _indices(vector: Any, tensors: int | None, origin: str) -> tuple[int | None, ...]:
+    found = numbers(vector)
     for index in found:
         if index < -1 or (tensors is not None and not 0 <= index < tensors):
             raise UsageError(f"{origin}: broken: there is no tensor {index}", _AGAIN)

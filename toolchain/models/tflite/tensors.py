@@ -56,8 +56,11 @@ class Entry:
         return f"tensor {self.index} ({shortened(self.name)!r})"
 
 
-def checked_tensor(entry: Entry, origin: str) -> Tensor:
+def checked_tensor(entry: Entry, origin: str, *, is_input: bool) -> Tensor:
     """Return the tensor of an entry.
+
+    An input's first dimension may be open: it is as large as the file was converted for, mostly 1. Of other
+    open dimensions of computed tensors the shapes that follow decide.
 
     Raises
     ------
@@ -77,7 +80,7 @@ def checked_tensor(entry: Entry, origin: str) -> Tensor:
             f"{origin}: {entry} is a variable: it keeps its value from one inference to the next",
             "convert the network with its state as an input and an output",
         )
-    if any(extent < 1 for extent in entry.shape) or -1 in entry.open_shape[1:]:
+    if any(extent < 1 for extent in entry.shape) or (is_input and -1 in entry.open_shape[1:]):
         shown = list(entry.open_shape or entry.shape)
         raise UsageError(
             f"{origin}: {entry} has the open or empty shape {shown}",
