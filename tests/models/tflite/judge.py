@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tests.models.tflite.writer import Writer
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.judging.integers import ask_for_integers
-from toolchain.models.tflite.convert import read_tflite
+from toolchain.models.tflite.convert import convert, read_tflite
+from toolchain.models.tflite.schema import read_network
 
 
 def drawn(shape: Any, dtype: Any, seed: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
@@ -37,7 +41,11 @@ def reference(data: bytes, inputs: list[np.ndarray], *, usual: bool = False) -> 
 
 def computed(data: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Return what onnxruntime computes of our graph, asked as the product asks it."""
-    model = read_tflite(data, "x.tflite")
+    return run(read_tflite(data, "x.tflite"), inputs)
+
+
+def run(model: onnx.ModelProto, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """Return what onnxruntime computes of a graph, asked as the product asks it."""
     names = [value.name for value in model.graph.input]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -47,6 +55,27 @@ def computed(data: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
         graph.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     return list(session.run(None, dict(zip(names, inputs, strict=True))))
+
+
+def layers(data: bytes, inputs: list[np.ndarray]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield each layer's name, its result by the reference kernels, and ours of the same inputs."""
+    judge = Interpreter(
+        model_content=data,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+        experimental_preserve_all_tensors=True,
+        num_threads=1,
+    )
+    judge.allocate_tensors()
+    for detail, array in zip(judge.get_input_details(), inputs, strict=True):
+        judge.set_tensor(detail["index"], array)
+    judge.invoke()
+    network = read_network(data, "x.tflite")
+    for operator in network.operators:
+        given = [i for i in operator.inputs if i is not None and network.tensors[i].data is None]
+        layer = replace(network, operators=(operator,), inputs=tuple(given), outputs=operator.outputs)
+        ours = run(convert(layer, "x.tflite"), [judge.get_tensor(index) for index in given])
+        for index, array in zip(operator.outputs, ours, strict=True):
+            yield str(operator), judge.get_tensor(index), array
 
 
 def compare(
