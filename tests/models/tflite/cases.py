@@ -273,6 +273,7 @@ MOVED: list[Case] = [
     Case("PACK", [(3, 4), (3, 4)], [(3, 2, 4)], "PackOptions", {"ValuesCount": 2, "Axis": 1}, out=None),
     Case("UNPACK", [(3, 2, 4)], [(3, 4)] * 2, "UnpackOptions", {"Num": 2, "Axis": 1}, out=None),
     Case("GATHER", [(7, 4), ints(3, 0, 6)], [(3, 4)], "GatherOptions", {"Axis": 0}, out=None),
+    Case("EMBEDDING_LOOKUP", [ints(3, 0, 6), (7, 4)], [(3, 4)], forms=(FLOAT,)),
     Case("TILE", [(2, 3), ints(2, 1)], [(4, 3)], forms=(FLOAT, INT8), out=None),
     Case("BROADCAST_TO", [(1, 3), ints(4, 3)], [(4, 3)], forms=(FLOAT, INT8), out=None,
          usual="it is not there"),

@@ -71,7 +71,8 @@ def layers(data: bytes, inputs: list[np.ndarray]) -> Iterator[tuple[str, np.ndar
     judge.invoke()
     network = read_network(data, "x.tflite")
     for operator in network.operators:
-        given = [i for i in operator.inputs if i is not None and network.tensors[i].data is None]
+        read = dict.fromkeys(index for index in operator.inputs if index is not None)
+        given = [index for index in read if network.tensors[index].data is None]
         layer = replace(network, operators=(operator,), inputs=tuple(given), outputs=operator.outputs)
         ours = run(convert(layer, "x.tflite"), [judge.get_tensor(index) for index in given])
         for index, array in zip(operator.outputs, ours, strict=True):

@@ -163,6 +163,13 @@ def test_names_shapes_and_types_are_the_files() -> None:
         assert value.type.tensor_type.elem_type == 3  # INT8
 
 
+def test_an_operators_code_may_be_in_the_newer_field_alone() -> None:
+    """The package tflite reads such a code as ADD; ai-edge-quantizer writes them."""
+    writer = _one("TANH")
+    writer.deprecated = False
+    assert [node.op_type for node in read_tflite(writer.finish(), "net.tflite").graph.node] == ["Tanh"]
+
+
 def test_names_that_occur_twice_or_not_at_all_become_different_ones() -> None:
     writer = _one()
     for tensor in writer.tensors:

@@ -56,6 +56,8 @@ class Writer:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     subgraphs: int = 1
+    deprecated: bool = True
+    """Whether operators have their codes in the field that older readers know, too."""
 
     def add(self, *args: Any, **named: Any) -> int:
         """Add a tensor; return its index. Arguments are those of `Written`."""
@@ -140,7 +142,8 @@ class Writer:
         value = getattr(tflite.BuiltinOperator, "CUSTOM" if custom is not None else name)
         tflite.OperatorCodeStart(b)
         tflite.OperatorCodeAddBuiltinCode(b, value)
-        tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(value, 127))
+        if self.deprecated:
+            tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(value, 127))
         tflite.OperatorCodeAddVersion(b, VERSIONS.get(name, 1))
         if custom is not None:
             tflite.OperatorCodeAddCustomCode(b, custom)

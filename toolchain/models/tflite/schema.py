@@ -26,6 +26,9 @@ MOST_OPERATORS = 50_000
 """Most operators of a network, as of an ONNX graph with its functions inlined."""
 
 _BROKEN = (struct.error, IndexError, ValueError, OverflowError, TypeError)
+_BUILTIN_CODE = 10
+"""Of `OperatorCode.builtin_code` in a table of offsets: its field 3."""
+
 _CONTROL = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"})
 _AGAIN = "convert or download it again"
 
@@ -106,11 +109,18 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> Network:
 
 
 def _operator_name(names: dict[int, str], code: Any) -> str:
-    value = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())  # older files know the latter only
+    value = max(_builtin_code(code), code.DeprecatedBuiltinCode())  # older files know the latter only
     if names.get(value) == "CUSTOM":
         custom = code.CustomCode() or b""
         return f"custom operator {shortened(custom.decode(errors='replace'))!r}"
     return names.get(value, f"operator of code {value}")
+
+
+def _builtin_code(code: Any) -> int:
+    """Return an operator's code; `tflite` gives 0 for codes below 127 in files that lack the older field."""
+    table = code._tab
+    place = table.Offset(_BUILTIN_CODE)
+    return int(struct.unpack_from("<i", table.Bytes, table.Pos + place)[0]) if place else 0
 
 
 def _operator(schema: ModuleType, codes: list[str], place: int, found: Any, origin: str) -> Operator:

@@ -199,6 +199,13 @@ def gather(call: Call) -> None:
     graph.result(call.output.index, graph.emit("Gather", inputs, call.output.name, axis=axis))
 
 
+def looked_up(call: Call) -> None:
+    """Translate EMBEDDING_LOOKUP: rows of a table, by an input of indices."""
+    graph = call.graph
+    inputs = [graph.real(call.input(1).index), graph.stored(call.input(0).index)]
+    graph.result(call.output.index, graph.emit("Gather", inputs, call.output.name, axis=0))
+
+
 def tile(call: Call) -> None:
     """Translate TILE."""
     graph, counts = call.graph, call.numbers(1, "numbers of copies")
@@ -224,6 +231,7 @@ def shape_of(call: Call) -> None:
 RULES: dict[str, Rule] = {
     "BROADCAST_TO": broadcast,
     "CONCATENATION": concatenation,
+    "EMBEDDING_LOOKUP": looked_up,
     "EXPAND_DIMS": reshape,
     "GATHER": gather,
     "MIRROR_PAD": _padded("reflect"),
