@@ -8,34 +8,34 @@ from typing import Any
 
 from toolchain.errors import UsageError
 from toolchain.models.tflite.activations import FUSED, Bounds
-from toolchain.models.tflite.graph import Graph
-from toolchain.models.tflite.layout import Layout
-from toolchain.models.tflite.network import Operator, Tensor
+from toolchain.models.tflite.graph import OnnxGraph
+from toolchain.models.tflite.layout import ChannelOrder
+from toolchain.models.tflite.network import TfliteOperator, TfliteTensor
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """An operator of the file, and the graph it is translated into."""
 
-    graph: Graph
-    operator: Operator
+    graph: OnnxGraph
+    operator: TfliteOperator
 
     @property
-    def outputs(self) -> list[Tensor]:
+    def outputs(self) -> list[TfliteTensor]:
         """The tensors that it computes."""
         return [self.graph.tensor(index) for index in self.operator.outputs]
 
     @property
-    def output(self) -> Tensor:
+    def output(self) -> TfliteTensor:
         """The first tensor that it computes."""
         return self.graph.tensor(self.operator.outputs[0])
 
     @property
-    def inputs(self) -> list[Tensor]:
+    def inputs(self) -> list[TfliteTensor]:
         """The tensors that it reads, without those that are left out."""
         return [self.graph.tensor(index) for index in self.operator.inputs if index is not None]
 
-    def input(self, place: int) -> Tensor:
+    def input(self, place: int) -> TfliteTensor:
         """Return the tensor at a place of its inputs.
 
         Raises
@@ -48,7 +48,7 @@ class Call:
             raise ValueError(f"input {place} is missing")
         return found
 
-    def optional(self, place: int) -> Tensor | None:
+    def optional(self, place: int) -> TfliteTensor | None:
         """Return the tensor at a place of its inputs; None if it is left out."""
         given = self.operator.inputs
         index = given[place] if place < len(given) else None
@@ -85,13 +85,13 @@ class Call:
             raise self.refusal(f"its fused activation function {fused}")
         return FUSED[fused]
 
-    def layout(self) -> Layout:
+    def layout(self) -> ChannelOrder:
         """Return `FIRST` if a value is only there, and all can be; else `LAST`."""
         tensors = [tensor for tensor in self.inputs if tensor.index not in self.graph.constants]
         if not all(tensor.rank == 4 for tensor in tensors) or self.output.rank != 4:
-            return Layout.LAST
+            return ChannelOrder.LAST
         found = {self.graph.layout_of(tensor.index) for tensor in tensors}
-        return Layout.FIRST if Layout.FIRST in found else Layout.LAST
+        return ChannelOrder.FIRST if ChannelOrder.FIRST in found else ChannelOrder.LAST
 
     def refusal(self, what: str) -> UsageError:
         """Return the error that something of this operator is not supported."""
@@ -101,5 +101,5 @@ class Call:
         )
 
 
-Rule = Callable[[Call], None]
+Rule = Callable[[OperatorCall], None]
 """Translates one operator."""

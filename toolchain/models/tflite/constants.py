@@ -9,15 +9,15 @@ import onnx
 from onnx import helper
 
 from toolchain.models.tflite.finish import OPSET
-from toolchain.models.tflite.graph import Graph
-from toolchain.models.tflite.layout import Layout
-from toolchain.models.tflite.network import Operator, Tensor
+from toolchain.models.tflite.graph import OnnxGraph
+from toolchain.models.tflite.layout import ChannelOrder
+from toolchain.models.tflite.network import TfliteOperator, TfliteTensor
 
 _SMALL = 64
 """Most elements of such a constant."""
 
 
-def evaluate(graph: Graph, operator: Operator, before: int) -> None:
+def evaluate(graph: OnnxGraph, operator: TfliteOperator, before: int) -> None:
     """Turn the results of an operator into constants, if all that it reads are small constant integers.
 
     Parameters
@@ -27,7 +27,7 @@ def evaluate(graph: Graph, operator: Operator, before: int) -> None:
     """
     given = [graph.tensor(index) for index in operator.inputs if index is not None]
     results = [graph.tensor(index) for index in operator.outputs]
-    keys = [(tensor.index, Layout.LAST) for tensor in results]
+    keys = [(tensor.index, ChannelOrder.LAST) for tensor in results]
     if not given or not all(map(_is_small, (*given, *results))):
         return
     if not all(tensor.index in graph.constants for tensor in given) or not graph.stored_as.keys() >= set(
@@ -51,6 +51,6 @@ def evaluate(graph: Graph, operator: Operator, before: int) -> None:
         graph.constants[tensor.index] = np.asarray(array, tensor.dtype).reshape(tensor.shape)
 
 
-def _is_small(tensor: Tensor) -> bool:
+def _is_small(tensor: TfliteTensor) -> bool:
     is_integer = tensor.dtype in ("int32", "int64") and tensor.quantisation is None
     return is_integer and math.prod(tensor.shape) <= _SMALL

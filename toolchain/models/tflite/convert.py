@@ -6,11 +6,11 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
-from toolchain.models.tflite.call import Call
+from toolchain.models.tflite.call import OperatorCall
 from toolchain.models.tflite.constants import evaluate
 from toolchain.models.tflite.finish import finish
-from toolchain.models.tflite.graph import Graph
-from toolchain.models.tflite.network import Network, Operator
+from toolchain.models.tflite.graph import OnnxGraph
+from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator
 from toolchain.models.tflite.operators.table import RULES
 from toolchain.models.tflite.schema import read_network
 
@@ -33,12 +33,12 @@ def read_tflite(data: bytes, origin: str) -> onnx.ModelProto:
     return convert(read_network(data, origin), origin)
 
 
-def convert(network: Network, origin: str) -> onnx.ModelProto:
+def convert(network: TfliteNetwork, origin: str) -> onnx.ModelProto:
     """Return a network as an ONNX graph; errors as of `read_tflite`."""
     if not network.inputs or not network.outputs:
         raise UsageError(f"{origin}: not a network: it has no inputs or no outputs", "convert it again")
     _refuse_unknown(network, origin)
-    graph = Graph(network, origin)
+    graph = OnnxGraph(network, origin)
     for operator in network.operators:
         before = len(graph.nodes)
         _translate(graph, operator)
@@ -46,9 +46,9 @@ def convert(network: Network, origin: str) -> onnx.ModelProto:
     return finish(graph)
 
 
-def _translate(graph: Graph, operator: Operator) -> None:
+def _translate(graph: OnnxGraph, operator: TfliteOperator) -> None:
     try:
-        RULES[operator.name](Call(graph, operator))
+        RULES[operator.name](OperatorCall(graph, operator))
     except _CONTRADICTIONS as error:
         why = f": {first_line(error)}" if isinstance(error, ValueError) else ""  # others speak of Python
         raise UsageError(
@@ -57,7 +57,7 @@ def _translate(graph: Graph, operator: Operator) -> None:
         ) from error
 
 
-def _refuse_unknown(network: Network, origin: str) -> None:
+def _refuse_unknown(network: TfliteNetwork, origin: str) -> None:
     unknown = sorted({operator.name for operator in network.operators} - RULES.keys())
     if unknown:
         raise UsageError(

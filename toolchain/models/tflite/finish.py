@@ -8,14 +8,14 @@ from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, shortened
-from toolchain.models.tflite.graph import Graph
-from toolchain.models.tflite.layout import Layout, arranged
-from toolchain.models.tflite.network import Tensor
+from toolchain.models.tflite.graph import OnnxGraph
+from toolchain.models.tflite.layout import ChannelOrder, arranged
+from toolchain.models.tflite.network import TfliteTensor
 
 OPSET, IR_VERSION = 17, 8
 
 
-def finish(graph: Graph) -> onnx.ModelProto:
+def finish(graph: OnnxGraph) -> onnx.ModelProto:
     """Return the model; values have their names in the file, with `.nchw` behind them in that layout.
 
     Raises
@@ -68,16 +68,16 @@ def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodePr
     return kept[::-1]
 
 
-def _name(tensor: Tensor, layout: Layout) -> str:
-    return f"{tensor.name or f'tensor_{tensor.index}'}{'.nchw' if layout is Layout.FIRST else ''}"
+def _name(tensor: TfliteTensor, layout: ChannelOrder) -> str:
+    return f"{tensor.name or f'tensor_{tensor.index}'}{'.nchw' if layout is ChannelOrder.FIRST else ''}"
 
 
-def _value(name: str, tensor: Tensor) -> onnx.ValueInfoProto:
+def _value(name: str, tensor: TfliteTensor) -> onnx.ValueInfoProto:
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
     return helper.make_tensor_value_info(name, kind, tensor.shape)
 
 
-def _check_shapes(graph: Graph, model: onnx.ModelProto, names: dict[str, str]) -> None:
+def _check_shapes(graph: OnnxGraph, model: onnx.ModelProto, names: dict[str, str]) -> None:
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except Exception as error:  # onnx's errors have no common parent

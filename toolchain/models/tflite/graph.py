@@ -20,14 +20,14 @@ from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 from toolchain.models.names import Names
 from toolchain.models.tflite.activations import Bounds, is_implied
-from toolchain.models.tflite.layout import TO_FIRST, TO_LAST, Layout
-from toolchain.models.tflite.network import Network, Quantisation, Tensor
+from toolchain.models.tflite.layout import TO_FIRST, TO_LAST, ChannelOrder
+from toolchain.models.tflite.network import Quantisation, TfliteNetwork, TfliteTensor
 
 _SPARE = 1 << 26  # bytes of constants that a file of any size may ask for
 _COPIES = 4  # of the file's bytes: a constant in two layouts, and float16 as float32
 
 
-class Graph:
+class OnnxGraph:
     """The nodes and constants made so far.
 
     Parameters
@@ -48,12 +48,12 @@ class Graph:
     names
         All names in use.
     zero_padded
-        Tensor -> what it is with zeros around rows and columns, and their numbers before and behind each.
+        Tensor -> the one that it is with zeros around rows and columns, and their numbers.
     output_names
         Output -> its name in the finished graph, which nothing else gets.
     """
 
-    def __init__(self, network: Network, origin: str) -> None:
+    def __init__(self, network: TfliteNetwork, origin: str) -> None:
         self.network, self.origin = network, origin
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
@@ -62,8 +62,8 @@ class Graph:
             for tensor in network.tensors
             if tensor.data is not None
         }
-        self.stored_as: dict[tuple[int, Layout], str] = {}
-        self.zero_padded: dict[int, tuple[Tensor, list[tuple[int, int]]]] = {}
+        self.stored_as: dict[tuple[int, ChannelOrder], str] = {}
+        self.zero_padded: dict[int, tuple[TfliteTensor, list[tuple[int, int]]]] = {}
         self._real: dict[str, str] = {}
         self._rules: dict[int, list[str]] = {}
         self._weights: dict[tuple[int, tuple[int, ...]], str] = {}
@@ -75,7 +75,7 @@ class Graph:
         for index in self.output_names:
             self.output_names[index] = self.names.free(_like(self.tensor(index)))
 
-    def tensor(self, index: int) -> Tensor:
+    def tensor(self, index: int) -> TfliteTensor:
         """Return a tensor of the file."""
         return self.network.tensors[index]
 
@@ -115,12 +115,14 @@ class Graph:
         """Add a constant float32; return its name."""
         return self.constant(np.array(value, np.float32))
 
-    def layout_of(self, index: int) -> Layout:
+    def layout_of(self, index: int) -> ChannelOrder:
         """Return the layout in which a value exists; `LAST` if in both."""
-        first, last = ((index, layout) in self.stored_as for layout in (Layout.FIRST, Layout.LAST))
-        return Layout.FIRST if first and not last else Layout.LAST
+        first, last = (
+            (index, layout) in self.stored_as for layout in (ChannelOrder.FIRST, ChannelOrder.LAST)
+        )
+        return ChannelOrder.FIRST if first and not last else ChannelOrder.LAST
 
-    def stored(self, index: int, layout: Layout = Layout.LAST) -> str:
+    def stored(self, index: int, layout: ChannelOrder = ChannelOrder.LAST) -> str:
         """Return the name of a value's stored form.
 
         Raises
@@ -130,17 +132,17 @@ class Graph:
         """
         tensor = self.tensor(index)
         if tensor.rank != 4:
-            layout = Layout.LAST
+            layout = ChannelOrder.LAST
         key = (index, layout)
         if key in self.stored_as:
             return self.stored_as[key]
         if index in self.constants:
             array = self.constants[index]
             self.stored_as[key] = self.constant(
-                array.transpose(TO_FIRST) if layout is Layout.FIRST else array, _like(tensor)
+                array.transpose(TO_FIRST) if layout is ChannelOrder.FIRST else array, _like(tensor)
             )
             return self.stored_as[key]
-        other = (index, Layout.FIRST if layout is Layout.LAST else Layout.LAST)
+        other = (index, ChannelOrder.FIRST if layout is ChannelOrder.LAST else ChannelOrder.LAST)
         if other not in self.stored_as:
             raise UsageError(
                 f"{self.origin}: broken: tensor {index} ({shortened(tensor.name)!r}) is read before it is "
@@ -153,14 +155,14 @@ class Graph:
         )
         return self.stored_as[key]
 
-    def real(self, index: int, layout: Layout = Layout.LAST) -> str:
+    def real(self, index: int, layout: ChannelOrder = ChannelOrder.LAST) -> str:
         """Return the name of the numbers that a value means."""
         tensor, name = self.tensor(index), self.stored(index, layout)
         rule = tensor.quantisation
         if rule is None:
             return name
         axis = rule.axis
-        if axis is not None and layout is Layout.FIRST and tensor.rank == 4:
+        if axis is not None and layout is ChannelOrder.FIRST and tensor.rank == 4:
             axis = TO_LAST[axis]
         if name not in self._real:
             self._real[name] = self._dequantised(name, tensor, rule, axis)
@@ -201,7 +203,7 @@ class Graph:
             )
         return self.constants[index]
 
-    def define(self, index: int, name: str, layout: Layout = Layout.LAST) -> None:
+    def define(self, index: int, name: str, layout: ChannelOrder = ChannelOrder.LAST) -> None:
         """Say that `name` is the stored form of a value.
 
         Raises
@@ -210,7 +212,7 @@ class Graph:
             The value is defined already.
         """
         tensor = self.tensor(index)
-        key = (index, layout if tensor.rank == 4 else Layout.LAST)
+        key = (index, layout if tensor.rank == 4 else ChannelOrder.LAST)
         if key in self.stored_as or index in self.constants:
             raise UsageError(
                 f"{self.origin}: broken: tensor {index} ({shortened(tensor.name)!r}) is computed twice",
@@ -219,7 +221,11 @@ class Graph:
         self.stored_as[key] = name
 
     def result(
-        self, index: int, real: str, layout: Layout = Layout.LAST, bounds: Bounds = (-math.inf, math.inf)
+        self,
+        index: int,
+        real: str,
+        layout: ChannelOrder = ChannelOrder.LAST,
+        bounds: Bounds = (-math.inf, math.inf),
     ) -> None:
         """Define a value by the numbers that it means, limited to `bounds`, rounded if it is quantised."""
         tensor = self.tensor(index)
@@ -232,7 +238,7 @@ class Graph:
             real = self.limited(self.settled(real, tensor), bounds, tensor)
         self.define(index, self._rounded(real, rule, tensor), layout)
 
-    def settled(self, real: str, tensor: Tensor) -> str:
+    def settled(self, real: str, tensor: TfliteTensor) -> str:
         """Return numbers rounded as a quantised tensor's are; themselves if it is not quantised.
 
         Writers of the form QDQ round between any two operators, and its readers look for that.
@@ -242,7 +248,7 @@ class Graph:
             return real
         return self._dequantised(self._rounded(real, rule, tensor), tensor, rule, None)
 
-    def limited(self, real: str, bounds: Bounds, tensor: Tensor) -> str:
+    def limited(self, real: str, bounds: Bounds, tensor: TfliteTensor) -> str:
         """Return numbers of a tensor limited to `bounds`; themselves if those are infinite."""
         if bounds == (-math.inf, math.inf):
             return real
@@ -250,16 +256,16 @@ class Graph:
             return self.emit("Relu", [real], _like(tensor))
         return self.emit("Clip", [real, *(self.float(bound) for bound in bounds)], _like(tensor))
 
-    def _turned(self, real: str, tensor: Tensor, layout: Layout) -> str:
+    def _turned(self, real: str, tensor: TfliteTensor, layout: ChannelOrder) -> str:
         """Return a value of rank 4 in the other layout."""
-        order = TO_FIRST if layout is Layout.FIRST else TO_LAST
+        order = TO_FIRST if layout is ChannelOrder.FIRST else TO_LAST
         count, height, width, channels = tensor.shape
         if channels == 1 or height == width == 1:  # nothing moves in memory
-            shape = tensor.shape if layout is Layout.LAST else (count, channels, height, width)
+            shape = tensor.shape if layout is ChannelOrder.LAST else (count, channels, height, width)
             return self.emit("Reshape", [real, self.integers(shape)], _like(tensor))
         return self.emit("Transpose", [real], _like(tensor), perm=order)
 
-    def _dequantised(self, name: str, tensor: Tensor, rule: Quantisation, axis: int | None) -> str:
+    def _dequantised(self, name: str, tensor: TfliteTensor, rule: Quantisation, axis: int | None) -> str:
         return self.emit(
             "DequantizeLinear",
             [name, *self._rule(tensor, rule)],
@@ -267,11 +273,11 @@ class Graph:
             **({} if axis is None else {"axis": axis}),
         )
 
-    def _rounded(self, real: str, rule: Quantisation, tensor: Tensor) -> str:
+    def _rounded(self, real: str, rule: Quantisation, tensor: TfliteTensor) -> str:
         self._check_rounds(tensor, rule)
         return self.emit("QuantizeLinear", [real, *self._rule(tensor, rule)], _like(tensor))
 
-    def _check_rounds(self, tensor: Tensor, rule: Quantisation) -> None:
+    def _check_rounds(self, tensor: TfliteTensor, rule: Quantisation) -> None:
         if rule.axis is not None or tensor.dtype == "int32":
             raise UsageError(
                 f"{self.origin}: tensor {tensor.index} ({shortened(tensor.name)!r}) is computed, quantised "
@@ -279,7 +285,7 @@ class Graph:
                 "quantise the network again",
             )
 
-    def _rule(self, tensor: Tensor, rule: Quantisation) -> list[str]:
+    def _rule(self, tensor: TfliteTensor, rule: Quantisation) -> list[str]:
         """Return the names of a quantised tensor's scale and zero point; int32 has none."""
         if tensor.index not in self._rules:
             names = [self.constant(rule.scale, f"{_like(tensor)}.scale")]
@@ -288,7 +294,7 @@ class Graph:
             self._rules[tensor.index] = names
         return self._rules[tensor.index]
 
-    def bias(self, index: int, x: Tensor, w: Tensor) -> str:
+    def bias(self, index: int, x: TfliteTensor, w: TfliteTensor) -> str:
         """Return the name of a bias; in int32 it counts steps of products of `x` and `w`, as kernels do."""
         tensor = self.tensor(index)
         if x.quantisation is None or w.quantisation is None or tensor.dtype != "int32":
@@ -301,9 +307,9 @@ class Graph:
 
 
 def outputs_of(first: str, count: int) -> list[str]:
-    """Return the names of the outputs of a node that `Graph.emit` made."""
+    """Return the names of the outputs of a node that `OnnxGraph.emit` made."""
     return [first, *(f"{first}.{place}" for place in range(1, count))]
 
 
-def _like(tensor: Tensor) -> str:
+def _like(tensor: TfliteTensor) -> str:
     return tensor.name or f"tensor_{tensor.index}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 
-class Layout(Enum):
+class ChannelOrder(Enum):
     """Order of a value's dimensions; values of other ranks than 4 have only `LAST`."""
 
     LAST = "nhwc"
@@ -20,8 +20,8 @@ TO_LAST = (0, 2, 3, 1)
 """Permutation of NCHW that makes NHWC; so also the place of each dimension of NHWC in NCHW."""
 
 
-def placed(axis: int, rank: int, layout: Layout) -> int:
-    """Return where dimension `axis` of the file's tensor lies in a layout; negative ones count from the end.
+def placed(axis: int, rank: int, layout: ChannelOrder) -> int:
+    """Return the place in a layout of dimension `axis` of a tensor; negative ones count from the end.
 
     Raises
     ------
@@ -30,9 +30,9 @@ def placed(axis: int, rank: int, layout: Layout) -> int:
     """
     if not -rank <= axis < rank:
         raise ValueError(f"dimension {axis} of {rank}")
-    return TO_LAST[axis % rank] if layout is Layout.FIRST else axis % rank
+    return TO_LAST[axis % rank] if layout is ChannelOrder.FIRST else axis % rank
 
 
-def arranged(values: Sequence[int], layout: Layout) -> list[int]:
+def arranged(values: Sequence[int], layout: ChannelOrder) -> list[int]:
     """Return one number for each dimension in the order of a layout."""
-    return [values[axis] for axis in TO_FIRST] if layout is Layout.FIRST else list(values)
+    return [values[axis] for axis in TO_FIRST] if layout is ChannelOrder.FIRST else list(values)

@@ -39,7 +39,7 @@ class Quantisation:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TfliteTensor:
     """A tensor of the file.
 
     Attributes
@@ -68,7 +68,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Operator:
+class TfliteOperator:
     """An operator of the file.
 
     Attributes
@@ -94,8 +94,8 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Network:
-    """What a file holds; inputs and outputs are indices of tensors.
+class TfliteNetwork:
+    """The network of a file; inputs and outputs are indices of tensors.
 
     Attributes
     ----------
@@ -103,8 +103,8 @@ class Network:
         The size of the file.
     """
 
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     stored_bytes: int

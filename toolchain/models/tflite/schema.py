@@ -14,9 +14,9 @@ import numpy as np
 
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import shortened
-from toolchain.models.tflite.network import Network, Operator
+from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator
 from toolchain.models.tflite.options import numbers, read_options
-from toolchain.models.tflite.tensors import MOST_TENSORS, Entry, checked_tensor
+from toolchain.models.tflite.tensors import MOST_TENSORS, DeclaredTensor, checked_tensor
 
 IDENTIFIER = b"TFL3"
 """At byte 4 of every file."""
@@ -38,7 +38,7 @@ def is_tflite(data: bytes) -> bool:
     return data[4:8] == IDENTIFIER
 
 
-def read_network(data: bytes, origin: str) -> Network:
+def read_network(data: bytes, origin: str) -> TfliteNetwork:
     """Read the network of a `.tflite` file.
 
     Raises
@@ -72,7 +72,7 @@ def _schema(origin: str) -> ModuleType:
     return module
 
 
-def _network(schema: ModuleType, data: bytes, origin: str) -> Network:
+def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
     model = schema.Model.GetRootAs(data, 0)
     if model.Version() != VERSION:
         raise UsageError(
@@ -105,7 +105,7 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> Network:
     for operator in operators:
         if any(index is not None and index >= size for index in (*operator.inputs, *operator.outputs)):
             raise UsageError(f"{origin}: broken: {operator} names a tensor that is not there", _AGAIN)
-    return Network(tensors, operators, inputs, outputs, len(data))
+    return TfliteNetwork(tensors, operators, inputs, outputs, len(data))
 
 
 def _operator_name(names: dict[int, str], code: Any) -> str:
@@ -123,17 +123,19 @@ def _builtin_code(code: Any) -> int:
     return int(struct.unpack_from("<i", table.Bytes, table.Pos + place)[0]) if place else 0
 
 
-def _operator(schema: ModuleType, codes: list[str], place: int, found: Any, origin: str) -> Operator:
+def _operator(schema: ModuleType, codes: list[str], place: int, found: Any, origin: str) -> TfliteOperator:
     name = codes[found.OpcodeIndex()]
     inputs = _indices(found.InputsAsNumpy(), None, origin)
     outputs = _indices(found.OutputsAsNumpy(), None, origin)
     kept = tuple(index for index in outputs if index is not None)
-    return Operator(place, name, inputs, kept, read_options(schema, found))
+    return TfliteOperator(place, name, inputs, kept, read_options(schema, found))
 
 
-def _entry(types: dict[int, str], model: Any, data: bytes, place: int, tensor: Any, origin: str) -> Entry:
+def _entry(
+    types: dict[int, str], model: Any, data: bytes, place: int, tensor: Any, origin: str
+) -> DeclaredTensor:
     rules = tensor.Quantization()
-    return Entry(
+    return DeclaredTensor(
         index=place,
         name=(tensor.Name() or b"").decode(errors="replace"),
         shape=tuple(numbers(tensor.ShapeAsNumpy())),
@@ -181,7 +183,7 @@ def _indices(vector: Any, tensors: int | None, origin: str) -> tuple[int | None,
     return tuple(None if index == -1 else index for index in found)
 
 
-def _refuse_calls(operators: tuple[Operator, ...], subgraphs: int, origin: str) -> None:
+def _refuse_calls(operators: tuple[TfliteOperator, ...], subgraphs: int, origin: str) -> None:
     for operator in operators:
         if operator.name in _CONTROL:
             raise UsageError(

@@ -10,7 +10,7 @@ import numpy as np
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
-from toolchain.models.tflite.network import Quantisation, Tensor
+from toolchain.models.tflite.network import Quantisation, TfliteTensor
 
 MOST_TENSORS = 200_000
 MOST_ELEMENTS = 2**40
@@ -35,7 +35,7 @@ _ADVICE = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class DeclaredTensor:
     """A tensor as the file states it; nothing is checked."""
 
     index: int
@@ -56,7 +56,7 @@ class Entry:
         return f"tensor {self.index} ({shortened(self.name)!r})"
 
 
-def checked_tensor(entry: Entry, origin: str, *, is_input: bool) -> Tensor:
+def checked_tensor(entry: DeclaredTensor, origin: str, *, is_input: bool) -> TfliteTensor:
     """Return the tensor of an entry.
 
     An input's first dimension may be open: it is as large as the file was converted for, mostly 1. Of other
@@ -96,10 +96,10 @@ def checked_tensor(entry: Entry, origin: str, *, is_input: bool) -> Tensor:
             "convert or download it again",
         )
     rule = _quantisation(entry, dtype, origin)
-    return Tensor(entry.index, entry.name, entry.shape, dtype, rule, entry.data)
+    return TfliteTensor(entry.index, entry.name, entry.shape, dtype, rule, entry.data)
 
 
-def _quantisation(entry: Entry, dtype: str, origin: str) -> Quantisation | None:
+def _quantisation(entry: DeclaredTensor, dtype: str, origin: str) -> Quantisation | None:
     if entry.custom:
         raise UsageError(f"{origin}: {entry} is quantised in a form of its maker's own", "convert it again")
     if not entry.has_scale or entry.scale is None or dtype not in QUANTISED:
@@ -121,5 +121,5 @@ def _quantisation(entry: Entry, dtype: str, origin: str) -> Quantisation | None:
     return Quantisation(scale, zero, entry.axis)
 
 
-def _broken(entry: Entry, origin: str, why: str) -> UsageError:
+def _broken(entry: DeclaredTensor, origin: str, why: str) -> UsageError:
     return UsageError(f"{origin}: the quantisation of {entry} is broken: {why}", "quantise the network again")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from toolchain.models.tflite.call import Call, Rule
+from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.geometry import VALID, window_padding
-from toolchain.models.tflite.layout import Layout
+from toolchain.models.tflite.layout import ChannelOrder
 
 
-def convolution(call: Call) -> None:
+def convolution(call: OperatorCall) -> None:
     """Translate CONV_2D; weights are [output, height, width, input / groups]."""
     channels, weights = call.input(0).shape[3], call.input(1)
     if channels % weights.shape[3]:
@@ -15,7 +15,7 @@ def convolution(call: Call) -> None:
     _windowed(call, (0, 3, 1, 2), channels // weights.shape[3])
 
 
-def depthwise(call: Call) -> None:
+def depthwise(call: OperatorCall) -> None:
     """Translate DEPTHWISE_CONV_2D; weights are [1, height, width, channels * multiplier]."""
     channels, made = call.input(0).shape[3], call.input(1).shape[3]
     if made % channels:
@@ -23,7 +23,7 @@ def depthwise(call: Call) -> None:
     _windowed(call, (3, 0, 1, 2), channels)
 
 
-def _windowed(call: Call, order: tuple[int, ...], groups: int) -> None:
+def _windowed(call: OperatorCall, order: tuple[int, ...], groups: int) -> None:
     x, weights, bias = call.input(0), call.input(1), call.optional(2)
     strides = [call.option("stride_h", 1), call.option("stride_w", 1)]
     dilations = [call.option("dilation_h_factor", 1), call.option("dilation_w_factor", 1)]
@@ -38,7 +38,7 @@ def _windowed(call: Call, order: tuple[int, ...], groups: int) -> None:
         call.option("padding", 0) == VALID and x.index in graph.zero_padded
     ):  # PAD, then VALID: one convolution
         x, pads = graph.zero_padded[x.index]
-    inputs = [graph.real(x.index, Layout.FIRST), graph.weights(weights.index, order)]
+    inputs = [graph.real(x.index, ChannelOrder.FIRST), graph.weights(weights.index, order)]
     if bias is not None:
         inputs.append(graph.bias(bias.index, x, weights))
     made = graph.emit(
@@ -51,10 +51,10 @@ def _windowed(call: Call, order: tuple[int, ...], groups: int) -> None:
         pads=[before for before, _ in pads] + [behind for _, behind in pads],
         group=groups,
     )
-    graph.result(call.output.index, made, Layout.FIRST, call.bounds())
+    graph.result(call.output.index, made, ChannelOrder.FIRST, call.bounds())
 
 
-def transposed(call: Call) -> None:
+def transposed(call: OperatorCall) -> None:
     """Translate TRANSPOSE_CONV; weights are [output, height, width, input], the first input is a shape."""
     weights, x, bias = call.input(1), call.input(2), call.optional(3)
     shape = call.numbers(0, "the shape of its output")
@@ -68,7 +68,7 @@ def transposed(call: Call) -> None:
         ends.append((before, max(-missing, 0) - before))
         more.append(max(missing, 0))
     graph = call.graph
-    inputs = [graph.real(x.index, Layout.FIRST), graph.weights(weights.index, (3, 0, 1, 2))]
+    inputs = [graph.real(x.index, ChannelOrder.FIRST), graph.weights(weights.index, (3, 0, 1, 2))]
     if bias is not None:
         inputs.append(graph.bias(bias.index, x, weights))
     made_name = graph.emit(
@@ -80,7 +80,7 @@ def transposed(call: Call) -> None:
         pads=[before for before, _ in ends] + [behind for _, behind in ends],
         output_padding=more,
     )
-    graph.result(call.output.index, made_name, Layout.FIRST, call.bounds())
+    graph.result(call.output.index, made_name, ChannelOrder.FIRST, call.bounds())
 
 
 RULES: dict[str, Rule] = {

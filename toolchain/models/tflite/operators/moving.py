@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from toolchain.models.tflite.call import Call, Rule
+from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.graph import outputs_of
-from toolchain.models.tflite.layout import TO_LAST, Layout, arranged, placed
+from toolchain.models.tflite.layout import TO_LAST, ChannelOrder, arranged, placed
 from toolchain.models.tflite.network import Quantisation
 
 
-def reshape(call: Call) -> None:
+def reshape(call: OperatorCall) -> None:
     """Translate whatever gives the same values another shape: the declared one."""
     graph, x, result = call.graph, call.input(0), call.output
     if math.prod(x.shape) != math.prod(result.shape):
@@ -21,7 +21,7 @@ def reshape(call: Call) -> None:
     graph.result(result.index, made)
 
 
-def transpose(call: Call) -> None:
+def transpose(call: OperatorCall) -> None:
     """Translate TRANSPOSE; what only changes a layout costs nothing."""
     graph, x, result = call.graph, call.input(0), call.output
     order = call.numbers(1, "an order of dimensions")
@@ -30,13 +30,13 @@ def transpose(call: Call) -> None:
     layout = graph.layout_of(x.index)
     if x.rank == 4:
         same = is_same(x.quantisation, result.quantisation)
-        for target in Layout:  # dimension i of the target is dimension step[i] of what there is
-            step = [TO_LAST[axis] for axis in order] if layout is Layout.FIRST else order
+        for target in ChannelOrder:  # dimension i of the target is dimension step[i] of what there is
+            step = [TO_LAST[axis] for axis in order] if layout is ChannelOrder.FIRST else order
             step = arranged(step, target)
             if step == [0, 1, 2, 3] and same:
                 graph.define(result.index, graph.stored(x.index, layout), target)
                 return
-        order = [TO_LAST[axis] for axis in order] if layout is Layout.FIRST else order
+        order = [TO_LAST[axis] for axis in order] if layout is ChannelOrder.FIRST else order
     made = graph.emit("Transpose", [graph.real(x.index, layout)], result.name, perm=order)
     graph.result(result.index, made)
 
@@ -46,7 +46,7 @@ def is_same(one: Quantisation | None, other: Quantisation | None) -> bool:
     return one is other is None if one is None or other is None else one.equals(other)
 
 
-def concatenation(call: Call) -> None:
+def concatenation(call: OperatorCall) -> None:
     """Translate CONCATENATION; quantised inputs may have other scales than the result."""
     graph, rank = call.graph, call.output.rank
     layout = call.layout()
@@ -57,7 +57,7 @@ def concatenation(call: Call) -> None:
 
 
 def _padded(mode: str) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         graph, x, layout = call.graph, call.input(0), call.layout()
         numbers = call.numbers(1, "paddings")
         if len(numbers) != 2 * x.rank or min(numbers) < 0:
@@ -83,7 +83,7 @@ def _padded(mode: str) -> Rule:
     return rule
 
 
-def _cut(call: Call, starts: list[int], ends: list[int], steps: list[int]) -> None:
+def _cut(call: OperatorCall, starts: list[int], ends: list[int], steps: list[int]) -> None:
     graph, x, result = call.graph, call.input(0), call.output
     extents = [len(range(*each)) for each in zip(starts, ends, steps, strict=True)]
     if min(extents, default=1) < 1 or math.prod(extents) != math.prod(result.shape):
@@ -100,7 +100,7 @@ def _cut(call: Call, starts: list[int], ends: list[int], steps: list[int]) -> No
     graph.result(result.index, made)
 
 
-def part(call: Call) -> None:
+def part(call: OperatorCall) -> None:
     """Translate SLICE; a size of -1 goes to the end."""
     x = call.input(0)
     starts, sizes = call.numbers(1, "a beginning"), call.numbers(2, "a size")
@@ -113,7 +113,7 @@ def part(call: Call) -> None:
     _cut(call, starts, ends, [1] * x.rank)
 
 
-def strided_part(call: Call) -> None:
+def strided_part(call: OperatorCall) -> None:
     """Translate STRIDED_SLICE, with the meaning of Python's slices; bit i of a mask is for dimension i."""
     x = call.input(0)
     for mask in ("ellipsis_mask", "new_axis_mask", "offset"):
@@ -141,19 +141,19 @@ def strided_part(call: Call) -> None:
     _cut(call, starts, ends, strides)
 
 
-def split(call: Call) -> None:
+def split(call: OperatorCall) -> None:
     """Translate SPLIT, whose first input is the axis."""
     (axis,) = call.numbers(0, "an axis")
     _parts(call, 1, axis)
 
 
-def split_in_sizes(call: Call) -> None:
+def split_in_sizes(call: OperatorCall) -> None:
     """Translate SPLIT_V, whose third input is the axis; the declared shapes have the sizes."""
     (axis,) = call.numbers(2, "an axis")
     _parts(call, 0, axis)
 
 
-def _parts(call: Call, place: int, axis: int) -> None:
+def _parts(call: OperatorCall, place: int, axis: int) -> None:
     graph, x, results = call.graph, call.input(place), call.outputs
     layout = graph.layout_of(x.index)
     where = placed(axis, x.rank, layout)
@@ -166,10 +166,10 @@ def _parts(call: Call, place: int, axis: int) -> None:
         graph.result(result.index, name, layout)
 
 
-def pack(call: Call) -> None:
+def pack(call: OperatorCall) -> None:
     """Translate PACK: tensors along a new dimension."""
     graph, result = call.graph, call.output
-    axis = placed(call.option("axis", 0), result.rank, Layout.LAST)
+    axis = placed(call.option("axis", 0), result.rank, ChannelOrder.LAST)
     inputs = [
         graph.emit("Unsqueeze", [graph.real(tensor.index), graph.integers([axis])], tensor.name)
         for tensor in call.inputs
@@ -177,10 +177,10 @@ def pack(call: Call) -> None:
     graph.result(result.index, graph.emit("Concat", inputs, result.name, axis=axis))
 
 
-def unpack(call: Call) -> None:
+def unpack(call: OperatorCall) -> None:
     """Translate UNPACK: a tensor for each index of a dimension."""
     graph, x, results = call.graph, call.input(0), call.outputs
-    axis = placed(call.option("axis", 0), x.rank, Layout.LAST)
+    axis = placed(call.option("axis", 0), x.rank, ChannelOrder.LAST)
     if len(results) != x.shape[axis]:
         raise ValueError(f"{len(results)} parts of {list(x.shape)}")
     inputs = [graph.real(x.index), graph.integers([1] * len(results))]
@@ -189,24 +189,24 @@ def unpack(call: Call) -> None:
         graph.result(result.index, graph.emit("Squeeze", [name, graph.integers([axis])], result.name))
 
 
-def gather(call: Call) -> None:
+def gather(call: OperatorCall) -> None:
     """Translate GATHER along one dimension."""
     if call.option("batch_dims", 0):
         raise call.refusal("batch_dims")
     graph, x = call.graph, call.input(0)
-    axis = placed(call.option("axis", 0), x.rank, Layout.LAST)
+    axis = placed(call.option("axis", 0), x.rank, ChannelOrder.LAST)
     inputs = [graph.real(x.index), graph.stored(call.input(1).index)]
     graph.result(call.output.index, graph.emit("Gather", inputs, call.output.name, axis=axis))
 
 
-def looked_up(call: Call) -> None:
+def looked_up(call: OperatorCall) -> None:
     """Translate EMBEDDING_LOOKUP: rows of a table, by an input of indices."""
     graph = call.graph
     inputs = [graph.real(call.input(1).index), graph.stored(call.input(0).index)]
     graph.result(call.output.index, graph.emit("Gather", inputs, call.output.name, axis=0))
 
 
-def tile(call: Call) -> None:
+def tile(call: OperatorCall) -> None:
     """Translate TILE."""
     graph, counts = call.graph, call.numbers(1, "numbers of copies")
     if len(counts) != call.input(0).rank or min(counts) < 1:
@@ -215,14 +215,14 @@ def tile(call: Call) -> None:
     graph.result(call.output.index, graph.emit("Tile", inputs, call.output.name))
 
 
-def broadcast(call: Call) -> None:
+def broadcast(call: OperatorCall) -> None:
     """Translate BROADCAST_TO, to the declared shape."""
     graph = call.graph
     inputs = [graph.real(call.input(0).index), graph.integers(call.output.shape)]
     graph.result(call.output.index, graph.emit("Expand", inputs, call.output.name))
 
 
-def shape_of(call: Call) -> None:
+def shape_of(call: OperatorCall) -> None:
     """Translate SHAPE to a constant: all shapes are known."""
     shape = np.array(call.input(0).shape, call.output.dtype)
     call.graph.constants[call.output.index] = shape

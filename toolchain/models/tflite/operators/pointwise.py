@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from toolchain.models.tflite.call import Call, Rule
-from toolchain.models.tflite.graph import Graph
-from toolchain.models.tflite.layout import TO_FIRST, Layout
-from toolchain.models.tflite.network import Tensor
+from toolchain.models.tflite.call import OperatorCall, Rule
+from toolchain.models.tflite.graph import OnnxGraph
+from toolchain.models.tflite.layout import TO_FIRST, ChannelOrder
+from toolchain.models.tflite.network import TfliteTensor
 
-Formula = Callable[[Graph, str, Call], str]
+Formula = Callable[[OnnxGraph, str, OperatorCall], str]
 """Emits a function of one value; returns the name of its result."""
 
 
@@ -21,7 +21,7 @@ def _single(kind: str, **attributes: Any) -> Rule:
 
 
 def _formula(formula: Formula) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         layout = call.layout()
         made = formula(call.graph, call.graph.real(call.input(0).index, layout), call)
         call.graph.result(call.output.index, made, layout)
@@ -30,7 +30,7 @@ def _formula(formula: Formula) -> Rule:
 
 
 def _limits(low: float, high: float) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         layout = call.layout()
         real = call.graph.real(call.input(0).index, layout)
         made = call.graph.limited(real, (low, high), call.output)
@@ -42,7 +42,7 @@ def _limits(low: float, high: float) -> Rule:
 def _pair(kind: str) -> Rule:
     """Return the rule of an operator on two tensors, which are broadcast from their last dimensions."""
 
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         layout = call.layout()
         inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
         made = call.graph.emit(kind, inputs, call.output.name)
@@ -51,10 +51,10 @@ def _pair(kind: str) -> Rule:
     return rule
 
 
-def operand(call: Call, tensor: Tensor, layout: Layout) -> str:
+def operand(call: OperatorCall, tensor: TfliteTensor, layout: ChannelOrder) -> str:
     """Return the name of an operand's numbers; constants of lower rank are fitted to NCHW."""
     graph = call.graph
-    if layout is Layout.LAST or tensor.rank == 4:
+    if layout is ChannelOrder.LAST or tensor.rank == 4:
         return graph.real(tensor.index, layout)
     real = graph.real(tensor.index)
     if math.prod(tensor.shape) == 1:
@@ -67,7 +67,7 @@ def operand(call: Call, tensor: Tensor, layout: Layout) -> str:
 
 
 def _compared(kind: str, *, negated: bool = False) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         layout = call.layout()
         inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
         made = call.graph.emit(kind, inputs, call.output.name)
@@ -76,36 +76,36 @@ def _compared(kind: str, *, negated: bool = False) -> Rule:
     return rule
 
 
-def _choice(call: Call) -> None:
+def _choice(call: OperatorCall) -> None:
     layout = call.layout()
     made = call.graph.emit("Where", [operand(call, each, layout) for each in call.inputs], call.output.name)
     call.graph.result(call.output.index, made, layout)
 
 
-def _sum_of_all(call: Call) -> None:
+def _sum_of_all(call: OperatorCall) -> None:
     layout = call.layout()
     made = call.graph.emit("Sum", [operand(call, each, layout) for each in call.inputs], call.output.name)
     call.graph.result(call.output.index, made, layout)
 
 
-def _slopes(call: Call) -> None:
+def _slopes(call: OperatorCall) -> None:
     layout = call.layout()
     inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
     call.graph.result(call.output.index, call.graph.emit("PRelu", inputs, call.output.name), layout)
 
 
-def _squared_difference(call: Call) -> None:
+def _squared_difference(call: OperatorCall) -> None:
     layout = call.layout()
     inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
     less = call.graph.emit("Sub", inputs, call.output.name)
     call.graph.result(call.output.index, call.graph.emit("Mul", [less, less], call.output.name), layout)
 
 
-def _reciprocal_root(graph: Graph, x: str, call: Call) -> str:
+def _reciprocal_root(graph: OnnxGraph, x: str, call: OperatorCall) -> str:
     return graph.emit("Reciprocal", [graph.emit("Sqrt", [x], call.output.name)], call.output.name)
 
 
-def _gelu(graph: Graph, x: str, call: Call) -> str:
+def _gelu(graph: OnnxGraph, x: str, call: OperatorCall) -> str:
     """x * Phi(x): by erf, or by the tanh that approximates it."""
     name = call.output.name
     if call.option("approximate", False):
@@ -120,7 +120,7 @@ def _gelu(graph: Graph, x: str, call: Call) -> str:
     return graph.emit("Mul", [half, graph.emit("Add", [bent, graph.float(1.0)], name)], name)
 
 
-def _leaky(graph: Graph, x: str, call: Call) -> str:
+def _leaky(graph: OnnxGraph, x: str, call: OperatorCall) -> str:
     return graph.emit("LeakyRelu", [x], call.output.name, alpha=float(call.option("alpha", 0.0)))
 
 

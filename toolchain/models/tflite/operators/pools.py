@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolchain.models.tflite.call import Call, Rule
+from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.geometry import window_padding
-from toolchain.models.tflite.layout import Layout
+from toolchain.models.tflite.layout import ChannelOrder
 
 
 def _pool(kind: str, **attributes: Any) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         x, graph = call.input(0), call.graph
         windows = [call.option("filter_height", 0), call.option("filter_width", 0)]
         strides = [call.option("stride_h", 0), call.option("stride_w", 0)]
@@ -20,24 +20,24 @@ def _pool(kind: str, **attributes: Any) -> Rule:
         ]
         made = graph.emit(
             kind,
-            [graph.real(x.index, Layout.FIRST)],
+            [graph.real(x.index, ChannelOrder.FIRST)],
             call.output.name,
             kernel_shape=windows,
             strides=strides,
             pads=[before for before, _ in pads] + [behind for _, behind in pads],
             **attributes,
         )
-        graph.result(call.output.index, made, Layout.FIRST, call.bounds())
+        graph.result(call.output.index, made, ChannelOrder.FIRST, call.bounds())
 
     return rule
 
 
 def _blocks(kind: str) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         graph = call.graph
-        real = graph.real(call.input(0).index, Layout.FIRST)
+        real = graph.real(call.input(0).index, ChannelOrder.FIRST)
         made = graph.emit(kind, [real], call.output.name, blocksize=call.option("block_size", 0))
-        graph.result(call.output.index, made, Layout.FIRST)
+        graph.result(call.output.index, made, ChannelOrder.FIRST)
 
     return rule
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from toolchain.models.tflite.call import Call, Rule
-from toolchain.models.tflite.network import Tensor
+from toolchain.models.tflite.call import OperatorCall, Rule
+from toolchain.models.tflite.network import TfliteTensor
 
 
-def dense(call: Call) -> None:
+def dense(call: OperatorCall) -> None:
     """Translate FULLY_CONNECTED; weights are [output, input], all but the input's last dimension are rows."""
     graph, x, weights, bias = call.graph, call.input(0), call.input(1), call.optional(2)
     if call.option("weights_format", 0) != 0:
@@ -29,14 +29,14 @@ def dense(call: Call) -> None:
     graph.result(call.output.index, made, bounds=call.bounds())
 
 
-def products(call: Call) -> None:
+def products(call: OperatorCall) -> None:
     """Translate BATCH_MATMUL."""
     left = _turned(call, call.input(0), turn=bool(call.option("adj_x", False)))
     right = _turned(call, call.input(1), turn=bool(call.option("adj_y", False)))
     call.graph.result(call.output.index, call.graph.emit("MatMul", [left, right], call.output.name))
 
 
-def _turned(call: Call, tensor: Tensor, *, turn: bool) -> str:
+def _turned(call: OperatorCall, tensor: TfliteTensor, *, turn: bool) -> str:
     graph, order = call.graph, list(range(tensor.rank))
     if turn:
         order[-2:] = order[-1], order[-2]

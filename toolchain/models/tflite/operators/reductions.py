@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 
-from toolchain.models.tflite.call import Call, Rule
-from toolchain.models.tflite.layout import Layout, placed
+from toolchain.models.tflite.call import OperatorCall, Rule
+from toolchain.models.tflite.layout import ChannelOrder, placed
 
 
 def _reduced(kind: str) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         graph, x = call.graph, call.input(0)
         axes = sorted(
-            {axis % x.rank for axis in call.numbers(1, "axes") if placed(axis, x.rank, Layout.LAST) >= 0}
+            {
+                axis % x.rank
+                for axis in call.numbers(1, "axes")
+                if placed(axis, x.rank, ChannelOrder.LAST) >= 0
+            }
         )
         keeps = call.option("keep_dims", False)
         spatial = x.rank == 4 and axes == [1, 2]
-        layout = graph.layout_of(x.index) if spatial or keeps else Layout.LAST
+        layout = graph.layout_of(x.index) if spatial or keeps else ChannelOrder.LAST
         real, result = graph.real(x.index, layout), call.output
         where = sorted(placed(axis, x.rank, layout) for axis in axes)
         if (
@@ -36,7 +40,7 @@ def _reduced(kind: str) -> Rule:
 
 
 def _place_of(kind: str) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         graph, x = call.graph, call.input(0)
         (axis,) = call.numbers(1, "an axis")
         made = graph.emit(kind, [graph.real(x.index)], call.output.name, axis=axis, keepdims=0)
@@ -47,7 +51,7 @@ def _place_of(kind: str) -> Rule:
     return rule
 
 
-def softmax(call: Call) -> None:
+def softmax(call: OperatorCall) -> None:
     """Translate SOFTMAX, along the last dimension."""
     graph = call.graph
     real, beta = graph.real(call.input(0).index), float(call.option("beta", 1.0))
@@ -58,13 +62,13 @@ def softmax(call: Call) -> None:
     graph.result(call.output.index, graph.emit("Softmax", [real], call.output.name, axis=-1))
 
 
-def log_softmax(call: Call) -> None:
+def log_softmax(call: OperatorCall) -> None:
     """Translate LOG_SOFTMAX, along the last dimension."""
     real = call.graph.real(call.input(0).index)
     call.graph.result(call.output.index, call.graph.emit("LogSoftmax", [real], call.output.name, axis=-1))
 
 
-def unit_length(call: Call) -> None:
+def unit_length(call: OperatorCall) -> None:
     """Translate L2_NORMALIZATION, along the last dimension; a vector of less than 1e-6 is divided by that."""
     graph = call.graph
     real = graph.real(call.input(0).index)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from toolchain.models.tflite.call import Call, Rule
-from toolchain.models.tflite.layout import Layout
+from toolchain.models.tflite.call import OperatorCall, Rule
+from toolchain.models.tflite.layout import ChannelOrder
 
 
 def _resized(mode: str) -> Rule:
-    def rule(call: Call) -> None:
+    def rule(call: OperatorCall) -> None:
         graph, x = call.graph, call.input(0)
         height, width = call.numbers(1, "the size of its output")
         centres = call.option("half_pixel_centers", False)
@@ -19,7 +19,7 @@ def _resized(mode: str) -> Rule:
         made = graph.emit(
             "Resize",
             [
-                graph.real(x.index, Layout.FIRST),
+                graph.real(x.index, ChannelOrder.FIRST),
                 "",
                 "",
                 graph.integers([x.shape[0], x.shape[3], height, width]),
@@ -33,7 +33,7 @@ def _resized(mode: str) -> Rule:
             else "asymmetric",
             nearest_mode=nearest,
         )
-        graph.result(call.output.index, made, Layout.FIRST)
+        graph.result(call.output.index, made, ChannelOrder.FIRST)
 
     return rule
 

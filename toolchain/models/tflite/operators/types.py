@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
-from toolchain.models.tflite.call import Call, Rule
+from toolchain.models.tflite.call import OperatorCall, Rule
 
 
-def quantise(call: Call) -> None:
+def quantise(call: OperatorCall) -> None:
     """Translate QUANTIZE, from floats or from other integers."""
     layout = call.layout()
     if call.output.quantisation is None:
@@ -16,7 +16,7 @@ def quantise(call: Call) -> None:
     call.graph.result(call.output.index, call.graph.real(call.input(0).index, layout), layout)
 
 
-def dequantise(call: Call) -> None:
+def dequantise(call: OperatorCall) -> None:
     """Translate DEQUANTIZE; constants, such as weights in float16 or int8, become float32."""
     graph, x, layout = call.graph, call.input(0), call.layout()
     if x.index in graph.constants:
@@ -40,7 +40,7 @@ def dequantise(call: Call) -> None:
     graph.result(call.output.index, real, layout)
 
 
-def cast(call: Call) -> None:
+def cast(call: OperatorCall) -> None:
     """Translate CAST: floats are cut to integers, and integers are taken as they are stored."""
     layout = call.layout()
     stored = call.graph.stored(call.input(0).index, layout)
