@@ -193,6 +193,19 @@ def test_zeros_around_a_convolution_become_its_padding(form: str) -> None:
     compare(writer, equal=0.9)
 
 
+def test_integers_that_two_operators_share() -> None:
+    """onnxruntime refuses constant integers with two readers: "attempt to replace the existing tensor"."""
+    writer = Writer()
+    rule = {"scale": 0.02, "zero": 3}
+    writer.inputs = [writer.add((1, 4, 4, 3), "int8", **rule)]
+    shared = writer.constant(drawn((3,), "int8", 4), scale=0.01)
+    first, second = (writer.add((1, 4, 4, 3), "int8", scale=0.04) for _ in range(2))
+    writer.call("ADD", [writer.inputs[0], shared], [first], "AddOptions")
+    writer.call("ADD", [first, shared], [second], "AddOptions")
+    writer.outputs = [second]
+    compare(writer)
+
+
 def test_a_chain_of_convolutions_stays_channels_first() -> None:
     """Transposes appear where the network begins and ends, and nowhere between."""
     writer = Writer()

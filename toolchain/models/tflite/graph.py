@@ -66,7 +66,6 @@ class OnnxGraph:
         self.zero_padded: dict[int, tuple[TfliteTensor, list[tuple[int, int]]]] = {}
         self._real: dict[str, str] = {}
         self._rules: dict[int, list[str]] = {}
-        self._weights: dict[tuple[int, tuple[int, ...]], str] = {}
         self._left = _COPIES * network.stored_bytes + _SPARE
         self.names = Names()
         self.output_names = {index: "" for index in network.outputs}
@@ -138,10 +137,12 @@ class OnnxGraph:
             return self.stored_as[key]
         if index in self.constants:
             array = self.constants[index]
-            self.stored_as[key] = self.constant(
+            name = self.constant(
                 array.transpose(TO_FIRST) if layout is ChannelOrder.FIRST else array, _like(tensor)
             )
-            return self.stored_as[key]
+            if tensor.quantisation is None:
+                self.stored_as[key] = name
+            return name  # a copy for each reader: onnxruntime trips over integers and zero points of two
         other = (index, ChannelOrder.FIRST if layout is ChannelOrder.LAST else ChannelOrder.LAST)
         if other not in self.stored_as:
             raise UsageError(
@@ -176,16 +177,13 @@ class OnnxGraph:
         UsageError
             The tensor is computed by the network.
         """
-        key = (index, tuple(order))
-        if key not in self._weights:
-            tensor = self.tensor(index)
-            name = self.constant(self.array(index, "weights").transpose(order), _like(tensor))
-            rule = tensor.quantisation
-            if rule is not None:
-                axis = None if rule.axis is None else list(order).index(rule.axis)
-                name = self._dequantised(name, tensor, rule, axis)
-            self._weights[key] = name
-        return self._weights[key]
+        tensor = self.tensor(index)
+        name = self.constant(self.array(index, "weights").transpose(order), _like(tensor))
+        rule = tensor.quantisation
+        if rule is None:
+            return name
+        axis = None if rule.axis is None else list(order).index(rule.axis)
+        return self._dequantised(name, tensor, rule, axis)
 
     def array(self, index: int, what: str) -> Array:
         """Return the stored form of a constant.
@@ -287,7 +285,7 @@ class OnnxGraph:
 
     def _rule(self, tensor: TfliteTensor, rule: Quantisation) -> list[str]:
         """Return the names of a quantised tensor's scale and zero point; int32 has none."""
-        if tensor.index not in self._rules:
+        if tensor.index not in self._rules or tensor.index in self.constants:
             names = [self.constant(rule.scale, f"{_like(tensor)}.scale")]
             if tensor.dtype != "int32" or rule.zero.any():
                 names.append(self.constant(rule.zero.astype(tensor.dtype), f"{_like(tensor)}.zero"))
