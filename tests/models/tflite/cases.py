@@ -107,6 +107,7 @@ SINGLE: list[Case] = [
             ("RELU", (FLOAT, INT8, UINT8), -2, 2, (0.02, -128), 1),
             ("RELU6", (FLOAT, INT8, UINT8), -8, 8, (0.03, -100), 1),
             ("RELU_N1_TO_1", (FLOAT, INT8, UINT8), -2, 2, (0.03, 3), 1),
+            ("RELU_0_TO_1", (FLOAT, INT8), -2, 2, (0.01, -128), 1),
             ("ROUND", (FLOAT,), -2, 2, None, 1),
             ("RSQRT", (FLOAT,), 0.1, 2, None, 1),
             ("SIN", (FLOAT,), -2, 2, None, 1),
