@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.models.tflite.writer import Writer
 from toolchain.errors import MissingError, UsageError
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.models.reading.source import read_source
 from toolchain.models.tflite.convert import read_tflite
 
 
@@ -101,6 +103,7 @@ def test_what_cannot_be_built_is_refused_by_name(writer: Writer, says: str) -> N
     assert caught.value.hint
 
 
+@pytest.mark.slow
 def test_bytes_that_are_used_again_and_again_are_refused() -> None:
     """A buffer of 8 MB, read by 20 tensors, would be 160 MB of constants."""
     writer = Writer()
@@ -123,6 +126,23 @@ def test_a_truncated_file(size: int, tmp_path: Path) -> None:
     path.write_bytes(_one().finish()[:size])
     with pytest.raises(UsageError, match=r"a broken TensorFlow Lite file|or a truncated one|is empty"):
         load_model(str(path), ModelOptions())
+
+
+def test_a_file_of_2_gib(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    with path.open("wb") as file:
+        file.truncate(2**31)
+    with pytest.raises(UsageError, match=r"has 2147483648 bytes; at most 2147483647 are read"):
+        load_model(str(path), ModelOptions())
+
+
+def test_a_file_of_another_ending_is_known_by_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "net.lite"
+    data = _one("TANH").finish()
+    path.write_bytes(data)
+    source = read_source(str(path), ModelOptions())
+    assert (source.name, source.origin) == ("net", str(path))
+    assert source.sha256 == hashlib.sha256(data).hexdigest()
 
 
 def test_another_file_of_this_ending(tmp_path: Path) -> None:
@@ -182,6 +202,7 @@ def test_names_that_occur_twice_or_not_at_all_become_different_ones() -> None:
     assert (model.graph.input[0].name, model.graph.output[0].name) == ("x", "x.1")
 
 
+@pytest.mark.slow
 def test_a_shape_that_is_computed_from_another_is_a_constant() -> None:
     """Keras writes the batch of a reshape like this."""
     writer = Writer()

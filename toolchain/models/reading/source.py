@@ -157,7 +157,12 @@ def _read(path: Path) -> bytes:
                 raise export_first(path / SAVED_MODEL)
             raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
         if stat.S_ISREG(status.st_mode) and status.st_size == 0:
-            raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")
+            kind = "a TensorFlow Lite" if path.suffix == ".tflite" else "an ONNX"
+            raise UsageError(f"{path} is empty, not {kind} file", "export or download it again")
+        if status.st_size > LARGEST and path.suffix == ".tflite":
+            raise UsageError(
+                f"{path} has {status.st_size} bytes; at most {LARGEST} are read", "convert it in parts"
+            )
         if status.st_size > LARGEST:
             raise UsageError(
                 f"{path} has {status.st_size} bytes; a protobuf file ends at 2 GiB",
