@@ -57,6 +57,14 @@ def _shape(y: tuple[int, ...]) -> Writer:
     return writer
 
 
+def _rows() -> Writer:
+    writer = Writer()
+    x = [writer.add((2, 2)) for _ in range(2)]
+    writer.inputs, writer.outputs = [writer.add((2,), "bool"), *x], [writer.add((2, 2))]
+    writer.call("SELECT", writer.inputs, writer.outputs)
+    return writer
+
+
 def _stored(array: np.ndarray, shape: tuple[int, ...]) -> Writer:
     writer = _one()
     writer.constant(array)
@@ -91,6 +99,7 @@ REFUSED = [
     (_one("MAX_POOL_2D", "Pool2DOptions", FilterWidth=2), "operator 0 (MAX_POOL_2D) is broken"),
     (_one("AVERAGE_POOL_2D", "SoftmaxOptions", Beta=1.0), "operator 0 (AVERAGE_POOL_2D) is broken"),
     (_one("L2_NORMALIZATION", "L2NormOptions", FusedActivationFunction=4), "fused activation function 4"),
+    (_rows(), "operator 0 (SELECT): a condition for each row is not supported"),
     (_one("ADD", "AddOptions"), "operator 0 (ADD) is broken"),
 ]  # fmt: skip
 

@@ -193,6 +193,16 @@ def test_zeros_around_a_convolution_become_its_padding(form: str) -> None:
     compare(writer, equal=0.9)
 
 
+def test_a_quantised_number_around() -> None:
+    writer, rule = Writer(), {"scale": 0.02, "zero": 5}
+    writer.inputs = [writer.add((1, 4, 4, 3), "int8", **rule)]
+    pads = writer.constant(np.array([[0, 0], [1, 2], [0, 1], [0, 3]], "int32"))
+    around = writer.constant(np.array([-77], "int8"), **rule)
+    writer.outputs = [writer.add((1, 7, 5, 6), "int8", **rule)]
+    writer.call("PADV2", [writer.inputs[0], pads, around], writer.outputs)
+    compare(writer, steps=0)
+
+
 def test_integers_that_two_operators_share() -> None:
     """onnxruntime refuses constant integers with two readers: "attempt to replace the existing tensor"."""
     writer = Writer()

@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.graph import outputs_of
 from toolchain.models.tflite.layout import TO_LAST, ChannelOrder, arranged, placed
-from toolchain.models.tflite.network import Quantisation
+from toolchain.models.tflite.network import Quantisation, TfliteTensor
 
 
 def reshape(call: OperatorCall) -> None:
@@ -56,31 +56,50 @@ def concatenation(call: OperatorCall) -> None:
     graph.result(call.output.index, made, layout, call.bounds())
 
 
-def _padded(mode: str) -> Rule:
-    def rule(call: OperatorCall) -> None:
-        graph, x, layout = call.graph, call.input(0), call.layout()
-        numbers = call.numbers(1, "paddings")
-        if len(numbers) != 2 * x.rank or min(numbers) < 0:
-            raise ValueError(f"paddings {numbers}")
-        pads = [*arranged(numbers[::2], layout), *arranged(numbers[1::2], layout)]
-        inputs = [graph.real(x.index, layout), graph.integers(pads)]
-        value = call.optional(2)
-        if value is not None:
-            whole = graph.real(value.index)
-            inputs.append(graph.emit("Reshape", [whole, graph.integers([])]) if value.rank else whole)
-        if mode == "reflect" and call.option("mode", 0) != 0:
-            raise call.refusal("SYMMETRIC padding")
-        spatial = x.rank == 4 and not any(numbers[:2] + numbers[6:])
-        if (
-            mode == "constant"
-            and value is None
-            and spatial
-            and is_same(x.quantisation, call.output.quantisation)
-        ):
-            graph.zero_padded[call.output.index] = (x, [(numbers[2], numbers[3]), (numbers[4], numbers[5])])
-        graph.result(call.output.index, graph.emit("Pad", inputs, call.output.name, mode=mode), layout)
+def pad(call: OperatorCall) -> None:
+    """Translate PAD and PADV2, whose third input is the number around; PAD has zeros."""
+    graph, x, value = call.graph, call.input(0), call.optional(2)
+    layout, numbers = call.layout(), _paddings(call)
+    inputs = [graph.real(x.index, layout), graph.integers(_pads(numbers, layout))]
+    if value is not None:
+        inputs.append(graph.float(_number(call, value)))
+    elif (
+        x.rank == 4
+        and not any((*numbers[0], *numbers[3]))
+        and is_same(x.quantisation, call.output.quantisation)
+    ):
+        graph.zero_padded[call.output.index] = (x, numbers[1:3])
+    graph.result(call.output.index, graph.emit("Pad", inputs, call.output.name), layout)
 
-    return rule
+
+def mirror_pad(call: OperatorCall) -> None:
+    """Translate MIRROR_PAD that leaves the border itself out (REFLECT)."""
+    if call.option("mode", 0) != 0:
+        raise call.refusal("SYMMETRIC padding")
+    graph, layout = call.graph, call.layout()
+    inputs = [graph.real(call.input(0).index, layout), graph.integers(_pads(_paddings(call), layout))]
+    graph.result(call.output.index, graph.emit("Pad", inputs, call.output.name, mode="reflect"), layout)
+
+
+def _paddings(call: OperatorCall) -> list[tuple[int, int]]:
+    """Return the numbers before and behind each dimension."""
+    numbers = call.numbers(1, "paddings")
+    if len(numbers) != 2 * call.input(0).rank or min(numbers, default=0) < 0:
+        raise ValueError(f"paddings {numbers}")
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
+    """Return paddings in ONNX's order: those before all dimensions, then those behind."""
+    before, behind = ([each[end] for each in numbers] for end in (0, 1))
+    return [*arranged(before, layout), *arranged(behind, layout)]
+
+
+def _number(call: OperatorCall, tensor: TfliteTensor) -> float:
+    """Return the number that a constant of one element means."""
+    stored = call.graph.array(tensor.index, "the number around").reshape(())
+    rule = tensor.quantisation
+    return float(stored) if rule is None else float((stored - rule.zero) * rule.scale)
 
 
 def _cut(call: OperatorCall, starts: list[int], ends: list[int], steps: list[int]) -> None:
@@ -234,10 +253,10 @@ RULES: dict[str, Rule] = {
     "EMBEDDING_LOOKUP": looked_up,
     "EXPAND_DIMS": reshape,
     "GATHER": gather,
-    "MIRROR_PAD": _padded("reflect"),
+    "MIRROR_PAD": mirror_pad,
     "PACK": pack,
-    "PAD": _padded("constant"),
-    "PADV2": _padded("constant"),
+    "PAD": pad,
+    "PADV2": pad,
     "RESHAPE": reshape,
     "SHAPE": shape_of,
     "SLICE": part,

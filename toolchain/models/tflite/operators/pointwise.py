@@ -77,6 +77,8 @@ def _compared(kind: str, *, negated: bool = False) -> Rule:
 
 
 def _choice(call: OperatorCall) -> None:
+    if call.operator.name == "SELECT" and call.input(0).rank == 1 < call.output.rank:
+        raise call.refusal("a condition for each row")  # of the first dimension, not of the last as elsewhere
     layout = call.layout()
     made = call.graph.emit("Where", [operand(call, each, layout) for each in call.inputs], call.output.name)
     call.graph.result(call.output.index, made, layout)

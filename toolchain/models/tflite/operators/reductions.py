@@ -11,13 +11,7 @@ from toolchain.models.tflite.layout import ChannelOrder, placed
 def _reduced(kind: str) -> Rule:
     def rule(call: OperatorCall) -> None:
         graph, x = call.graph, call.input(0)
-        axes = sorted(
-            {
-                axis % x.rank
-                for axis in call.numbers(1, "axes")
-                if placed(axis, x.rank, ChannelOrder.LAST) >= 0
-            }
-        )
+        axes = sorted({placed(axis, x.rank, ChannelOrder.LAST) for axis in call.numbers(1, "axes")})
         keeps = call.option("keep_dims", False)
         spatial = x.rank == 4 and axes == [1, 2]
         layout = graph.layout_of(x.index) if spatial or keeps else ChannelOrder.LAST
