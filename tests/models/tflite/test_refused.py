@@ -129,6 +129,15 @@ def test_bytes_that_are_used_again_and_again_are_refused() -> None:
         read_tflite(writer.finish(), "net.tflite")
 
 
+def test_a_name_that_is_used_again_and_again_is_refused() -> None:
+    """Tables may be at one place: here each of 5 000 tensors is the one with a name of 1 MB."""
+    writer = _one()
+    writer.tensors[0].name = "x" * (1 << 20)
+    writer.repeated = 5_000
+    with pytest.raises(UsageError, match="use the same bytes again and again"):
+        read_tflite(writer.finish(), "net.tflite")
+
+
 @pytest.mark.parametrize("size", [0, 3, 8, 20, 200])
 def test_a_truncated_file(size: int, tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"

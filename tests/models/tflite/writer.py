@@ -56,6 +56,9 @@ class Writer:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     subgraphs: int = 1
+    repeated: int = 0
+    """How many more tensors are the first one again, at its place in the file."""
+
     deprecated: bool = True
     """Whether operators have their codes in the field that older readers know, too."""
 
@@ -78,7 +81,8 @@ class Writer:
         """Return the file."""
         b = flatbuffers.Builder(1024)
         buffers = [self._buffer(b, None), *(self._buffer(b, tensor.data) for tensor in self.tensors)]
-        tensors = _tables(b, [self._tensor(b, place) for place in range(len(self.tensors))])
+        places = [self._tensor(b, place) for place in range(len(self.tensors))]
+        tensors = _tables(b, [*places, *places[:1] * self.repeated])
         names = list(dict.fromkeys(call[0] for call in self.calls))
         codes = [self._code(b, name) for name in names]
         calls = _tables(b, [self._operator(b, names, call) for call in self.calls])

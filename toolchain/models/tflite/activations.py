@@ -23,5 +23,5 @@ FUSED: dict[int, Bounds] = {
 def is_implied(bounds: Bounds, rule: Quantisation, dtype: str) -> bool:
     """Whether rounding to the integers of a quantised tensor limits numbers to `bounds` by itself."""
     ends = np.iinfo(dtype)
-    low, high = (np.rint(np.float32(bound) / rule.scale) + rule.zero for bound in bounds)
+    low, high = (np.rint(bound / float(rule.scale)) + int(rule.zero) for bound in bounds)
     return bool(low <= ends.min and high >= ends.max)

@@ -20,10 +20,12 @@ from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 from toolchain.models.names import Names
 from toolchain.models.tflite.activations import Bounds, is_implied
+from toolchain.models.tflite.budget import ByteBudget
 from toolchain.models.tflite.layout import TO_FIRST, TO_LAST, ChannelOrder
 from toolchain.models.tflite.network import Quantisation, TfliteNetwork, TfliteTensor
 
 _SPARE = 1 << 26  # bytes of constants that a file of any size may ask for
+_LONG = 100  # characters of a tensor's name: the names of nodes are made of shorter ones
 _COPIES = 4  # of the file's bytes: a constant in two layouts, and float16 as float32
 
 
@@ -66,7 +68,7 @@ class OnnxGraph:
         self.zero_padded: dict[int, tuple[TfliteTensor, list[tuple[int, int]]]] = {}
         self._real: dict[str, str] = {}
         self._rules: dict[int, list[str]] = {}
-        self._left = _COPIES * network.stored_bytes + _SPARE
+        self._budget = ByteBudget(origin, _COPIES * network.stored_bytes + _SPARE)
         self.names = Names()
         self.output_names = {index: "" for index in network.outputs}
         for index in network.inputs:
@@ -82,7 +84,7 @@ class OnnxGraph:
         self, kind: str, inputs: Sequence[str], like: str = "", outputs: int = 1, **attributes: Any
     ) -> str:
         """Add a node; return the name of its first output. Others are named by `outputs_of`."""
-        first = self.names.free(f"{like or 'value'}.{kind}")
+        first = self.names.free(f"{like if 0 < len(like) <= _LONG else 'value'}.{kind}")
         more = [f"{first}.{place}" for place in range(1, outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), [first, *more], name=first, **attributes))
         return first
@@ -95,12 +97,8 @@ class OnnxGraph:
         UsageError
             The constants are many times the file: it uses its bytes again and again.
         """
-        self._left -= array.nbytes
-        if self._left < 0:
-            raise UsageError(
-                f"{self.origin}: broken: its tensors use the same bytes again and again", "convert it again"
-            )
-        name = self.names.free(like)
+        self._budget.spend(array.nbytes)
+        name = self.names.free(like if len(like) <= _LONG else "constant")
         self.initializers.append(
             numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
         )

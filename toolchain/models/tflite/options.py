@@ -6,11 +6,13 @@ import re
 from types import ModuleType
 from typing import Any
 
+from toolchain.models.tflite.budget import ByteBudget
+
 MOST_NUMBERS = 1024
 """Of a vector that is no weights: operands, dimensions, options."""
 
 
-def read_options(schema: ModuleType, operator: Any) -> dict[str, Any]:
+def read_options(schema: ModuleType, operator: Any, budget: ByteBudget) -> dict[str, Any]:
     """Return the fields of an operator's options by the schema's names; empty if it has none.
 
     Parameters
@@ -35,25 +37,28 @@ def read_options(schema: ModuleType, operator: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"table": kind}
     for name in vectors:
         if f"{name}AsNumpy" in fields:
-            found[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")())
+            found[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")(), budget)
     for name in fields:
         if not any(name.startswith(vector) for vector in vectors):
             found[_snake(name)] = getattr(options, name)()
     return found
 
 
-def numbers(vector: Any) -> list[int]:
+def numbers(vector: Any, budget: ByteBudget) -> list[int]:
     """Return a vector of the file; `tflite` gives 0 for one that is absent.
 
     Raises
     ------
     ValueError
         It is too long to be what it should be.
+    UsageError
+        The file's vectors are many times the file.
     """
     if isinstance(vector, int):
         return []
     if len(vector) > MOST_NUMBERS:
         raise ValueError(f"{len(vector)} numbers where {MOST_NUMBERS} are the most")
+    budget.spend(vector.nbytes)
     return [number.item() for number in vector]
 
 

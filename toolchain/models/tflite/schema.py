@@ -14,6 +14,7 @@ import numpy as np
 
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import shortened
+from toolchain.models.tflite.budget import ByteBudget
 from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator
 from toolchain.models.tflite.options import numbers, read_options
 from toolchain.models.tflite.tensors import MOST_TENSORS, DeclaredTensor, checked_tensor
@@ -30,6 +31,9 @@ _BUILTIN_CODE = 10
 """Of `OperatorCode.builtin_code` in a table of offsets: its field 3."""
 
 _CONTROL = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"})
+_COPIES, _SPARE = 8, 1 << 20
+"""Times the file's size, and bytes more, that its names and vectors of numbers may have."""
+
 _AGAIN = "convert or download it again"
 
 
@@ -78,6 +82,7 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
         raise UsageError(
             f"{origin}: version {model.Version()} of TensorFlow Lite's schema; known is {VERSION}", _AGAIN
         )
+    budget = ByteBudget(origin, _COPIES * len(data) + _SPARE)
     names = {value: key for key, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
     codes = [
         _operator_name(names, model.OperatorCodes(place))
@@ -90,17 +95,19 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
         raise UsageError(f"{origin}: not a network: the file holds no graph", _AGAIN)
     graph = model.Subgraphs(0)
     operators = tuple(
-        _operator(schema, codes, place, graph.Operators(place), origin)
+        _operator(schema, codes, place, graph.Operators(place), budget)
         for place in range(_bounded(graph.OperatorsLength(), MOST_OPERATORS, "operators", origin))
     )
     _refuse_calls(operators, subgraphs, origin)
     size = _bounded(graph.TensorsLength(), MOST_TENSORS, "tensors", origin)
     inputs, outputs = (
-        tuple(index for index in _indices(found, size, origin) if index is not None)
+        tuple(index for index in _indices(found, size, budget) if index is not None)
         for found in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
     types = {value: key for key, value in vars(schema.TensorType).items() if isinstance(value, int)}
-    entries = (_entry(types, model, data, place, graph.Tensors(place), origin) for place in range(size))
+    entries = (
+        _entry(types, model, data, place, graph.Tensors(place), origin, budget) for place in range(size)
+    )
     tensors = tuple(checked_tensor(entry, origin, is_input=entry.index in inputs) for entry in entries)
     for operator in operators:
         if any(index is not None and index >= size for index in (*operator.inputs, *operator.outputs)):
@@ -123,23 +130,32 @@ def _builtin_code(code: Any) -> int:
     return int(struct.unpack_from("<i", table.Bytes, table.Pos + place)[0]) if place else 0
 
 
-def _operator(schema: ModuleType, codes: list[str], place: int, found: Any, origin: str) -> TfliteOperator:
+def _operator(
+    schema: ModuleType, codes: list[str], place: int, found: Any, budget: ByteBudget
+) -> TfliteOperator:
     name = codes[found.OpcodeIndex()]
-    inputs = _indices(found.InputsAsNumpy(), None, origin)
-    outputs = _indices(found.OutputsAsNumpy(), None, origin)
+    inputs = _indices(found.InputsAsNumpy(), None, budget)
+    outputs = _indices(found.OutputsAsNumpy(), None, budget)
     kept = tuple(index for index in outputs if index is not None)
-    return TfliteOperator(place, name, inputs, kept, read_options(schema, found))
+    return TfliteOperator(place, name, inputs, kept, read_options(schema, found, budget))
 
 
 def _entry(
-    types: dict[int, str], model: Any, data: bytes, place: int, tensor: Any, origin: str
+    types: dict[int, str],
+    model: Any,
+    data: bytes,
+    place: int,
+    tensor: Any,
+    origin: str,
+    budget: ByteBudget,
 ) -> DeclaredTensor:
-    rules = tensor.Quantization()
+    rules, name = tensor.Quantization(), tensor.Name() or b""
+    budget.spend(len(name) + (0 if rules is None else 4 * rules.ScaleLength() + 8 * rules.ZeroPointLength()))
     return DeclaredTensor(
         index=place,
-        name=(tensor.Name() or b"").decode(errors="replace"),
-        shape=tuple(numbers(tensor.ShapeAsNumpy())),
-        open_shape=tuple(numbers(tensor.ShapeSignatureAsNumpy())),
+        name=name.decode(errors="replace"),
+        shape=tuple(numbers(tensor.ShapeAsNumpy(), budget)),
+        open_shape=tuple(numbers(tensor.ShapeSignatureAsNumpy(), budget)),
         type=types.get(tensor.Type(), f"type {tensor.Type()}"),
         sparse=tensor.Sparsity() is not None,
         variable=bool(tensor.IsVariable()),
@@ -175,11 +191,10 @@ def _bounded(count: int, most: int, what: str, origin: str) -> int:
     return count
 
 
-def _indices(vector: Any, tensors: int | None, origin: str) -> tuple[int | None, ...]:
-    found = numbers(vector)
-    for index in found:
-        if index < -1 or (tensors is not None and not 0 <= index < tensors):
-            raise UsageError(f"{origin}: broken: there is no tensor {index}", _AGAIN)
+def _indices(vector: Any, tensors: int | None, budget: ByteBudget) -> tuple[int | None, ...]:
+    found = numbers(vector, budget)
+    if any(index < -1 or (tensors is not None and not 0 <= index < tensors) for index in found):
+        raise ValueError("an index of no tensor")
     return tuple(None if index == -1 else index for index in found)
 
 
