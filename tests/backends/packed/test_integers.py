@@ -16,7 +16,7 @@ from tests.backends.packed.integers import LAYERS, Quantised, fused
 from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.dot_products import SDOT, VNNI
+from toolchain.backends.packed.dot_products import PAIRS, SDOT, VNNI
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import Made, rewrite
@@ -79,7 +79,7 @@ def check(layers: Sequence[Quantised], machine: Machine, profile: Profile, folde
 
 @pytest.mark.slow
 def test_arms_dot_products_compute_every_kind_of_layer(tmp_path: Path) -> None:
-    machine = machines.machine_of(target_for(RASPBERRYPI5))
+    machine = machines.machine_of(target_for(RASPBERRYPI5), integers=True)
     assert SDOT in machine.products
     check(LAYERS, machine, RASPBERRYPI5, tmp_path)
 
@@ -88,9 +88,19 @@ def test_arms_dot_products_compute_every_kind_of_layer(tmp_path: Path) -> None:
 @pytest.mark.skipif("avx512_vnni" not in host_cpu_flags(), reason="this CPU has no VNNI; qemu has none either")
 def test_vnni_computes_every_kind_of_layer(tmp_path: Path) -> None:
     profile = with_vnni()
-    machine = machines.machine_of(target_for(profile))
+    machine = machines.machine_of(target_for(profile), integers=True)
     assert VNNI in machine.products
     check(LAYERS, machine, profile, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
+def test_pairs_of_products_compute_every_kind_of_layer_but_depthwise(level: str, tmp_path: Path) -> None:
+    cluster = X86.clusters[0].model_copy(update={"cpu": level})
+    profile = X86.model_copy(update={"clusters": (cluster,)})
+    machine = machines.machine_of(target_for(profile), integers=True)
+    assert PAIRS in machine.products and not machine.columns_of_bytes
+    check([each for each in LAYERS if each.groups != each.ci], machine, profile, tmp_path)
 
 
 @pytest.mark.slow
@@ -112,7 +122,7 @@ def test_layers_are_right_with_unsigned_inputs_on_every_cpu(layer: Quantised) ->
 def test_the_instruction_is_used_and_nothing_else_rounds(
     layer: Quantised, instruction: str, rounds: str
 ) -> None:
-    machine = machines.machine_of(target_for(RASPBERRYPI5))
+    machine = machines.machine_of(target_for(RASPBERRYPI5), integers=True)
     made = functions(layer, machine, RASPBERRYPI5)
     code = list_code(made.func, target_for(RASPBERRYPI5).target, "assembly")
     assert instruction in code and rounds not in code

@@ -67,7 +67,7 @@ class PackedNetwork(FusedNetwork):
     tuner = "gridsearch"  # spaces are small, and their best points come first
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
-        machine = machine_of(target)
+        machine = machine_of(target, integers=model.integral)
         changed = partial(_in_integers, machine=machine) if model.integral else None
         super().__init__(model, target, "NCHW", f"packed {winograd}", changed=changed, compiles=compiles)
         self.choices = Choices(machine, winograd)
@@ -109,7 +109,7 @@ def _in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
     """Return a quantised network with what the machine has for it."""
     if machine.integers.keys() == {SIGNED}:
         module = with_signed_values(fold_constants(module))
-    module = with_integers(module, machine.integers)
+    module = with_integers(module, machine.integers, depthwise=machine.columns_of_bytes)
     return with_fused_sums(module) if machine.fuses else module
 
 

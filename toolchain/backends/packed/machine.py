@@ -171,6 +171,11 @@ class Machine:
         return {each.inputs: each.weights for each in whole}
 
     @property
+    def columns_of_bytes(self) -> bool:
+        """Whether depthwise convolutions of bytes are computed in integers."""
+        return any(self.products_of(each).code.along_columns for each in self.integers)
+
+    @property
     def packed(self) -> frozenset[str]:
         """Types of values that may stay packed between functions: those of factors and of sums.
 
@@ -213,6 +218,10 @@ class Machine:
     def of(self, threads: int, dtype: str = "float32") -> Machine:
         """Return this machine with `threads` cores that compute in a type."""
         return replace(self, threads=threads, dtype=dtype)
+
+    def without_integers(self) -> Machine:
+        """Return this machine with only the products of floats."""
+        return replace(self, products=tuple(each for each in self.products if each.sums != "int32"))
 
     def having(self, instructions: Collection[str]) -> Machine:
         """Return this machine with only the products whose instruction a CPU has."""

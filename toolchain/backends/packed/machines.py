@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from toolchain.architectures.table import architecture_of
-from toolchain.backends.packed.dot_products import SDOT, VNNI, VNNI_AVX
+from toolchain.backends.packed.dot_products import PAIRS, SDOT, VNNI, VNNI_AVX
 from toolchain.backends.packed.gpus import gpu_of
 from toolchain.backends.packed.machine import FLOATS, Machine, Rates, Tiles
 from toolchain.backends.packed.pieces import ITEMS, WorkItems
@@ -43,6 +43,7 @@ SSE = Machine(
     cache=1 << 20,
     rates=Rates(40e9, 3e9, 16e9, 1.8),
     tiles=Tiles(blocks=(4, 2, 3), columns=14),
+    products=(PAIRS, *FLOATS),
 )
 AVX2 = Machine(
     isa="avx2",
@@ -54,7 +55,7 @@ AVX2 = Machine(
     cache=2 << 20,
     rates=Rates(105e9, 7e9, 16e9, 1.8),
     tiles=Tiles(blocks=(2, 3, 5), columns=14),
-    products=(VNNI_AVX, *FLOATS),
+    products=(VNNI_AVX, PAIRS, *FLOATS),
     fuses=True,
 )
 AVX512 = Machine(
@@ -67,7 +68,7 @@ AVX512 = Machine(
     cache=2 << 20,
     rates=Rates(200e9, 9e9, 16e9, 1.8),
     tiles=Tiles(blocks=(2, 3, 5), columns=14, transposed=14),
-    products=(VNNI, *FLOATS),
+    products=(VNNI, PAIRS, *FLOATS),
     fuses=True,
 )
 # More than 23 sums spill.
@@ -134,8 +135,14 @@ _X86 = {"x86-64-v4": AVX512, "x86-64-v3": AVX2}
 _IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
 
 
-def machine_of(target: BoardTarget) -> Machine:
-    """Return the machine that a target's code is generated for."""
+def machine_of(target: BoardTarget, *, integers: bool = False) -> Machine:
+    """Return the machine that a target's code is generated for.
+
+    Parameters
+    ----------
+    integers
+        Whether it has its instructions for 8-bit integers; networks of floats are generated without.
+    """
     if target.limits is not None:
         made = DEVICES.find(target.limits.kind)
         if made is None:
@@ -154,7 +161,8 @@ def machine_of(target: BoardTarget) -> Machine:
     else:
         row = ARMV7
     there = architecture.products_of(target.requires) if architecture else ()
-    return row.having(there).of(target.threads, target.dtype)
+    having = row.having(there).of(target.threads, target.dtype)
+    return having if integers else having.without_integers()
 
 
 def _opencl(limits: Device, dtype: str) -> Machine:

@@ -33,17 +33,21 @@ _EXACT = 2**24
 """Largest integer up to which float32 has them all: a bias beyond is not one of the file's int32 numbers."""
 
 
-def with_integers(module: tvm.ir.IRModule, weights: Mapping[str, str]) -> tvm.ir.IRModule:
+def with_integers(
+    module: tvm.ir.IRModule, weights: Mapping[str, str], *, depthwise: bool = True
+) -> tvm.ir.IRModule:
     """Return a module whose products of 8-bit integers are computed as such.
 
     Parameters
     ----------
     weights
         Type of the inputs that a machine multiplies -> type of the weights; empty: the module stays the same.
+    depthwise
+        Whether convolutions of each channel by itself are computed in integers, too.
     """
     if not weights:
         return module
-    made = _Integers(fold_constants(module), weights)
+    made = _Integers(fold_constants(module), weights, depthwise)
     changed = made.run()
     return relax.transform.DeadCodeElimination()(changed) if made.found else module
 
@@ -69,6 +73,11 @@ class _Product:
         return self.call.op.name in _CONVOLUTIONS
 
     @property
+    def depthwise(self) -> bool:
+        """Whether every output is computed of one channel."""
+        return self.convolves and self.weight.shape[1] == 1 and int(self.call.attrs.groups) > 1
+
+    @property
     def in_rows(self) -> bool:
         """Whether it multiplies rows by columns: a matrix product, or a convolution with one output place."""
         return not self.convolves or prod(list(map(int, self.call.ty.shape))[2:]) == 1
@@ -85,8 +94,8 @@ class _Product:
 
 
 class _Integers:
-    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str]) -> None:
-        self.module, self.weights = module, weights
+    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str], depthwise: bool) -> None:
+        self.module, self.weights, self.depthwise = module, weights, depthwise
         rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
         self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
         self.values: dict[relax.Var, relax.Expr] = {}
@@ -145,6 +154,8 @@ class _Integers:
         if numbers.ndim < 2 or not _integral(numbers, ends.min, ends.max):
             return None
         product = _Product(value, source, zero, numbers.astype(kind))
+        if product.depthwise and not self.depthwise:
+            return None
         if product.in_rows and product.products % _TOGETHER:
             return None
         return product if product.largest <= _LARGEST else None

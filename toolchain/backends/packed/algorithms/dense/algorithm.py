@@ -52,8 +52,9 @@ class Dense(Algorithm[Matmul, DenseChoice]):
     ) -> Array:
         """Return the weight, packed in panels; see `weight_shape`."""
         del input_lanes
-        depth = machine.products_of(contraction.dtype).depth
-        return pack_weight(value, contraction, choice, machine.lanes, depth)
+        products = machine.products_of(contraction.dtype)
+        value = value.astype(products.stored or value.dtype)
+        return pack_weight(value, contraction, choice, machine.lanes, products.depth)
 
     def function(
         self,

@@ -22,8 +22,7 @@ from toolchain.backends.packed.recognise.read import Expr
 
 def takes_neighbours(conv: Convolution, machine: Machine) -> bool:
     """Return whether the machine multiplies these numbers by dot products, and the taps are neighbours."""
-    products = machine.products_of(conv.dtype)
-    return issubclass(products.code, DotProduct) and conv.dilation[-1] == 1
+    return machine.products_of(conv.dtype).code.along_columns and conv.dilation[-1] == 1
 
 
 def halo(conv: Convolution, depth: int) -> tuple[int, ...]:
