@@ -6,7 +6,7 @@ import pytest
 
 from tests.models.quantising.networks import Block, network
 from toolchain.cli.quantised import show_quantised
-from toolchain.models.quantising.quantise import quantise
+from toolchain.models.quantising.powers_of_two.quantise import quantise
 
 
 def test_values_that_were_clipped_are_a_warning_with_the_layer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from toolchain.linking.table import linker_named
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model
-from toolchain.models.quantising.quantise import Quantised
+from toolchain.models.quantising.result import Quantised
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.build_for import BuildFor

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from toolchain.cli import complete
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.models.options import QUANTIZERS
 from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
@@ -53,7 +54,9 @@ _MODEL_OPTIONS = (
     _named(
         "--quantizer",
         type=click.Choice(QUANTIZERS),
-        help="With --dtype int8: scales by mean squared error (default), or one for all layers (as TVM).",
+        help="With --dtype int8: how scales are chosen. mse (default on CPUs), minmax, percentile: by the "
+        "squared error, the extremes, 99.99 % of the values. power-of-two (default elsewhere), global-scale: "
+        "for devices that shift, a scale for each tensor, or one for all layers (as TVM).",
     ),
     _named(
         "--calibrate",
@@ -61,7 +64,7 @@ _MODEL_OPTIONS = (
         metavar="NAME=FILE.npy",
         multiple=True,
         help="With --dtype int8: sample images for an input, stacked along the first dimension; may be "
-        "repeated. Default: seeded random ones.",
+        "repeated. Default: random ones, whose scales do not fit real data.",
     ),
     _named(
         "--start-pack",
@@ -141,7 +144,7 @@ def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Cal
             **{name: kwargs.pop(name) for name in names},
             shapes=parse_shapes(shapes),
             input_values=parse_input_values(input_values),
-            quantizer=(quantizer or QUANTIZERS[0]) if integers else "",
+            quantizer=_quantizer(quantizer, code.device_kind) if integers else "",
             calibration=parse_calibration(calibration),
         )
         return function(*args, options=options, code=code, **kwargs)
@@ -152,6 +155,23 @@ def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Cal
         if name not in fixing:
             decorated = option(decorated)
     return decorated
+
+
+def _quantizer(named: str | None, kind: str) -> str:
+    """Return the quantizer for a kind of device.
+
+    Raises
+    ------
+    UsageError
+        Its code cannot compute with the named one's scales.
+    """
+    possible = kind_of(kind).quantizers
+    if named and named not in possible:
+        raise UsageError(
+            f"--quantizer {named}: --device {kind} cannot compute with its scales",
+            f"use --quantizer {'|'.join(possible)}",
+        )
+    return named or possible[0]
 
 
 def graph_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import click
 from toolchain.cli.output import is_verbose, note, table
 
 if TYPE_CHECKING:
-    from toolchain.models.quantising.quantise import Quantised
+    from toolchain.models.quantising.result import Quantised
 
 
 _NAMED = 3
@@ -29,8 +29,9 @@ def show_quantised(quantised: Quantised) -> None:
         for name, share in (("top-1", cost.top1), ("top-5", cost.top5))
         if share is not None
     )
+    integers = ", ".join(f"{number} {kind}" for kind, number in quantised.counts.items())
     click.echo(
-        f"integers: {len(quantised.layers)} convolutions; output SQNR {cost.sqnr_db:.1f} dB"
+        f"integers by {cost.quantizer}: {integers}; output SQNR {cost.sqnr_db:.1f} dB"
         f"{agreement}, over {cost.images} {'random inputs' if cost.random else 'images'}"
     )
     named: dict[str, list[str]] = {}

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import onnx
 
 from toolchain.arrays import Array
+from toolchain.models.folding.result import Folded
 from toolchain.models.importing.float16 import as_float32
 from toolchain.models.importing.importer import check_valid, import_module, output_specs
 from toolchain.models.importing.refusing import check_compiles
-from toolchain.models.options import ModelOptions
+from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
-from toolchain.models.quantising.quantise import Quantised, quantise
+from toolchain.models.quantising.affine import quantise as affine
+from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
+from toolchain.models.quantising.result import Quantised
 from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
@@ -58,7 +61,7 @@ class Model:
     quantised
         The result of quantising, None without it.
     rounding
-        Where an already quantised file rounds to integers; None if nowhere.
+        Where the network rounds to integers with scales that are no powers of two; None if nowhere.
     """
 
     name: str
@@ -92,18 +95,20 @@ def load_model(source: str, options: ModelOptions) -> Model:
     found = read_source(source, options)
     source_graph, static, frozen = prepare(found, options)
     check_valid(static, found.origin)
-    grouped = fold_in_groups(static, found.origin, frozen)
-    folded = rewrite(grouped, found.origin)
-    check_compiles(folded, static, found.origin)
+    grouped, folded = _folded(static, found.origin, frozen)
+    integers: Quantised | None = None
+    if options.quantizer in AFFINE:
+        computed = as_float32(infer_shapes(grouped.model, found.origin))
+        integers = affine.quantise(computed, options.quantizer, options.calibration, found.origin)
+        grouped, folded = _folded(integers.graph, found.origin, {})
     graph = infer_shapes(folded.model, found.origin)
     check_not_empty(graph, found.origin)
     inputs = input_specs(graph)
     check_types(inputs, found.origin)
     full = as_float32(graph)
     computed = graph if full is graph else infer_shapes(full, found.origin)
-    integers = None
-    if options.quantizer:
-        integers = quantise(computed, options.quantizer, options.calibration, found.origin)
+    if options.quantizer in POWERS_OF_TWO:
+        integers = powers_of_two.quantise(computed, options.quantizer, options.calibration, found.origin)
         computed = integers.graph
     module = import_module(computed, found.origin)
     outputs = output_specs(graph, module, found.origin)
@@ -120,5 +125,13 @@ def load_model(source: str, options: ModelOptions) -> Model:
         sha256=found.sha256,
         softmax_outputs=softmax_outputs(graph),
         options=options,
-        rounding=None if integers else find_rounding(grouped.model),
+        rounding=None if options.quantizer in POWERS_OF_TWO else find_rounding(grouped.model),
     )
+
+
+def _folded(static: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> tuple[Folded, Folded]:
+    """Return the folded graph with groups of integers, and the same with rewritten operators."""
+    grouped = fold_in_groups(static, origin, frozen)
+    folded = rewrite(grouped, origin)
+    check_compiles(folded, static, origin)
+    return grouped, folded

@@ -13,8 +13,8 @@ from tests.models.quantising.networks import Block, blocks, integers, network
 from toolchain.errors import UsageError
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.cost import LayerCost, QuantisingCost
-from toolchain.models.quantising.graph import PLAIN, SUMMED
-from toolchain.models.quantising.quantise import Quantised, quantise
+from toolchain.models.quantising.powers_of_two.graph import PLAIN, SUMMED
+from toolchain.models.quantising.powers_of_two.quantise import Quantised, quantise
 
 RESIDUAL = (Block(8, stride=2, shortcut="projection"), Block(8, shortcut="identity"))
 
