@@ -57,7 +57,7 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
         Nothing can be quantised, or is quantised already; a weight is no number; or the images do not fit.
     """
     _check_floats(model, origin)
-    index = Index(infer_shapes(simplified(model, origin), origin))
+    index = Index(simplified(model, origin))
     plan = plan_integers(index)
     if not any(role in ANCHORS for role in plan.roles.values()):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(plan.left.items())[:_SHOWN])
