@@ -29,11 +29,12 @@ def show_quantised(quantised: Quantised) -> None:
         for name, share in (("top-1", cost.top1), ("top-5", cost.top5))
         if share is not None
     )
-    integers = ", ".join(f"{number} {kind}" for kind, number in quantised.counts.items())
-    click.echo(
-        f"integers by {cost.quantizer}: {integers}; output SQNR {cost.sqnr_db:.1f} dB"
-        f"{agreement}, over {cost.images} {'random inputs' if cost.random else 'images'}"
+    integers = ", ".join(
+        f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in quantised.counts.items()
     )
+    images = f"{cost.images} {'random inputs' if cost.random else 'images'}"
+    click.echo(f"scales: {cost.quantizer}, calibrated with {images}")
+    click.echo(f"integers: {integers}; output SQNR {cost.sqnr_db:.1f} dB{agreement}, over {images}")
     named: dict[str, list[str]] = {}
     for name, reason in quantised.left.items():
         named.setdefault(reason, []).append(name)

@@ -65,8 +65,8 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
 
 
 @dataclass(frozen=True)
-class Chosen(Generic[T]):
-    """What was chosen with sample inputs.
+class Calibrated(Generic[T]):
+    """The result of choosing with sample inputs.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Chosen(Generic[T]):
 
 def choose_with_inputs(
     specs: Sequence[TensorSpec], images: Mapping[str, Path], choose: Callable[[Sequence[Inputs]], T]
-) -> Chosen[T]:
+) -> Calibrated[T]:
     """Call `choose` with the user's images; without any, with random inputs that the network can use.
 
     Raises
@@ -90,9 +90,9 @@ def choose_with_inputs(
     """
     if images:
         judging = given(specs, images)
-        return Chosen(choose(judging), judging)
+        return Calibrated(choose(judging), judging)
     usable = first_usable(specs, lambda sort: choose(seeded(specs, CALIBRATING, sort)))
-    return Chosen(usable.result, seeded(specs, JUDGING, usable.sort))
+    return Calibrated(usable.result, seeded(specs, JUDGING, usable.sort))
 
 
 def _split(first: str, rest: Path, specs: Sequence[TensorSpec]) -> tuple[str, Path]:

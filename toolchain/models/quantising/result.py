@@ -21,7 +21,7 @@ class Quantised:
     graph
         The ONNX graph with inferred shapes, for the importer and for onnxruntime's reference.
     counts
-        Kind of layer, in the plural, such as `convolutions` -> how many are computed in integers.
+        Kind of layer, such as `convolution` -> how many are computed in integers.
     left
         Name of another layer -> why it is not quantised.
     judge

@@ -1,4 +1,4 @@
-"""A trained network in integers tells as much as before, and as much as onnxruntime's own quantiser leaves."""
+"""A trained network in integers is as good as before, and as good as what onnxruntime makes of it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def accuracy(model: onnx.ModelProto) -> float:
 
 
 @pytest.mark.slow
-def test_a_trained_network_keeps_its_accuracy(
-    tmp_path: Path, record_property: pytest.RecordProperty
-) -> None:
+def test_a_trained_network_keeps_its_accuracy(tmp_path: Path, record_property: pytest.RecordProperty) -> None:
     model = onnx.shape_inference.infer_shapes(network(trained(), CALIBRATED))
     images, _labels = drawn(CALIBRATED, 3)
     np.save(tmp_path / "images.npy", images)
@@ -62,7 +60,7 @@ def test_a_trained_network_keeps_its_accuracy(
     for quantizer, after in ours.items():
         assert after >= before - POINT, quantizer
         assert after >= theirs - POINT, quantizer
-    counts = {"convolutions": 3, "dense layers": 1, "average pools": 1}
+    counts = {"convolution": 3, "dense layer": 1, "average pool": 1}
     assert all(each.counts == counts and not each.left for each in made.values())
     cost = made["mse"].cost
     assert cost.images == CALIBRATED and not cost.random and not cost.warnings()

@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.foreign import printable
 from toolchain.models.quantising.affine.histogram import Histogram
 from toolchain.models.quantising.affine.index import Index
-from toolchain.models.quantising.affine.plan import Plan
+from toolchain.models.quantising.affine.plan import IntegerPlan
 from toolchain.models.quantising.affine.ranges import METHODS, whole
 from toolchain.models.quantising.affine.scales import Scale, scale_for
 from toolchain.models.quantising.calibration import Inputs, Tapped
@@ -17,7 +17,12 @@ from toolchain.models.samples import UnusableSampleError
 
 
 def calibrate(
-    index: Index, plan: Plan, shared: Mapping[str, str], quantizer: str, images: Sequence[Inputs], origin: str
+    index: Index,
+    plan: IntegerPlan,
+    shared: Mapping[str, str],
+    quantizer: str,
+    images: Sequence[Inputs],
+    origin: str,
 ) -> dict[str, Scale]:
     """Return the scale of each rounded tensor.
 
@@ -57,5 +62,5 @@ def calibrate(
     return {name: scales[source] for name, source in shared.items()}
 
 
-def _read_as_float(index: Index, plan: Plan, name: str) -> bool:
+def _read_as_float(index: Index, plan: IntegerPlan, name: str) -> bool:
     return name in index.outputs or any(at not in plan.roles for at in index.readers.get(name, ()))

@@ -15,7 +15,7 @@ from toolchain.models.walk import attributes_of
 
 
 @dataclass(frozen=True)
-class Layer:
+class IntegerLayer:
     """A convolution or a dense layer in integers.
 
     Attributes
@@ -42,7 +42,7 @@ class Layer:
     attributes: dict[str, Any]
 
 
-def layer_of(index: Index, node: onnx.NodeProto, source: Scale) -> Layer:
+def layer_of(index: Index, node: onnx.NodeProto, source: Scale) -> IntegerLayer:
     """Return the integer form of a node that `refusal` lets through.
 
     Parameters
@@ -60,4 +60,4 @@ def layer_of(index: Index, node: onnx.NodeProto, source: Scale) -> Layer:
     made = integer_weights(np.float32(own.get("alpha", 1.0)) * weight, bias, axis, source)
     attributes = {name: value for name, value in own.items() if name not in ("alpha", "beta")}
     sums = (np.float32(source.step) * made.steps).astype(np.float32)
-    return Layer(made.weight, made.steps, made.bias if has_bias else None, sums, axis, attributes)
+    return IntegerLayer(made.weight, made.steps, made.bias if has_bias else None, sums, axis, attributes)

@@ -1,4 +1,4 @@
-"""What operators become in an integer network."""
+"""Tells which operators have an integer form, and which roles they have in an integer network."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from toolchain.models.quantising.affine.index import Index
 from toolchain.models.walk import attributes_of
 
 
-class Role(Enum):
-    """What a node is in an integer network; nodes without a role compute with floats.
+class IntegerRole(Enum):
+    """Role of a node in an integer network; nodes without a role compute with floats.
 
-    The value names such nodes to users, in the plural.
+    The value names such a node to users.
     """
 
-    CONVOLUTION = "convolutions"
-    DENSE = "dense layers"
-    SUM = "additions"
-    PRODUCT = "multiplications"
-    POOL = "average pools"
-    CONCATENATION = "concatenations"
-    FUNCTION = "functions of one value"
+    CONVOLUTION = "convolution"
+    DENSE = "dense layer"
+    SUM = "addition"
+    PRODUCT = "multiplication"
+    POOL = "average pool"
+    CONCATENATION = "concatenation"
+    FUNCTION = "activation"
     """Elementwise, of one tensor of integers: a table of 256 entries."""
-    MOVE = "moves"
+    MOVE = "move"
     """Moves or compares integers without changing their scale."""
-    LIMIT = "limits"
+    LIMIT = "limit"
     """A Relu or Clip that rounding to integers implies."""
 
 
-WEIGHTED = {"Conv": Role.CONVOLUTION, "Gemm": Role.DENSE, "MatMul": Role.DENSE}
-"""Products with stored weights, for whose sake other nodes become integers."""
+WEIGHTED = {"Conv": IntegerRole.CONVOLUTION, "Gemm": IntegerRole.DENSE, "MatMul": IntegerRole.DENSE}
+"""Products with stored weights."""
 
-JOINING = {"Add": Role.SUM, "Mul": Role.PRODUCT}
+JOINING = {"Add": IntegerRole.SUM, "Mul": IntegerRole.PRODUCT}
 
 POOLS = frozenset({"AveragePool", "GlobalAveragePool"})
 
@@ -49,10 +49,11 @@ FUNCTIONS = frozenset({
     "Softplus", "Softsign", "Sqrt", "Sub", "Swish", "Tanh", "ThresholdedRelu",
 })  # fmt: skip
 
-ROUNDS = frozenset({Role.CONVOLUTION, Role.DENSE, Role.SUM, Role.PRODUCT, Role.POOL})
-"""Roles whose results are computed with more bits and rounded to 8, so that rounding can imply a limit."""
+ANCHORS = frozenset({IntegerRole.CONVOLUTION, IntegerRole.DENSE})
+"""Roles for whose sake other nodes become integers."""
 
-ANCHORS = frozenset({Role.CONVOLUTION, Role.DENSE})
+ROUNDS = ANCHORS | {IntegerRole.SUM, IntegerRole.PRODUCT, IntegerRole.POOL}
+"""Roles whose results are computed with more bits and rounded to 8, so that rounding can imply a limit."""
 
 
 def refusal(node: onnx.NodeProto, index: Index) -> str:

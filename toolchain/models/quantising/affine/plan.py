@@ -14,7 +14,7 @@ from toolchain.models.quantising.affine.operators import (
     POOLS,
     ROUNDS,
     WEIGHTED,
-    Role,
+    IntegerRole,
     limits,
     moves,
     refusal,
@@ -23,7 +23,7 @@ from toolchain.models.walk import attributes_of, node_name
 
 
 @dataclass(frozen=True)
-class Plan:
+class IntegerPlan:
     """Which nodes compute with integers.
 
     Attributes
@@ -39,13 +39,13 @@ class Plan:
         Name of a node that computes with floats -> why.
     """
 
-    roles: dict[int, Role]
+    roles: dict[int, IntegerRole]
     results: dict[int, str]
     rounded: frozenset[str]
     left: dict[str, str]
 
 
-def plan_integers(index: Index) -> Plan:
+def plan_integers(index: Index) -> IntegerPlan:
     """Return the plan for a graph.
 
     Convolutions and dense layers with stored weights are computed with integers wherever they are. Other
@@ -57,24 +57,24 @@ def plan_integers(index: Index) -> Plan:
     results = {
         at: index.nodes[at].output[0]
         for at, role in roles.items()
-        if role in ROUNDS or role is Role.CONCATENATION
+        if role in ROUNDS or role is IntegerRole.CONCATENATION
     }
     for at, role in roles.items():
-        if role is Role.LIMIT:
+        if role is IntegerRole.LIMIT:
             results[index.makers[index.nodes[at].input[0]]] = index.nodes[at].output[0]
     rounded = set(results.values())
     for at, role in roles.items():
         node = index.nodes[at]
-        if role is Role.MOVE:
+        if role is IntegerRole.MOVE:
             rounded.update(name for name in node.output if name)
-        if role in ANCHORS or role is Role.MOVE:
+        if role in ANCHORS or role is IntegerRole.MOVE:
             rounded.add(node.input[0])
-        elif role not in (Role.FUNCTION, Role.LIMIT):
+        elif role not in (IntegerRole.FUNCTION, IntegerRole.LIMIT):
             rounded.update(index.active(node))
     for at, node in enumerate(index.nodes):
         if at not in roles and node_name(node) not in found.left and (why := _why_left(node, index, found)):
             found.left[node_name(node)] = why
-    return Plan(roles, results, frozenset(rounded), found.left)
+    return IntegerPlan(roles, results, frozenset(rounded), found.left)
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Candidates:
     """Nodes that could compute with integers, whether or not that gains anything."""
 
     index: Index
-    roles: dict[int, Role] = field(default_factory=dict)
+    roles: dict[int, IntegerRole] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
     """Tensor computed by functions -> the tensor of integers that they begin with."""
     left: dict[str, str] = field(default_factory=dict)
@@ -95,19 +95,21 @@ class _Candidates:
                 self.roles[at] = role
                 self._made.update(node.output)
 
-    def needed(self) -> dict[int, Role]:
+    def needed(self) -> dict[int, IntegerRole]:
         """Return the candidates whose results reach a convolution or a dense layer."""
         wanted: set[str] = set()
-        kept: dict[int, Role] = {}
+        kept: dict[int, IntegerRole] = {}
         for at, role in reversed(self.roles.items()):
             node = self.index.nodes[at]
-            limits_anchor = role is Role.LIMIT and self.roles[self.index.makers[node.input[0]]] in ANCHORS
+            limits_anchor = (
+                role is IntegerRole.LIMIT and self.roles[self.index.makers[node.input[0]]] in ANCHORS
+            )
             if role in ANCHORS or limits_anchor or not wanted.isdisjoint(node.output):
                 kept[at] = role
                 wanted.update(node.input[:1] if role in ANCHORS else self.index.active(node))
         return dict(sorted(kept.items()))
 
-    def _role(self, node: onnx.NodeProto) -> Role | None:
+    def _role(self, node: onnx.NodeProto) -> IntegerRole | None:
         index = self.index
         active = index.active(node)
         if node.op_type in WEIGHTED and node.domain in ("", "ai.onnx"):
@@ -120,26 +122,30 @@ class _Candidates:
             return None
         made = [name in self._made for name in active]
         if node.op_type == "Concat":
-            return Role.CONCATENATION if any(made) else None
+            return IntegerRole.CONCATENATION if any(made) else None
         if not all(made):
             return None
         if self._implied(node):
-            return Role.LIMIT
+            return IntegerRole.LIMIT
         if moves(node, index):
-            return Role.MOVE
+            return IntegerRole.MOVE
         if node.op_type in POOLS:
             own = attributes_of(node)
-            return None if own.get("ceil_mode", 0) or set(own.get("dilations", (1,))) != {1} else Role.POOL
+            return (
+                None
+                if own.get("ceil_mode", 0) or set(own.get("dilations", (1,))) != {1}
+                else IntegerRole.POOL
+            )
         return self._pointwise(node, active)
 
-    def _pointwise(self, node: onnx.NodeProto, active: list[str]) -> Role | None:
+    def _pointwise(self, node: onnx.NodeProto, active: list[str]) -> IntegerRole | None:
         roots = {self.roots.get(name, name) for name in active}
         (root, *more) = roots
         if not more and node.op_type in FUNCTIONS and len(node.output) == 1:
             if self.index.shape(root) != self.index.shape(node.output[0]):
                 return None
             self.roots[node.output[0]] = root
-            return Role.FUNCTION
+            return IntegerRole.FUNCTION
         return JOINING.get(node.op_type) if len(active) == len(node.input) == 2 else None
 
     def _implied(self, node: onnx.NodeProto) -> bool:

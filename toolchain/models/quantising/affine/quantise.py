@@ -16,8 +16,8 @@ from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.quantising.affine.calibrate import calibrate
 from toolchain.models.quantising.affine.index import Index
-from toolchain.models.quantising.affine.operators import ANCHORS, Role
-from toolchain.models.quantising.affine.plan import Plan, plan_integers
+from toolchain.models.quantising.affine.operators import ANCHORS, IntegerRole
+from toolchain.models.quantising.affine.plan import IntegerPlan, plan_integers
 from toolchain.models.quantising.affine.scales import TOP, Scale
 from toolchain.models.quantising.affine.shared_scales import shared_scales
 from toolchain.models.quantising.affine.simplify import simplified
@@ -88,7 +88,7 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     return Quantised(graph, _counts(plan), plan.left, judge)
 
 
-def _watched(index: Index, plan: Plan, writer: Writer, scales: Mapping[str, Scale]) -> list[Watched]:
+def _watched(index: Index, plan: IntegerPlan, writer: Writer, scales: Mapping[str, Scale]) -> list[Watched]:
     return [
         Watched(
             node_name(index.nodes[at]),
@@ -103,9 +103,13 @@ def _watched(index: Index, plan: Plan, writer: Writer, scales: Mapping[str, Scal
     ]
 
 
-def _counts(plan: Plan) -> dict[str, int]:
+def _counts(plan: IntegerPlan) -> dict[str, int]:
     found = Counter(plan.roles.values())
-    return {role.value: found[role] for role in Role if found[role] and role not in (Role.MOVE, Role.LIMIT)}
+    return {
+        role.value: found[role]
+        for role in IntegerRole
+        if found[role] and role not in (IntegerRole.MOVE, IntegerRole.LIMIT)
+    }
 
 
 def _check_floats(model: onnx.ModelProto, origin: str) -> None:
@@ -118,7 +122,7 @@ def _check_floats(model: onnx.ModelProto, origin: str) -> None:
             )
 
 
-def _check_weights(index: Index, plan: Plan, origin: str) -> None:
+def _check_weights(index: Index, plan: IntegerPlan, origin: str) -> None:
     for at, role in plan.roles.items():
         for name in filter(None, index.nodes[at].input[1:3] if role in ANCHORS else ()):
             values = index.array(name)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolchain.models.quantising.affine.index import Index
-from toolchain.models.quantising.affine.operators import Role, limits
-from toolchain.models.quantising.affine.plan import Plan
+from toolchain.models.quantising.affine.operators import IntegerRole, limits
+from toolchain.models.quantising.affine.plan import IntegerPlan
 
 Limits = tuple[float, float] | None
 
 
-def shared_scales(index: Index, plan: Plan) -> dict[str, str]:
+def shared_scales(index: Index, plan: IntegerPlan) -> dict[str, str]:
     """Return each rounded tensor with the one whose scale it shares: itself for most.
 
     What only moves integers keeps their scale. The operands of a concatenation get the scale of its result
@@ -23,13 +23,13 @@ def shared_scales(index: Index, plan: Plan) -> dict[str, str]:
     limited: dict[str, Limits] = {}
     for at, role in plan.roles.items():
         node = index.nodes[at]
-        if role is Role.MOVE:
+        if role is IntegerRole.MOVE:
             moved.update({name: node.input[0] for name in node.output if name})
-        elif role is Role.LIMIT:
+        elif role is IntegerRole.LIMIT:
             limited[node.output[0]] = limits(node, index)
     given: dict[str, str] = {}
     for at, role in plan.roles.items():
-        if role is Role.CONCATENATION:
+        if role is IntegerRole.CONCATENATION:
             result = index.nodes[at].output[0]
             operands = index.active(index.nodes[at])
             sources = {name: _last(moved, name) for name in operands}

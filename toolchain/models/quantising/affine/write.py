@@ -13,8 +13,8 @@ from toolchain.arrays import Array
 from toolchain.models.names import Names
 from toolchain.models.quantising.affine.index import Index
 from toolchain.models.quantising.affine.layers import layer_of
-from toolchain.models.quantising.affine.operators import ANCHORS, Role
-from toolchain.models.quantising.affine.plan import Plan
+from toolchain.models.quantising.affine.operators import ANCHORS, IntegerRole, limits
+from toolchain.models.quantising.affine.plan import IntegerPlan
 from toolchain.models.quantising.affine.scales import Scale
 from toolchain.models.walk import all_names
 
@@ -33,7 +33,7 @@ class Writer:
         Rounded tensor -> name of its integers.
     """
 
-    def __init__(self, index: Index, plan: Plan, scales: Mapping[str, Scale]) -> None:
+    def __init__(self, index: Index, plan: IntegerPlan, scales: Mapping[str, Scale]) -> None:
         self._index, self._plan, self._scales = index, plan, scales
         self._names = Names(all_names(index.model.graph))
         self._nodes: list[onnx.NodeProto] = []
@@ -49,15 +49,15 @@ class Writer:
                 self._quantise(value.name, value.name, real=self._names.free(f"{value.name}.rounded"))
         for at, node in enumerate(self._index.nodes):
             role = self._plan.roles.get(at)
-            if role is Role.LIMIT:
-                continue  # rounding does it: see `Plan.results`
-            if role is Role.MOVE or (role is Role.CONCATENATION and self._has_one_scale(node)):
+            if role is IntegerRole.LIMIT:
+                continue  # `_limit` wrote it, or rounding implies it
+            if role is IntegerRole.MOVE or (role is IntegerRole.CONCATENATION and self._has_one_scale(node)):
                 self._move(node)
             else:
                 self._compute(at, node, role)
         return self._finished()
 
-    def _compute(self, at: int, node: onnx.NodeProto, role: Role | None) -> None:
+    def _compute(self, at: int, node: onnx.NodeProto, role: IntegerRole | None) -> None:
         """Write a node between the numbers that integers stand for and the rounding of its results."""
         made = onnx.NodeProto()
         made.CopyFrom(node)
@@ -73,7 +73,21 @@ class Writer:
             made.output[place] = self._names.free(f"{name}.real")
         self._nodes.append(made)
         for place, name in rounded.items():
-            self._quantise(made.output[place], name, real=name)
+            own = node.output[place]
+            source = made.output[place] if name == own else self._limit(own, made.output[place], name)
+            self._quantise(source, name, real=name)
+
+    def _limit(self, own: str, source: str, name: str) -> str:
+        """Write the Relu or Clip between a node's output and its rounding, unless the rounding implies it."""
+        node = self._index.nodes[self._index.readers[own][0]]
+        bounds = limits(node, self._index)
+        if bounds is not None and self._scales[name].implies(*bounds):
+            return source
+        made = onnx.NodeProto()
+        made.CopyFrom(node)
+        made.input[0], made.output[0] = source, self._names.free(f"{name}.limited")
+        self._nodes.append(made)
+        return str(made.output[0])
 
     def _store_integers(self, made: onnx.NodeProto, node: onnx.NodeProto) -> None:
         """Replace the weights and the bias of a node by integers."""

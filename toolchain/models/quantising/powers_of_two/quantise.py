@@ -96,7 +96,7 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     judge = partial(
         cost_of, plain, graph, watched, chosen.judging, origin, random=not images, quantizer=quantizer
     )
-    return Shifted(graph, {"convolutions": len(layers)}, sites.left, judge, layers)
+    return Shifted(graph, {"convolution": len(layers)}, sites.left, judge, layers)
 
 
 def _exponents(
