@@ -52,10 +52,11 @@ def _with_opset(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     if opset_of(model) >= OPSET:
         return model
     try:
-        return version_converter.convert_version(model, OPSET)
+        converted = version_converter.convert_version(model, OPSET)
     except Exception as error:  # its C++ side has no error class of its own
         raise UsageError(
             f"{origin}: --dtype int8: it cannot be brought to operator set {OPSET}, the first with scales by "
             f"channel: {first_line(error)}",
             f"export it with opset_version={OPSET} or newer",
         ) from error
+    return fold(converted, origin).model  # it makes nodes of attributes
