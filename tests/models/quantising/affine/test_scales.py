@@ -55,7 +55,7 @@ def test_a_tensor_of_zeros_has_a_scale(value: float) -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1]), st.sampled_from([1e-30, 1e-3, 1.0, 1e4]))
 def test_weights_are_off_by_half_a_step_at_most(seed: int, axis: int, size: float) -> None:
     random = np.random.default_rng(seed)
-    weight = (random.standard_normal((4, 5)) * size).astype(np.float32)
+    weight = np.float32(size) * random.standard_normal((4, 5), np.float32)
     weight[tuple([2] if axis == 0 else [slice(None), 2])] = 0
     bias = random.standard_normal(weight.shape[axis]).astype(np.float32)
     source = Scale(0.01, 128)
@@ -64,7 +64,7 @@ def test_weights_are_off_by_half_a_step_at_most(seed: int, axis: int, size: floa
     assert np.abs(made.weight.astype(int)).max() <= 127 and np.isfinite(made.steps).all()
     assert (made.steps > 0).all() and (np.abs(made.bias) <= BIAS_TOP).all()
     assert (np.abs(made.weight * steps - weight) <= 0.5001 * steps).all()
-    sums = np.float64(source.step) * made.steps
+    sums = source.step * made.steps.astype(np.float64)
     assert (np.abs(made.bias * sums - bias) <= 0.51 * sums + 1e-6 * np.abs(bias)).all()
 
 

@@ -15,7 +15,7 @@ from toolchain.models.options import POWERS_OF_TWO
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.cost import LayerCost, QuantisingCost
 from toolchain.models.quantising.powers_of_two.graph import PLAIN, SUMMED
-from toolchain.models.quantising.powers_of_two.quantise import Quantised, quantise
+from toolchain.models.quantising.powers_of_two.quantise import Shifted, quantise
 
 OWN_SCALES = "give each tensor a scale of its own: --quantizer power-of-two"
 MADE_FOR = "that the network is made for: --calibrate NAME=FILE.npy"
@@ -24,7 +24,7 @@ RESIDUAL = (Block(8, stride=2, shortcut="projection"), Block(8, shortcut="identi
 
 def quantised(
     model: onnx.ModelProto, quantizer: str = "power-of-two", images: dict[str, Path] | None = None
-) -> Quantised:
+) -> Shifted:
     inferred = onnx.shape_inference.infer_shapes(model)
     return quantise(inferred, quantizer, images or {}, "net.onnx")
 
