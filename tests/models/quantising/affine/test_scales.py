@@ -55,7 +55,7 @@ def test_a_tensor_of_zeros_has_a_scale(value: float) -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1]), st.sampled_from([1e-30, 1e-3, 1.0, 1e4]))
 def test_weights_are_off_by_half_a_step_at_most(seed: int, axis: int, size: float) -> None:
     random = np.random.default_rng(seed)
-    weight = np.float32(size) * random.standard_normal((4, 5), np.float32)
+    weight: np.ndarray = np.float32(size) * random.standard_normal((4, 5), np.float32)
     weight[tuple([2] if axis == 0 else [slice(None), 2])] = 0
     bias = random.standard_normal(weight.shape[axis]).astype(np.float32)
     source = Scale(0.01, 128)
