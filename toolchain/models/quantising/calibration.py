@@ -15,7 +15,7 @@ from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.judging.integers import ask_for_integers
+from toolchain.models.integer_sessions import ask_for_integers
 from toolchain.models.npy import read_array
 from toolchain.models.options import split_named
 from toolchain.models.reading.opsets import with_known_opsets

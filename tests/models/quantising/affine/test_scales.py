@@ -57,7 +57,7 @@ def test_weights_are_off_by_half_a_step_at_most(seed: int, axis: int, size: floa
     random = np.random.default_rng(seed)
     weight: np.ndarray = np.float32(size) * random.standard_normal((4, 5), np.float32)
     weight[tuple([2] if axis == 0 else [slice(None), 2])] = 0
-    bias = random.standard_normal(weight.shape[axis]).astype(np.float32)
+    bias = random.standard_normal((weight.shape[axis],)).astype(np.float32)
     source = Scale(0.01, 128)
     made = integer_weights(weight, bias, axis, source)
     steps = made.steps.reshape((-1, 1) if axis == 0 else (1, -1)).astype(np.float64)
