@@ -95,12 +95,12 @@ def load_model(source: str, options: ModelOptions) -> Model:
     found = read_source(source, options)
     source_graph, static, frozen = prepare(found, options)
     check_valid(static, found.origin)
-    grouped, folded = _folded(static, found.origin, frozen)
     integers: Quantised | None = None
     if options.quantizer in AFFINE:
-        computed = as_float32(infer_shapes(grouped.model, found.origin))
-        integers = affine.quantise(computed, options.quantizer, options.calibration, found.origin)
+        integers = quantised_for_cpus(static, frozen, options, found.origin)
         grouped, folded = _folded(integers.graph, found.origin, {})
+    else:
+        grouped, folded = _folded(static, found.origin, frozen)
     graph = infer_shapes(folded.model, found.origin)
     check_not_empty(graph, found.origin)
     inputs = input_specs(graph)
@@ -127,6 +127,21 @@ def load_model(source: str, options: ModelOptions) -> Model:
         options=options,
         rounding=None if options.quantizer in POWERS_OF_TWO else find_rounding(grouped.model),
     )
+
+
+def quantised_for_cpus(
+    static: onnx.ModelProto, frozen: Mapping[str, Array], options: ModelOptions, origin: str
+) -> Quantised:
+    """Return the integers of a prepared float graph, whose own graph is in QDQ form.
+
+    Raises
+    ------
+    UsageError
+        The graph cannot be compiled or quantised, or the images for calibration do not fit.
+    """
+    grouped = _folded(static, origin, frozen)[0]
+    full = as_float32(infer_shapes(grouped.model, origin))
+    return affine.quantise(full, options.quantizer, options.calibration, origin)
 
 
 def _folded(static: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> tuple[Folded, Folded]:
