@@ -21,6 +21,9 @@ from toolchain.models.quantising.affine.operators import (
 )
 from toolchain.models.walk import attributes_of, node_name
 
+_UNSAID = frozenset({"Cast", "Concat", "Identity"})
+"""Operators that compute nothing, so that nobody asks why they do it with floats."""
+
 
 @dataclass(frozen=True)
 class IntegerPlan:
@@ -160,7 +163,7 @@ class _Candidates:
 
 def _why_left(node: onnx.NodeProto, index: Index, found: _Candidates) -> str:
     """Return why a node without a role computes with floats; empty if it does not compute with them."""
-    if not any(map(index.is_float, node.output)) or moves(node, index) or node.op_type == "Concat":
+    if node.op_type in _UNSAID or not any(map(index.is_float, node.output)) or moves(node, index):
         return ""
     if index.makers[node.output[0]] in found.roles:
         return "no convolution or dense layer reads its results"
