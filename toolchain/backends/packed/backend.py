@@ -14,9 +14,11 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.measured import measured
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
+from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.fused import FusedNetwork, needs_of
 from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.fused_sums import with_fused_sums
@@ -31,6 +33,7 @@ from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.reference import TaskReference
 from toolchain.tasks.task import Task
 
 
@@ -78,6 +81,10 @@ class PackedNetwork(FusedNetwork):
     def space(self, task: Task) -> PackedSpace:
         """Return the space of a task's choices."""
         return PackedSpace(self.fused_task(task), self.target, self.choices)
+
+    def reference(self, task: Task) -> TaskReference:
+        """Return the reference that computes the definition of what a task's candidates compute."""
+        return plain_function(measured(self.fused_task(task), self.choices))
 
     def code(self, task: Task, point: Choice, form: str) -> str:
         """Return the code of a choice; TensorIR follows comments with machine, choice and layouts."""
