@@ -16,12 +16,14 @@ from toolchain.bundles.manifest import (
     ModelFacts,
     OutputTolerance,
     QuantisingFacts,
+    RatesFacts,
     TargetFacts,
     TaskFacts,
     Tensor,
 )
 from toolchain.devices.device import CPU
 from toolchain.images.running.inside import image_here, lock_here
+from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.measuring.numerics import TOLERANCE
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
@@ -29,6 +31,7 @@ from toolchain.models.spec import TensorSpec
 from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
+from toolchain.tasks.task import Task
 
 
 def manifest_of(
@@ -86,6 +89,7 @@ def manifest_of(
         layout=backend.layout,
         dtype=backend.dtype,
         quantising=_quantising(model),
+        rates=RatesFacts(of=target.rates, cores=made_for.rates),
         format=form,
         tasks=tuple(
             TaskFacts(
@@ -96,6 +100,8 @@ def manifest_of(
                 improved=decision.improved,
                 source=decision.source,
                 rule=decision.rule,
+                flops=decision.task.flops,
+                functions=_functions(decision.task),
             )
             for decision in decisions
         ),
@@ -105,6 +111,11 @@ def manifest_of(
 def tolerance_of(model: Model, backend: Backend[Any]) -> float:
     """Return the tolerance of floating-point outputs: float16's if the model's file contains float16."""
     return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
+
+
+def _functions(task: Task) -> tuple[str, ...]:
+    """Return the names of a task's calls in profiles; none for programs of a VTA, which are not profiled."""
+    return task.functions if isinstance(task, FusedTask) else ()
 
 
 def _quantising(model: Model) -> QuantisingFacts | None:

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from toolchain.answers import Several
+from toolchain.architectures.rates import ClusterRates
 from toolchain.devices.device import CPU
 
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[5] = 5
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off
@@ -99,6 +100,10 @@ class TaskFacts(_Strict):
     improved: bool
     source: str = Field("", description="which records decided it; empty when untuned")
     rule: str = Field("", description="what its code was made by, such as `direct` or `winograd`")
+    flops: int = Field(
+        0, ge=0, le=2**63 - 1, description="floating-point operations of one call, by its definition"
+    )
+    functions: Several[str] = Field((), max_length=4096, description="names in profiles of its calls")
 
 
 class LayerCost(_Strict):
@@ -143,6 +148,23 @@ class OutputTolerance(_Strict):
         return self
 
 
+class RatesFacts(_Strict):
+    """The speeds by which the code was chosen: other ones may give other code."""
+
+    of: Literal["class", "board"] = Field(
+        "class", description="whose they are: the board class's, or measured on `board`"
+    )
+    cores: ClusterRates | None = Field(
+        None, description="as measured; null: those of the table in this version of the toolchain"
+    )
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if self.of == "board" and self.cores is None:
+            raise ValueError("rates of a board are measured ones: cores is null")
+        return self
+
+
 class EngineFacts(_Strict):
     """Where the bundle was built: on a host, or in a container of an image."""
 
@@ -167,7 +189,7 @@ class File(_Strict):
 class Manifest(_Strict):
     """The manifest of a bundle. It has no date, folder or host, so that equal inputs give equal bytes."""
 
-    schema_version: Literal[4] = SCHEMA_VERSION
+    schema_version: Literal[5] = SCHEMA_VERSION
     tool_version: str
     model: ModelFacts
     target: TargetFacts
@@ -201,6 +223,7 @@ class Manifest(_Strict):
     quantising: QuantisingFacts | None = Field(
         None, description="of a network with 8-bit integers; none of another"
     )
+    rates: RatesFacts = RatesFacts()
     format: Literal["so", "tar"] = Field("so", description="library.so, or library.tar with its objects")
     tasks: Several[TaskFacts] = ()
     files: dict[str, File] = Field({}, description="every other member; filled in when it is written")

@@ -12,7 +12,7 @@ from toolchain.cli import complete
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.models.options import QUANTIZERS
-from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
+from toolchain.tasks.options import DTYPES, LAYOUTS, RATES, WINOGRADS, CodeOptions
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -44,6 +44,16 @@ _MODEL_OPTIONS = (
         default="float32",
         show_default=True,
         help="Arithmetic of the compiled network; tfloat32: on tensor cores, with --device cuda.",
+    ),
+    _named(
+        "--rates",
+        type=click.Choice(RATES),
+        default="auto",
+        show_default=True,
+        envvar="TOOLCHAIN_RATES",
+        show_envvar=True,
+        help="Speeds of cores by which code is chosen without records: the board class's, so that every "
+        "build gives the same, or what `board probe` measured; auto: the board's if there are any.",
     ),
     _named(
         "--arch",
@@ -108,7 +118,7 @@ _MODEL_OPTIONS = (
     ),
 )
 
-_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack")
+_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack", "rates")
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,7 +128,14 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same options to a command for a VTA, without those that VTA fixes: device, layout, dtype."""
-    fixed = {"device": "vta", "layout": "auto", "winograd": "auto", "dtype": "int8", "arch": ""}
+    fixed = {
+        "device": "vta",
+        "layout": "auto",
+        "winograd": "auto",
+        "dtype": "int8",
+        "arch": "",
+        "rates": "class",
+    }
     return _with_options(function, fixed)
 
 
