@@ -42,11 +42,6 @@ class MeasuredRates(_Strict):
         return self
 
 
-def _share(one: float | None, all_: float | None, threads: int) -> float | None:
-    """Return the speed of one of several cores: its own, or its share if what all reach is less."""
-    return one if one is None or all_ is None or threads <= 1 else min(one, all_ / threads)
-
-
 class ClusterRates(_Strict):
     """Speeds of a cluster: one core alone, and all of its cores at the same time.
 
@@ -68,11 +63,17 @@ class ClusterRates(_Strict):
 
     def product_of(self, name: str, threads: int) -> float | None:
         """Return what one of `threads` cores computes by products `name`, in 10^9 operations per second."""
-        return _share(self.one.gops.get(name), self.all.gops.get(name), threads)
+        return self._share(self.one.gops.get(name), self.all.gops.get(name), threads)
 
     def read_of(self, level: Level, threads: int) -> float | None:
         """Return what one of `threads` cores reads from a level, in GB/s; None if there is no such level."""
-        return _share(self.one.gb_s.get(level), self.all.gb_s.get(level), threads)
+        return self._share(self.one.gb_s.get(level), self.all.gb_s.get(level), threads)
+
+    def _share(self, one: float | None, together: float | None, threads: int) -> float | None:
+        """Return the speed of one of several cores: its own, or its share if what all reach is less."""
+        if one is None or together is None or threads <= 1:
+            return one
+        return min(one, together / min(threads, self.all.threads))
 
 
 class BoardRates(_Strict):

@@ -14,7 +14,6 @@ from toolchain.boards.board import Board
 from toolchain.boards.inventory import register
 from toolchain.configuration.settings import THIS_HOST, cache_dir, configuration
 from toolchain.files import atomic
-from toolchain.host import physical_cores
 from toolchain.profiles import Profile
 
 _OF_A_CPU = (
@@ -86,11 +85,13 @@ def _file_of_this_host() -> Path:
 
 
 def _cpu_digest(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return a digest of this host's CPU and of the number of cores that this process may use."""
+    """Return a digest of this host's CPUs, the same whichever of them this process may use."""
     found: dict[str, str] = {}
+    count = 0
     for line in cpuinfo.read_text().splitlines():
         key, _, value = line.partition(":")
+        count += key.strip() == "processor"
         if (key := key.strip()) in _OF_A_CPU:
             found.setdefault(key, re.sub(r"\s+", " ", value.strip()))
-    text = json.dumps([found, physical_cores()], sort_keys=True)
+    text = json.dumps([found, count], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
