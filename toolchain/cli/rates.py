@@ -75,9 +75,9 @@ def _chosen(board: str | None, code: CodeOptions, board_class: str, *, emulated:
 def _of_this_host(board: str, code: CodeOptions) -> BoardRates | None:
     """Measure this host if the user did not yet; None if that is not to be, or fails."""
     from toolchain.boards.inventory.lookup import find_board
-    from toolchain.boards.inventory.rates import is_this_host, keep_rates
+    from toolchain.boards.inventory.rates import is_this_host
+    from toolchain.cli.commands.board_probe import measure_and_keep
     from toolchain.errors import ToolchainError
-    from toolchain.measuring.rates import measure_rates
     from toolchain.runtime import arch_of
     from toolchain.runtime.cache import is_compiled
 
@@ -87,12 +87,9 @@ def _of_this_host(board: str, code: CodeOptions) -> BoardRates | None:
     try:
         if code.rates == "auto" and not is_compiled(arch_of(found.profile)):
             return None  # that takes minutes, and every later step on this host does it, too
-        note("measuring this host's cores, once: 3 s")
-        rates = measure_rates(found, note)
-        keep_rates(found, rates)
+        return measure_and_keep(found)
     except ToolchainError as error:
         if code.rates == "board":
             raise
         note(f"warning: this host's cores are not measured, and its class's rates are used: {error.message}")
         return None
-    return rates
