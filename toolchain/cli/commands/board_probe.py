@@ -47,18 +47,20 @@ def measure_and_keep(board: Board) -> BoardRates:
     return rates
 
 
-def try_to_measure(board: Board) -> BoardRates | None:
-    """Measure and keep a board's rates as a step of another command, which a failure does not stop."""
+def measure_if_unknown(board: Board) -> None:
+    """Measure and keep a real board's rates if there are none; a failure does not stop the command."""
+    from toolchain.boards.inventory.rates import kept_rates
     from toolchain.errors import ToolchainError
 
+    if board.emulated or kept_rates(board.name) is not None:
+        return
     try:
-        return measure_and_keep(board)
+        measure_and_keep(board)
     except ToolchainError as error:
         note(
             f"warning: its cores were not measured: {error.message}; "
             f"to try again: toolchain board probe {board.name}"
         )
-        return None
 
 
 def show_rates(rates: BoardRates) -> None:

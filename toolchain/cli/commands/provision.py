@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.commands.board_probe import try_to_measure
+from toolchain.cli.commands.board_probe import measure_if_unknown
 from toolchain.cli.output import emit, note, output_options
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def provision(
             _give_trust(find_board(board), trust_file)
         if passwords:
             change = provisioning.set_passwords(find_board(board), passwords, how)
-        if not dry_run and not found.emulated:
-            try_to_measure(find_board(board))
+        if not dry_run:
+            measure_if_unknown(find_board(board))
     document = {**result.to_json(), "passwords": change.to_json() if change else None}
     emit(document, lambda: _show(result, change, remove=remove))
 
