@@ -6,6 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+FLOATS = ("sse", "avx2", "avx512", "neon")
+"""Names of float32 products in measured rates; other ones are of int8."""
+
 Level = Literal["l1", "l2", "l3", "memory"]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,32}$")]
 Speed = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
@@ -64,6 +67,10 @@ class ClusterRates(_Strict):
     def product_of(self, name: str, threads: int) -> float | None:
         """Return what one of `threads` cores computes by products `name`, in 10^9 operations per second."""
         return self._share(self.one.gops.get(name), self.all.gops.get(name), threads)
+
+    def peak_flops(self) -> float | None:
+        """Return the peak of one core alone in float32, by its widest vectors, in operations per second."""
+        return max((1e9 * gops for name, gops in self.one.gops.items() if name in FLOATS), default=None)
 
     def read_of(self, level: Level, threads: int) -> float | None:
         """Return what one of `threads` cores reads from a level, in GB/s; None if there is no such level."""

@@ -23,7 +23,6 @@ from toolchain.bundles.manifest import (
 )
 from toolchain.devices.device import CPU
 from toolchain.images.running.inside import image_here, lock_here
-from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.measuring.numerics import TOLERANCE
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
@@ -31,7 +30,6 @@ from toolchain.models.spec import TensorSpec
 from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Objects
-from toolchain.tasks.task import Task
 
 
 def manifest_of(
@@ -101,7 +99,9 @@ def manifest_of(
                 source=decision.source,
                 rule=decision.rule,
                 flops=decision.task.flops,
-                functions=_functions(decision.task),
+                functions=tuple(
+                    name for name, workload in objects.workloads.items() if workload == decision.task.workload
+                ),
             )
             for decision in decisions
         ),
@@ -111,11 +111,6 @@ def manifest_of(
 def tolerance_of(model: Model, backend: Backend[Any]) -> float:
     """Return the tolerance of floating-point outputs: float16's if the model's file contains float16."""
     return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
-
-
-def _functions(task: Task) -> tuple[str, ...]:
-    """Return the names of a task's calls in profiles; none for programs of a VTA, which are not profiled."""
-    return task.functions if isinstance(task, FusedTask) else ()
 
 
 def _quantising(model: Model) -> QuantisingFacts | None:

@@ -20,7 +20,7 @@ from toolchain.measuring.deadlines import Deadline, deadline
 from toolchain.measuring.device import simulation
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import PlacedBundle, place
-from toolchain.measuring.shares import peak_gflops, profiled
+from toolchain.measuring.shares import measured_flops, peak_gflops, profiled
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
@@ -227,6 +227,7 @@ def _least_ms(placed: PlacedBundle) -> float:
         level=profile.architecture.level(placed.runtime.facts.cpu_features),
         threads=placed.threads,
         peak=None if placed.device == CPU else peak_flops(placed.device),
+        measured=measured_flops(placed),
     )
 
 

@@ -43,12 +43,23 @@ def peak_gflops(placed: PlacedBundle) -> float | None:
 
     An emulated board has none: what could be measured there are the speeds of an emulator.
     """
-    board, manifest = placed.board, placed.manifest
-    if board.emulated or placed.device != CPU or manifest.dtype != "float32":
+    cluster = _measured(placed)
+    if cluster is None or placed.manifest.dtype != "float32":
         return None
-    rates = kept_rates(board.name)
-    cluster = rates.of_core(placed.cluster) if rates else None
-    return _peak(cluster, manifest, placed.threads) if cluster else None
+    return _peak(cluster, placed.manifest, placed.threads)
+
+
+def measured_flops(placed: PlacedBundle) -> float | None:
+    """Return the measured peak of one core of the cluster that computes, in FLOP/s; None: not measured."""
+    cluster = _measured(placed)
+    return cluster.peak_flops() if cluster else None
+
+
+def _measured(placed: PlacedBundle) -> ClusterRates | None:
+    if placed.board.emulated or placed.device != CPU:
+        return None
+    rates = kept_rates(placed.board.name)
+    return rates.of_core(placed.cluster) if rates else None
 
 
 def _peak(cluster: ClusterRates, manifest: Manifest, threads: int) -> float | None:

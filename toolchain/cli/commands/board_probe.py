@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toolchain.architectures.rates import FLOATS
 from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options, table
 
@@ -82,7 +83,6 @@ def show_rates(rates: BoardRates) -> None:
     click.echo(f"measured {rates.measured} by edge-rt {rates.edge_rt}")
 
 
-FLOATS = ("sse", "avx2", "avx512", "neon")
 LEVELS = ("l1", "l2", "l3", "memory")
 
 
