@@ -236,8 +236,8 @@ class BoardRunner:
             with self.pool.tracker() as tracker:
                 grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
             key = record_key(task.workload, self._target, pooled.board.record_class)
-            measured = self._target.rates and self._target.rates.peak_flops()
-            least = least_task_ms(task, key, measured)
+            rates = self._target.rates
+            least = least_task_ms(task, key, rates.peak_flops() if rates else None)
             request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
             begun = time.monotonic()
             try:
