@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.boards.ssh.sshd import sshd
 from tests.cli.running import Toolchain
 from toolchain.architectures.rates import BoardRates
+from toolchain.boards.ssh.hostkeys import fingerprint
+from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -61,3 +65,31 @@ def test_boards_that_cannot_be_measured(invoke: Toolchain, folder: Path) -> None
         invoke("build", "zoo:squeezenet_v1.1", "--board", "local", "--rates", "fast", "-o", folder).code == 2
     )
     configuration.cache_clear()
+
+
+@pytest.mark.usefixtures("state")
+def test_a_board_over_ssh_is_measured_when_it_is_provisioned(
+    invoke: Toolchain, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / FILE_NAME).write_text("# mine\n")
+    with sshd(tmp_path / "sshd") as server:
+        host, key = f"127.0.0.1:{server.port}", fingerprint(server.host_key)
+        options = ("--class", "x86_64", "--identity", server.identity, "--name", "far", "--fingerprint", key)
+        assert invoke("board", "add", host, *options).code == 0
+        assert "rates" not in (folder / FILE_NAME).read_text(), "adding installs nothing"
+        with (folder / FILE_NAME).open("a") as file:
+            file.write(f'root = "{server.root}"\n')
+        configuration.cache_clear()
+        provisioned = invoke("board", "provision", "far")
+        assert provisioned.code == 0, provisioned.err
+        assert "measuring the cores of far" in provisioned.err
+        entry = tomllib.loads((folder / FILE_NAME).read_text())["boards"]["far"]
+        assert entry["rates"]["clusters"][0]["one"]["gops"]["sse"] > 1
+        assert entry["root"] == str(server.root)
+        assert "measuring" not in invoke("board", "provision", "far").err, "once is enough"
+    # Without the board, by what stands in the file.
+    assert invoke("board", "show", "far", "--json").document["rates"]
+    monkeypatch.delenv("TOOLCHAIN_RATES")
+    assert invoke("build", "zoo:squeezenet_v1.1", "--board", "far", "-o", folder / "out").code == 0
+    rates = manifest(folder / "out")["rates"]
+    assert isinstance(rates, dict) and rates["of"] == "board"
