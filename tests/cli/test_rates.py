@@ -10,8 +10,7 @@ import pytest
 from tests.boards.inventory.test_rates import RATES
 from toolchain.boards.inventory.lookup import find_target, local_board
 from toolchain.boards.inventory.rates import keep_rates
-from toolchain.cli.commands import board_probe
-from toolchain.cli.rates import with_chosen_rates, with_chosen_rates_of_all
+from toolchain.cli.rates import measure_if_unknown, with_chosen_rates, with_chosen_rates_of_all
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.tasks.options import CodeOptions
@@ -80,5 +79,5 @@ def test_a_host_that_cannot_be_measured(
     assert "no memory" in capsys.readouterr().err
     with pytest.raises(ToolchainError, match="no memory"):
         with_chosen_rates(find_target("local"), CodeOptions(rates="board"))
-    board_probe.measure_if_unknown(local_board())
+    measure_if_unknown(local_board())
     assert "toolchain board probe local" in capsys.readouterr().err

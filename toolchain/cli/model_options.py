@@ -134,7 +134,7 @@ def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "winograd": "auto",
         "dtype": "int8",
         "arch": "",
-        "rates": "class",
+        "rates": "auto",
     }
     return _with_options(function, fixed)
 

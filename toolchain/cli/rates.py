@@ -1,4 +1,4 @@
-"""Whose rates code is chosen by, as `--rates` says; this host is measured once."""
+"""Measures boards' rates and keeps them; chooses whose rates code is made by, as `--rates` says."""
 
 from __future__ import annotations
 
@@ -76,7 +76,6 @@ def _of_this_host(board: str, code: CodeOptions) -> BoardRates | None:
     """Measure this host if the user did not yet; None if that is not to be, or fails."""
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.boards.inventory.rates import is_this_host
-    from toolchain.cli.commands.board_probe import measure_and_keep
     from toolchain.errors import ToolchainError
     from toolchain.runtime import arch_of
     from toolchain.runtime.cache import is_compiled
@@ -93,3 +92,36 @@ def _of_this_host(board: str, code: CodeOptions) -> BoardRates | None:
             raise
         note(f"warning: this host's cores are not measured, and its class's rates are used: {error.message}")
         return None
+
+
+def measure_and_keep(board: Board) -> BoardRates:
+    """Measure a board's rates and keep them; say where, and warn if other programs ran meanwhile."""
+    from toolchain.boards.inventory.rates import keep_rates
+    from toolchain.measuring.rates import BUSY_SHARE, measure_rates
+
+    note(f"measuring the cores of {board.name}: 3 s")
+    rates = measure_rates(board, note)
+    file = keep_rates(board, rates)
+    note(f"{file} has them")
+    if rates.cpu_share < BUSY_SHARE:
+        note(
+            f"warning: other programs ran on {board.name}, and it measured with {rates.cpu_share:.0%} of its "
+            f"CPUs; when it is idle: toolchain board probe {board.name}"
+        )
+    return rates
+
+
+def measure_if_unknown(board: Board) -> None:
+    """Measure and keep a real board's rates if there are none; a failure does not stop the command."""
+    from toolchain.boards.inventory.rates import kept_rates
+    from toolchain.errors import ToolchainError
+
+    if board.emulated or kept_rates(board.name) is not None:
+        return
+    try:
+        measure_and_keep(board)
+    except ToolchainError as error:
+        note(
+            f"warning: its cores were not measured: {error.message}; "
+            f"to try again: toolchain board probe {board.name}"
+        )

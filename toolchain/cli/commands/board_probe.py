@@ -8,11 +8,11 @@ import click
 
 from toolchain.architectures.rates import FLOATS
 from toolchain.cli import complete
-from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.rates import measure_and_keep
 
 if TYPE_CHECKING:
     from toolchain.architectures.rates import BoardRates
-    from toolchain.boards.board import Board
 
 
 @click.command()
@@ -29,39 +29,6 @@ def probe(board: str) -> None:
     found = find_board(board)
     rates = measure_and_keep(found)
     emit({"board": found.name, **rates.model_dump(mode="json")}, lambda: show_rates(rates))
-
-
-def measure_and_keep(board: Board) -> BoardRates:
-    """Measure a board's rates and keep them; say where, and warn if other programs ran meanwhile."""
-    from toolchain.boards.inventory.rates import keep_rates
-    from toolchain.measuring.rates import BUSY_SHARE, measure_rates
-
-    note(f"measuring the cores of {board.name}: 3 s")
-    rates = measure_rates(board, note)
-    file = keep_rates(board, rates)
-    note(f"{file} has them")
-    if rates.cpu_share < BUSY_SHARE:
-        note(
-            f"warning: other programs ran on {board.name}, and it measured with {rates.cpu_share:.0%} of its "
-            f"CPUs; when it is idle: toolchain board probe {board.name}"
-        )
-    return rates
-
-
-def measure_if_unknown(board: Board) -> None:
-    """Measure and keep a real board's rates if there are none; a failure does not stop the command."""
-    from toolchain.boards.inventory.rates import kept_rates
-    from toolchain.errors import ToolchainError
-
-    if board.emulated or kept_rates(board.name) is not None:
-        return
-    try:
-        measure_and_keep(board)
-    except ToolchainError as error:
-        note(
-            f"warning: its cores were not measured: {error.message}; "
-            f"to try again: toolchain board probe {board.name}"
-        )
 
 
 def show_rates(rates: BoardRates) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.commands.board_probe import measure_if_unknown
 from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
+from toolchain.cli.rates import measure_if_unknown
 from toolchain.cli.terminal import bytes_for
 
 if TYPE_CHECKING:

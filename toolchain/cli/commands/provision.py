@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.commands.board_probe import measure_if_unknown
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.rates import measure_if_unknown
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
