@@ -33,7 +33,7 @@ from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
 TARGET = target_for(load_profile("x86_64")).target
-PLAIN = machines.AVX2.of(2)
+PLAIN = machines.AVX2.without_integers().of(2)
 WITH_DOT = replace(PLAIN, products=(*FLOATS, DOT))
 
 

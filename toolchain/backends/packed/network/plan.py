@@ -285,7 +285,8 @@ def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> 
         return False
     if not contraction.in_blocks:
         return products.depth == 1 or step.read.place(contraction.x) is not None
-    return packable(step.var, machine) and images(step.argument(contraction.x), machine)
+    row = any(each.inputs == contraction.dtype for each in machine.products)
+    return row and packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
 def _placed(step: Generated, result: Plan) -> Generated:
