@@ -85,7 +85,9 @@ def test_arms_dot_products_compute_every_kind_of_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("avx512_vnni" not in host_cpu_flags(), reason="this CPU has no VNNI; qemu has none either")
+@pytest.mark.skipif(
+    "avx512_vnni" not in host_cpu_flags(), reason="this CPU has no VNNI; qemu has none either"
+)
 def test_vnni_computes_every_kind_of_layer(tmp_path: Path) -> None:
     profile = with_vnni()
     machine = machines.machine_of(target_for(profile), integers=True)

@@ -147,11 +147,15 @@ def test_signed_values_are_128_lower_and_read_as_before() -> None:
         first = convolution(zero=7.0)(builder, pooled)
         second = convolution(WEIGHT[::-1], zero=0.0)(builder, pooled)
         plain = builder.emit(relax.op.astype(pooled, "float32"))
-        real = builder.emit(relax.op.dequantize(pooled, relax.const(np.float32(3)), relax.const(np.uint8(7)), 1))
+        real = builder.emit(
+            relax.op.dequantize(pooled, relax.const(np.float32(3)), relax.const(np.uint8(7)), 1)
+        )
         both = builder.emit(relax.op.add(first, second))
         beside = builder.emit(relax.op.add(plain, real))
         more = builder.emit(relax.op.add(both, builder.emit(relax.op.concat([beside, beside], 1))))
-        return builder.emit(relax.op.add(more, builder.emit(relax.op.astype(rounded(builder, more), "float32"))))
+        return builder.emit(
+            relax.op.add(more, builder.emit(relax.op.astype(rounded(builder, more), "float32")))
+        )
 
     module = network(build, (1, 4, 12, 12), "float32")
     signed = with_signed_values(module)

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tests.models.tflite.writer import Writer
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.judging.integers import ask_for_integers
+from toolchain.models.integer_sessions import ask_for_integers
 from toolchain.models.tflite.convert import convert, read_tflite
 from toolchain.models.tflite.schema import read_network
 

@@ -51,7 +51,6 @@ class DotProduct(Instruction):
         value = tirx.call_llvm_pure_intrin(kind, self.intrinsic(), sums, *self.factors(inputs, weights))
         ir.buffer_store(total, value, [place])
 
-
     def factors(self, inputs: Expr, weights: Expr) -> tuple[Expr, Expr]:
         """Return the factors in the order in which the intrinsic takes them."""
         return inputs, weights
@@ -80,8 +79,8 @@ class SignedDot(DotProduct):
 class Pairs(Instruction):
     """x86's pmaddwd: two neighbouring inputs times two weights of each lane, all widened to 16 bits.
 
-    No product or sum of two is beyond 32 bits, so that the result is exact; pmaddubsw, which takes bytes, cuts sums
-    off at 16 bits (Intel SDM, vol. 2).
+    No product or sum of two is beyond 32 bits, so that the result is exact; pmaddubsw, which takes bytes,
+    cuts sums off at 16 bits (Intel SDM, vol. 2).
     """
 
     def emit(
@@ -96,7 +95,9 @@ class Pairs(Instruction):
         del nest
         lanes, depth = self.lanes, self.products.depth
         pair = tirx.Cast(f"int16x{depth}", neighbours_of(x(0), depth))
-        inputs = tirx.reinterpret(f"int16x{depth * lanes}", tirx.Broadcast(tirx.reinterpret(WORD, pair), lanes))
+        inputs = tirx.reinterpret(
+            f"int16x{depth * lanes}", tirx.Broadcast(tirx.reinterpret(WORD, pair), lanes)
+        )
         weights = neighbours_of(weight(0, tirx.const(0, "int32")), depth * lanes)
         name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[lanes]
         products = tirx.call_llvm_pure_intrin(f"int32x{lanes}", f"llvm.x86.{name}", inputs, weights)
@@ -115,13 +116,11 @@ def neighbours_of(value: Expr, count: int) -> TensorLoad:
     if not isinstance(value, TensorLoad):
         raise TypeError(f"a load was expected, not {value}")
     *place, last = value.indices
-    if isinstance(last, tirx.Ramp):
-        last = last.base
     return tirx.BufferLoad(value.source, [*place, last if count == 1 else tirx.Ramp(last, 1, count)])
 
 
-# Rates relative to the multiply-add of float32: vpdpbusd on a Zen 4 core 473 GOPS of 118, pmaddwd and a sum 236;
-# sdot by Arm's "Cortex-A76 Software Optimization Guide", both at two instructions a cycle.
+# Rates relative to the multiply-add of float32: vpdpbusd on a Zen 4 core 473 GOPS of 118, pmaddwd and a sum
+# 236; sdot by Arm's "Cortex-A76 Software Optimization Guide", both at two instructions a cycle.
 VNNI = Products("uint8", "int8", "int32", VectorNeural, depth=DEPTH, rate=4.0, needs="dot")
 VNNI_AVX = Products("uint8", "int8", "int32", VectorNeural, depth=DEPTH, rate=4.0, needs="dot-avx")
 PAIRS = Products("uint8", "int8", "int32", Pairs, depth=2, rate=2.0, stored="int16")

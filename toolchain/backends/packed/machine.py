@@ -135,7 +135,9 @@ class Machine:
 
         Empty where vectors of numbers of its type are not of as many lanes.
         """
-        whole = [each for each in self.products if each.sums == "int32" and each.lanes(self.vector) == self.lanes]
+        whole = [
+            each for each in self.products if each.sums == "int32" and each.lanes(self.vector) == self.lanes
+        ]
         return {each.inputs: each.weights for each in whole}
 
     @property

@@ -1,14 +1,15 @@
 """Adds quantised values by fused multiply-adds, where a CPU has them.
 
-A sum of two quantised values is rounded as `fma(a, ra, fma(b, rb, c))`, which a network writes with parts of the
-factors whose products and sums are exact (`models/rewrites/quantised/pointwise`): that gives the same numbers on
-every processor, in ten operations in place of two.
+A sum of two quantised values is rounded as `fma(a, ra, fma(b, rb, c))`, which a network writes with parts of
+the factors whose products and sums are exact (`models/rewrites/quantised/pointwise`): that gives the same
+numbers on every processor, in ten operations in place of two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tvm
@@ -65,7 +66,7 @@ class _Fusing:
         ra, rb, c = outer.factor, inner.factor, inner.added
 
         def fused(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-            def value(*place: tirx.Var) -> tirx.Expr:
+            def value(*place: tirx.Var) -> Any:
                 constants = (tirx.const(float(number), FULL) for number in (rb, c))
                 near = tirx.call_intrin(FULL, FUSED, b(*place), *constants)
                 return tirx.call_intrin(FULL, FUSED, a(*place), tirx.const(float(ra), FULL), near)
@@ -75,17 +76,16 @@ class _Fusing:
         call = self.builder.call_te(fused, outer.value, inner.value, primfunc_name_hint="add")
         return relax.VarBinding(binding.var, self.builder.normalize(call))
 
-    def _sum(self, value: relax.Expr) -> _Product | None:
+    def _sum(self, value: relax.Expr | None) -> _Product | None:
         """Return `a * factor + inner` of `(a * high + near) + (a * low + (inner - near))`."""
         parts = self._parts(value)
         if parts is None:
             return None
         a, factor, (near, rest) = parts
-        left = self.old.get(rest)
-        if _operator(left) != "relax.subtract" or not left.args[1].same_as(near):
+        left = self._operands(rest, "subtract")
+        if left is None or not left[1].same_as(near) or not self._is_near(near, left[0]):
             return None
-        inner = left.args[0]
-        return _Product(a, factor, inner) if self._is_near(near, inner) else None
+        return _Product(a, factor, left[0])
 
     def _sum_of(self, var: relax.Var) -> _Product | None:
         """Return `b * factor + number` of `(b * high + coarse) + (b * low + fine)`."""
@@ -93,40 +93,43 @@ class _Fusing:
         if parts is None:
             return None
         b, factor, added = parts
-        numbers = [_number(each) for each in added]
-        if numbers[0] is None or numbers[1] is None:
+        coarse, fine = map(_number, added)
+        if coarse is None or fine is None:
             return None
-        return _Product(b, factor, np.float32(np.float64(numbers[0]) + np.float64(numbers[1])))
+        return _Product(b, factor, np.float32(np.float64(coarse) + np.float64(fine)))
 
     def _parts(
         self, value: relax.Expr | None
     ) -> tuple[relax.Expr, np.float32, tuple[relax.Expr, relax.Expr]] | None:
         """Return value, factor and what is added, of a sum of two products with parts of the factor."""
-        if _operator(value) != "relax.add":
+        halves = operands_of(value, "add")
+        large, small = (None, None) if halves is None else (self._operands(half, "add") for half in halves)
+        if large is None or small is None:
             return None
-        halves = [self.old.get(each) for each in value.args]
-        if any(_operator(half) != "relax.add" for half in halves):
+        one, other = (self._operands(half[0], "multiply") for half in (large, small))
+        if one is None or other is None or not one[0].same_as(other[0]):
             return None
-        products = [self.old.get(half.args[0]) for half in halves]
-        if any(_operator(each) != "relax.multiply" for each in products):
+        high, low = _number(one[1]), _number(other[1])
+        if high is None or low is None:
             return None
-        large, small = products
-        factors = [_number(each.args[1]) for each in products]
-        if not large.args[0].same_as(small.args[0]) or factors[0] is None or factors[1] is None:
-            return None
-        factor = np.float32(np.float64(factors[0]) + np.float64(factors[1]))
-        return large.args[0], factor, (halves[0].args[1], halves[1].args[1])
+        return one[0], np.float32(np.float64(high) + np.float64(low)), (large[1], small[1])
 
     def _is_near(self, near: relax.Expr, inner: relax.Expr) -> bool:
         """Return whether a value is another one, rounded to a grid."""
-        scaled = self.old.get(near)
-        rounded = self.old.get(scaled.args[0]) if _operator(scaled) == "relax.multiply" else None
-        steps = self.old.get(rounded.args[0]) if _operator(rounded) == "relax.round" else None
-        return _operator(steps) == "relax.multiply" and steps.args[0].same_as(inner)
+        scaled = self._operands(near, "multiply")
+        rounded = None if scaled is None else self._operands(scaled[0], "round")
+        steps = None if rounded is None else self._operands(rounded[0], "multiply")
+        return steps is not None and bool(steps[0].same_as(inner))
+
+    def _operands(self, var: relax.Expr, operator: str) -> list[relax.Expr] | None:
+        return operands_of(self.old.get(var), operator)
 
 
-def _operator(value: relax.Expr | None) -> str:
-    return str(getattr(value.op, "name", "")) if isinstance(value, relax.Call) else ""
+def operands_of(value: relax.Expr | None, operator: str) -> list[relax.Expr] | None:
+    """Return the operands of a call of one of Relax's operators; None for another value."""
+    if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != f"relax.{operator}":
+        return None
+    return list(value.args)
 
 
 def _number(value: relax.Expr) -> float | None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import tvm
@@ -23,6 +24,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.lowering.graph.constants import fold_constants
+from toolchain.lowering.graph.fused_sums import operands_of
 
 FULL, SUMS = "float32", "int32"
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -65,7 +67,8 @@ class _Product:
     def columns(self) -> Array:
         """The sum of the weights of each output."""
         axes = tuple(range(1, self.weight.ndim)) if self.convolves else (-2,)
-        return self.weight.sum(axes, dtype=np.int64)
+        sums: Array = self.weight.sum(axes, dtype=np.int64)
+        return sums
 
     @property
     def convolves(self) -> bool:
@@ -164,17 +167,19 @@ class _Integers:
         """Return the integers and the zero point that a value comes from: `astype(integers) - zero`."""
         zero = 0
         found = self.old.get(value)
-        if _operator(found) == "relax.subtract" and isinstance(found.args[1], GenericConst):
-            number = found.args[1].value.numpy()
+        difference = operands_of(found, "subtract")
+        if difference is not None and isinstance(difference[1], GenericConst):
+            number = difference[1].value.numpy()
             if number.size != 1 or not _integral(number, -_LARGEST, _LARGEST):
                 return None, None
-            zero, found = int(number.reshape(())), self.old.get(found.args[0])
-        if _operator(found) != "relax.astype" or not isinstance(found.args[0], relax.Var):
+            zero, found = int(number.reshape(())), self.old.get(difference[0])
+        source = operands_of(found, "astype")
+        if source is None or not isinstance(source[0], relax.Var):
             return None, None
-        dtype = str(found.args[0].ty.dtype)
+        dtype = str(source[0].ty.dtype)
         if dtype not in ("int8", "uint8") or not np.iinfo(dtype).min <= zero <= np.iinfo(dtype).max:
             return None, None
-        return found.args[0], zero
+        return source[0], zero
 
     def _biased(self, value: relax.Expr) -> tuple[_Product, Array] | None:
         """Return the product and the bias of a sum of both; None for another value."""
@@ -267,7 +272,7 @@ def _convolution(x: te.Tensor, weight: te.Tensor, attrs: tvm.ir.Attrs, outside: 
     taps = [te.reduce_axis((0, extent), f"tap{axis}") for axis, extent in enumerate(kernel)]
     outputs, inputs = int(weight.shape[0]) // groups, int(weight.shape[1])
 
-    def value(n: tirx.Var, channel: tirx.Var, *place: tirx.Var) -> tirx.Expr:
+    def value(n: tirx.Var, channel: tirx.Var, *place: tirx.Var) -> Any:
         read = _windows(place, taps, stride, dilation)
         source = channels if groups == 1 else channel // outputs * inputs + channels
         factors = x(n, source, *read).astype(SUMS) * weight(channel, channels, *taps).astype(SUMS)
@@ -278,7 +283,7 @@ def _convolution(x: te.Tensor, weight: te.Tensor, attrs: tvm.ir.Attrs, outside: 
 
 def _windows(
     place: Sequence[tirx.Var], taps: Sequence[te.IterVar], stride: Sequence[int], dilation: Sequence[int]
-) -> list[tirx.Expr]:
+) -> list[Any]:
     """Return where a tap of the kernel reads the padded image."""
     axes = zip(place, taps, stride, dilation, strict=True)
     return [at * step + tap * apart for at, tap, step, apart in axes]

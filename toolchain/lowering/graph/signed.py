@@ -1,7 +1,7 @@
 """Keeps unsigned 8-bit integers as signed ones, 128 lower, for CPUs that multiply signed bytes alone.
 
-Rounding with a zero point that is 128 lower gives such a number, and whoever reads it adds 128 or takes another zero
-point; so nothing is converted in between.
+Rounding with a zero point that is 128 lower gives such a number, and whoever reads it adds 128 or takes
+another zero point; so nothing is converted in between.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
 from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
 from toolchain.backends.packed.stages.recurrent import recurrence_of
@@ -289,6 +290,13 @@ def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> 
     return row and packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
+def _surrounded(source: relax.Expr, contraction: Contraction | None, result: Plan) -> bool:
+    """Return whether a value can have the number around it that a convolution pads it with; keep that."""
+    if not isinstance(contraction, Convolution) or not any(contraction.pads):
+        return True
+    return result.fills.setdefault(source, contraction.outside) == contraction.outside
+
+
 def _placed(step: Generated, result: Plan) -> Generated:
     """Decide whether the step's value is packed, and which halo its input needs; return the step.
 
@@ -299,8 +307,7 @@ def _placed(step: Generated, result: Plan) -> Generated:
     if operand is not None:
         source = step.argument(operand)
         need = algorithm.halo(step.subject, step.choice, result.machine)
-        read = any(need) and any(step.subject.pads)
-        if read and result.fills.setdefault(source, step.subject.outside) != step.subject.outside:
+        if any(need) and not _surrounded(source, step.subject, result):
             return _placed(replace(step, choice=GENERAL, contraction=None), result)
         result.packed.add(step.var)
         have = result.halos.get(source, (0,) * len(need))

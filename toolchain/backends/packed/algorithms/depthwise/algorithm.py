@@ -28,10 +28,12 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
     any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether every channel is a group of its own, and the machine multiplies neighbours if it must."""
+        """Return whether every channel is a group of its own, of numbers that the machine multiplies so."""
         if not isinstance(contraction, Convolution) or not contraction.depthwise:
             return False
-        return machine.products_of(contraction.dtype).plain or neighbours.takes_neighbours(contraction, machine)
+        return machine.products_of(contraction.dtype).plain or neighbours.takes_neighbours(
+            contraction, machine
+        )
 
     def default(self, contraction: Convolution, machine: Machine) -> DepthwiseChoice:
         """Return the best tile by measurements or models."""
