@@ -28,7 +28,7 @@ def host_profile() -> Profile:
         )
     base = load_profile(row.host_class)
     flags = host_cpu_flags()
-    half = row.half if row.half and row.features[row.half] in flags else None
+    beyond = [name for name in (row.half, *row.integers) if name and row.features[name] in flags]
     cores = physical_cores()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return base.model_copy(
@@ -36,7 +36,7 @@ def host_profile() -> Profile:
             "name": row.name,
             "description": "this host",
             "clusters": (Cluster(cpu=row.host_cpu or row.level(flags), cores=cores),),
-            "optional": (f"+{half}",) if half else (),  # used by code in float16 only
+            "optional": tuple(f"+{name}" for name in beyond),  # used by code in float16 or of integers only
             "devices": tuple(_native(device) for device in base.devices),
             "memory_mib": memory,
             "image": "base",

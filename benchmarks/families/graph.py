@@ -62,6 +62,11 @@ class Net(GraphBuilder):
         """Add x · clip(x / 6 + 1/2, 0, 1)."""
         return self.unary("HardSwish", name, x)
 
+    def relu6(self, name: str, x: str) -> str:
+        """Add min(max(x, 0), 6)."""
+        ends = [self.constant(f"{name}_{end}", float(end)) for end in (0, 6)]
+        return self.op("Clip", name, [x, *ends], self.shape(x))
+
     def gelu(self, name: str, x: str) -> str:
         """Add x · (1 + erf(x / √2)) / 2, as exporters write it."""
         root = self.constant(f"{name}_root", math.sqrt(2))
@@ -74,7 +79,12 @@ class Net(GraphBuilder):
         """Add an activation by its name; an empty one adds none."""
         if not kind:
             return x
-        own = {"silu": self.silu, "hard_swish": self.hard_swish, "gelu": self.gelu}
+        own = {
+            "silu": self.silu,
+            "hard_swish": self.hard_swish,
+            "gelu": self.gelu,
+            "relu6": self.relu6,
+        }
         return own[kind](name, x) if kind in own else self.unary(kind, name, x)
 
     def norm_conv(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,36 @@ def efficientnet_b0(net: Net) -> str:
                 net, f"s{i}b{j}", x, width * expand, channels, kernel, step, "silu", width // 4, "Sigmoid"
             )
     return _head(net, net.norm_conv("head", x, 1280, 1, act="silu"))
+
+
+def efficientnet_lite0(net: Net) -> str:
+    """EfficientNet-Lite0: B0 without squeeze-and-excite, and with ReLU6 (TensorFlow's repository `tpu`)."""
+    x = net.norm_conv("stem", net.data, 32, 3, 2, act="relu6")
+    stages = (
+        (1, 16, 1, 1, 3),
+        (6, 24, 2, 2, 3),
+        (6, 40, 2, 2, 5),
+        (6, 80, 3, 2, 3),
+        (6, 112, 3, 1, 5),
+        (6, 192, 4, 2, 5),
+        (6, 320, 1, 1, 3),
+    )
+    return _head(net, net.norm_conv("head", _stages(net, x, stages), 1280, 1, act="relu6"))
+
+
+def mobilenet_v2(net: Net) -> str:
+    """MobileNet-v2 (arXiv:1801.04381, table 2): inverted residuals, ReLU6."""
+    x = net.norm_conv("stem", net.data, 32, 3, 2, act="relu6")
+    stages = (
+        (1, 16, 1, 1, 3),
+        (6, 24, 2, 2, 3),
+        (6, 32, 3, 2, 3),
+        (6, 64, 4, 2, 3),
+        (6, 96, 3, 1, 3),
+        (6, 160, 3, 2, 3),
+        (6, 320, 1, 1, 3),
+    )
+    return _head(net, net.norm_conv("head", _stages(net, x, stages), 1280, 1, act="relu6"))
 
 
 def mobilenet_v3(net: Net) -> str:
@@ -68,6 +99,15 @@ def ds_cnn(net: Net) -> str:
         x = net.norm_conv(f"dw{i}", x, 64, 3, groups=64)
         x = net.norm_conv(f"pw{i}", x, 64, 1)
     return _head(net, x, 12)
+
+
+def _stages(net: Net, x: str, stages: Sequence[tuple[int, int, int, int, int]]) -> str:
+    """Add inverted residuals: (expansion, channels, depth, first stride, kernel) of each stage."""
+    for i, (expand, channels, depth, stride, kernel) in enumerate(stages):
+        for j in range(depth):
+            inner, step = net.channels(x) * expand, stride if j == 0 else 1
+            x = _inverted(net, f"s{i}b{j}", x, inner, channels, kernel, step, "relu6", 0, "")
+    return x
 
 
 def _inverted(

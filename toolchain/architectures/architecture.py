@@ -117,6 +117,11 @@ class Architecture:
         return self.products.get("half")
 
     @property
+    def integers(self) -> tuple[str, ...]:
+        """LLVM's features for products of 8-bit integers."""
+        return tuple(self.products[name] for name in ("dot", "dot-avx", "matrix") if name in self.products)
+
+    @property
     def hard_float(self) -> bool:
         """Whether objects and libraries must say that they pass floats in VFP registers."""
         return bool(self.elf_flags & EF_ARM_ABI_FLOAT_HARD)

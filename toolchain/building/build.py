@@ -31,7 +31,7 @@ from toolchain.linking.table import linker_named
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model
-from toolchain.models.quantising.quantise import Quantised
+from toolchain.models.quantising.result import Quantised
 from toolchain.models.several import shape_of
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
@@ -207,7 +207,7 @@ def build(
     linker = linker_named(options.linker)
     linker.check(target.profile)
     backend = backend_for(target.profile, options.code)
-    made_for = backend.target(options.cluster, options.threads)
+    made_for = backend.target(options.cluster, options.threads, integers=model.integral)
     progress("computing the reference output")  # first, since it finds a useless sample
     references = references_for(model, options)
     if model.others:

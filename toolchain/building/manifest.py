@@ -19,6 +19,7 @@ from toolchain.bundles.manifest import (
     ModelFacts,
     OutputTolerance,
     QuantisingFacts,
+    RatesFacts,
     ShapeFacts,
     TargetFacts,
     TaskFacts,
@@ -108,6 +109,7 @@ def manifest_of(
             for number, (other, wide) in enumerate(zip(model.others, others, strict=True), 1)
         ),
         pad=pad,
+        rates=RatesFacts(of=target.rates, cores=made_for.rates),
         format=form,
         tasks=tuple(
             TaskFacts(
@@ -118,6 +120,10 @@ def manifest_of(
                 improved=decision.improved,
                 source=decision.source,
                 rule=decision.rule,
+                flops=decision.task.flops,
+                functions=tuple(
+                    name for name, workload in objects.workloads.items() if workload == decision.task.workload
+                ),
             )
             for decision in decisions
         ),

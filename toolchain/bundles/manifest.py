@@ -10,14 +10,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from toolchain.answers import Several
+from toolchain.architectures.rates import ClusterRates
 from toolchain.devices.device import CPU
 from toolchain.models.shape_lists import MOST_SHAPES
 
-SCHEMA_VERSION: Literal[5] = 5
+SCHEMA_VERSION: Literal[6] = 6
 """The newest version."""
 
-ONE_SHAPE: Literal[4] = 4
-"""Version of a bundle with one shape, which earlier toolchains read, too."""
+ONE_SHAPE: Literal[5] = 5
+"""Version of a bundle with one shape, which earlier toolchains may read, too."""
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off
@@ -104,6 +105,10 @@ class TaskFacts(_Strict):
     improved: bool
     source: str = Field("", description="which records decided it; empty when untuned")
     rule: str = Field("", description="what its code was made by, such as `direct` or `winograd`")
+    flops: int = Field(
+        0, ge=0, le=2**63 - 1, description="floating-point operations of one call, by its definition"
+    )
+    functions: Several[str] = Field((), max_length=4096, description="names in profiles of its calls")
 
 
 class LayerCost(_Strict):
@@ -159,6 +164,23 @@ class ShapeFacts(_Strict):
     tolerances: Several[OutputTolerance] = ()
 
 
+class RatesFacts(_Strict):
+    """The speeds by which the code was chosen: other ones may give other code."""
+
+    of: Literal["class", "board"] = Field(
+        "class", description="whose they are: the board class's, or measured on `board`"
+    )
+    cores: ClusterRates | None = Field(
+        None, description="as measured; null: those of the table in this version of the toolchain"
+    )
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if self.of == "board" and self.cores is None:
+            raise ValueError("rates of a board are measured ones: cores is null")
+        return self
+
+
 class EngineFacts(_Strict):
     """Where the bundle was built: on a host, or in a container of an image."""
 
@@ -198,7 +220,7 @@ def _members(folder: str, tensors: Sequence[Tensor]) -> Iterator[tuple[str, Tens
 class Manifest(_Strict):
     """The manifest of a bundle. It has no date, folder or host, so that equal inputs give equal bytes."""
 
-    schema_version: Literal[4, 5] = ONE_SHAPE
+    schema_version: Literal[5, 6] = ONE_SHAPE
     tool_version: str
     model: ModelFacts
     target: TargetFacts
@@ -238,6 +260,7 @@ class Manifest(_Strict):
     pad: bool = Field(
         False, description="whether zeros behind the inputs change nothing but what stands behind the outputs"
     )
+    rates: RatesFacts = RatesFacts()
     format: Literal["so", "tar"] = Field("so", description="library.so, or library.tar with its objects")
     tasks: Several[TaskFacts] = ()
     files: dict[str, File] = Field({}, description="every other member; filled in when it is written")

@@ -53,4 +53,9 @@ def _from_3(values: _Values) -> _Values:
     return _with_new(values, 4, {"tolerances": []})
 
 
-_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2, 3: _from_3}
+def _from_4(values: _Values) -> _Values:
+    """Add the rates, which were the class's. Tasks gain keys that have defaults."""
+    return _with_new(values, 5, {"rates": {"of": "class", "cores": None}})
+
+
+_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}

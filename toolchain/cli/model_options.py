@@ -10,9 +10,10 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.options import Batch
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.models.options import QUANTIZERS
-from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
+from toolchain.tasks.options import DTYPES, LAYOUTS, RATES, WINOGRADS, CodeOptions
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -46,6 +47,16 @@ _MODEL_OPTIONS = (
         help="Arithmetic of the compiled network; tfloat32: on tensor cores, with --device cuda.",
     ),
     _named(
+        "--rates",
+        type=click.Choice(RATES),
+        default="auto",
+        show_default=True,
+        envvar="TOOLCHAIN_RATES",
+        show_envvar=True,
+        help="Speeds of cores by which code is chosen without records: the board class's, so that every "
+        "build gives the same, or what `board probe` measured; auto: the board's if there are any.",
+    ),
+    _named(
         "--arch",
         default="",
         metavar="ARCH,…",
@@ -54,7 +65,9 @@ _MODEL_OPTIONS = (
     _named(
         "--quantizer",
         type=click.Choice(QUANTIZERS),
-        help="With --dtype int8: scales by mean squared error (default), or one for all layers (as TVM).",
+        help="With --dtype int8: how scales are chosen. mse (default on CPUs), minmax, percentile: by the "
+        "squared error, the extremes, 99.99 % of the values. power-of-two (default elsewhere), global-scale: "
+        "for devices that shift, a scale for each tensor, or one for all layers (as TVM).",
     ),
     _named(
         "--calibrate",
@@ -62,7 +75,7 @@ _MODEL_OPTIONS = (
         metavar="NAME=FILE.npy",
         multiple=True,
         help="With --dtype int8: sample images for an input, stacked along the first dimension; may be "
-        "repeated. Default: seeded random ones.",
+        "repeated. Default: random ones, whose scales do not fit real data.",
     ),
     _named(
         "--start-pack",
@@ -131,7 +144,7 @@ _SEVERAL = dict(
 )
 """The options of commands that take several shapes, where they differ."""
 
-_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack")
+_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack", "rates")
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,7 +154,14 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same options to a command for a VTA, without those that VTA fixes: device, layout, dtype."""
-    fixed = {"device": "vta", "layout": "auto", "winograd": "auto", "dtype": "int8", "arch": ""}
+    fixed = {
+        "device": "vta",
+        "layout": "auto",
+        "winograd": "auto",
+        "dtype": "int8",
+        "arch": "",
+        "rates": "auto",
+    }
     return _with_options(function, fixed)
 
 
@@ -180,7 +200,7 @@ def _with_options(
             **{name: kwargs.pop(name) for name in names},
             **shape_options(batch, shapes),
             input_values=parse_input_values(input_values),
-            quantizer=(quantizer or QUANTIZERS[0]) if integers else "",
+            quantizer=_quantizer(quantizer, code.device_kind) if integers else "",
             calibration=parse_calibration(calibration),
         )
         if options.several and not several:
@@ -196,6 +216,23 @@ def _with_options(
         if name not in fixing:
             decorated = (_SEVERAL.get(name, option) if several else option)(decorated)
     return decorated
+
+
+def _quantizer(named: str | None, kind: str) -> str:
+    """Return the quantizer for a kind of device.
+
+    Raises
+    ------
+    UsageError
+        Its code cannot compute with the named one's scales.
+    """
+    possible = kind_of(kind).quantizers
+    if named and named not in possible:
+        raise UsageError(
+            f"--quantizer {named}: --device {kind} cannot compute with its scales",
+            f"use --quantizer {'|'.join(possible)}",
+        )
+    return named or possible[0]
 
 
 def graph_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -40,6 +40,8 @@ class FusedNetwork:
         Layout of convolutions: NCHW or NHWC.
     options
         Text that identifies the options that affect the code, besides the model and the target.
+    changed
+        Returns the network with operators of the machine's own in place of others.
     compiles
         Whether the network will be compiled: then the processes are started now if it is large and was not
         built before.
@@ -49,7 +51,14 @@ class FusedNetwork:
     unjudgeable_reason = ""  # each function is an operator of a profile
 
     def __init__(
-        self, model: Model, target: BoardTarget, layout: str, options: str, *, compiles: bool
+        self,
+        model: Model,
+        target: BoardTarget,
+        layout: str,
+        options: str,
+        *,
+        changed: Callable[[tvm.ir.IRModule], tvm.ir.IRModule] | None = None,
+        compiles: bool,
     ) -> None:
         self.target = target
         self._store = ObjectStore()
@@ -59,7 +68,9 @@ class FusedNetwork:
         try:
             if compiles and self._large and self._store.get(self._built) is None:
                 self._compilers.start()
-            module = halved(model.module, model.source) if target.dtype == "float16" else model.module
+            module = changed(model.module) if changed else model.module
+            if target.dtype == "float16":
+                module = halved(module, model.source)
             self.fused = fuse(module, target.target, layout)
             self.tasks = extract_tasks(self.fused)
         except BaseException:

@@ -15,8 +15,14 @@ ARRAY_FILE = ".npy"
 """Ending of a value that is read from a file."""
 
 
-QUANTIZERS = ("mse", "global-scale")
-"""Methods of choosing the scales of integers; the first is the default of `--dtype int8`."""
+AFFINE = ("mse", "minmax", "percentile")
+"""Quantizers with scales of any size and zero points."""
+
+POWERS_OF_TWO = ("power-of-two", "global-scale")
+"""Quantizers whose scales are powers of two, which accelerators compute by shifts."""
+
+QUANTIZERS = (*AFFINE, *POWERS_OF_TWO)
+"""Methods of choosing the scales of integers; the default follows from the kind of device."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class ModelOptions:
             said += ["--input-value", f"{name}={value}"]
         for names in self.outputs:
             said += ["--outputs", names]
-        if self.quantizer and self.quantizer != QUANTIZERS[0]:
+        if self.quantizer:
             said += ["--quantizer", self.quantizer]
         for name, file in self.calibration.items():
             said += ["--calibrate", f"{name}={file}"]

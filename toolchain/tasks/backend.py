@@ -174,7 +174,9 @@ class Backend(Protocol[P]):
     runners: Mapping[str, OffBoards]
     runner: str
 
-    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+    def target(
+        self, cluster: str | None = None, threads: int | None = None, *, integers: bool = False
+    ) -> BoardTarget:
         """Return the target of the code.
 
         Parameters
@@ -183,6 +185,8 @@ class Backend(Protocol[P]):
             CPU of one of the class's clusters; None: the first cluster.
         threads
             Number of threads; None: as many as the cluster has cores.
+        integers
+            Whether the network multiplies 8-bit integers: then the class's instructions for them are used.
 
         Raises
         ------

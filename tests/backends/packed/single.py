@@ -154,7 +154,7 @@ def function(case: Case, machine: Machine) -> tuple[tvm.tirx.PrimFunc, list[Arra
     layouts: list[Layout | None] = [None] * len(values)
     if algorithm.values == "packed":
         output = replace(plain, halo=(case.halo,) * 4)
-        layouts = [Layout(vector, algorithm.halo(conv, case.choice)), None, plain, plain, output]
+        layouts = [Layout(vector, algorithm.halo(conv, case.choice, machine)), None, plain, plain, output]
     weight = algorithm.weight(values[1], conv, case.choice, machine, vector)
     func = algorithm.function(found, conv, case.choice, layouts, machine)
     packed = [

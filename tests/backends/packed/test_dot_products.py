@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from tests.backends.packed.dot import DOT, SDOT
+from tests.backends.packed.dot import DOT
 from tests.backends.packed.emulated import Called, run
 from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
@@ -19,6 +19,7 @@ from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.policy import candidates, cost, legal
+from toolchain.backends.packed.dot_products import SDOT
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.alone import alone
@@ -32,7 +33,7 @@ from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
 TARGET = target_for(load_profile("x86_64")).target
-PLAIN = machines.AVX2.of(2)
+PLAIN = machines.AVX2.without_integers().of(2)
 WITH_DOT = replace(PLAIN, products=(*FLOATS, DOT))
 
 
@@ -88,9 +89,10 @@ def test_values_stay_packed_where_a_row_multiplies_them() -> None:
     assert not plain.packed and all(step.subject is None for step in steps)
 
 
-def test_few_channels_fill_a_block_for_an_instruction_that_takes_four() -> None:
-    found, (first, *_others) = planned(WITH_DOT, 3, 16, 16)
-    assert found.layout(first.arguments[0]).lanes == 8
+def test_few_channels_are_read_four_at_a_time_by_an_instruction_that_takes_four() -> None:
+    for channels, block in ((3, 4), (4, 4), (5, 8), (8, 8)):
+        found, (first, *_others) = planned(WITH_DOT, channels, 16, 16)
+        assert found.layout(first.arguments[0]).lanes == block
     floats, (first, *_others) = planned(WITH_DOT, 3, 16, 16, dtype="float32")
     assert floats.layout(first.arguments[0]).lanes == 1
 
@@ -146,28 +148,20 @@ def test_a_machine_that_computes_in_bytes_counts_its_registers_by_their_sums() -
     assert machine.of(1, "int8").columns(1) == 30, "the same weights in one register"
 
 
-@pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the row of 64-bit ARM cores another instruction, and no more than that."""
-    monkeypatch.setattr(machines, "AARCH64", replace(machines.AARCH64, products=(SDOT, *FLOATS)))
-
-
-@pytest.mark.usefixtures("rows")
 @pytest.mark.parametrize(("board", "there"), [("raspberrypi5", True), ("raspberrypi4", False)])
 def test_the_cpu_decides_whether_a_machine_has_it(board: str, there: bool) -> None:
-    machine = machines.machine_of(target_for(load_profile(board)))
+    machine = machines.machine_of(target_for(load_profile(board)), integers=True)
     assert (SDOT in machine.products) == there
     assert machine.products_of("float32").depth == 1
     assert machine.products_of("int8").depth == (4 if there else 1)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("rows")
 def test_arms_own_is_used_where_the_cpu_has_it(tmp_path: Path) -> None:
     board, channels = load_profile("raspberrypi5"), (16, 8)
     target = target_for(board)
     (task,) = extract_tasks(network(*channels))
-    made = alone(task, Choices(machines.machine_of(target)))
+    made = alone(task, Choices(machines.machine_of(target, integers=True)))
     x = np.random.default_rng(0).integers(-128, 128, (1, 16, 6, 6)).astype("int8")
     numbers = iter([x, np.zeros((1, 8, 4, 4), "int8")])
     arguments = []

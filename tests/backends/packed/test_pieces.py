@@ -38,7 +38,7 @@ def convolution(choice: Choice, machine: Machine, groups: int = 1) -> tirx.PrimF
     found = read(te.create_prim_func([x, w, topi.multiply(conv, topi.sigmoid(conv))]))
     contraction = recognise(found)
     algorithm = algorithm_of(choice)
-    layouts = [Layout(4, algorithm.halo(contraction, choice)), None, Layout(4, (1, 1, 1, 1))]
+    layouts = [Layout(4, algorithm.halo(contraction, choice, machine)), None, Layout(4, (1, 1, 1, 1))]
     return algorithm.function(found, contraction, choice, layouts, machine)
 
 

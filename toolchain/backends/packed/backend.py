@@ -7,15 +7,24 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import tvm
+
 from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.measured import measured
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
+from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.fused import FusedNetwork, needs_of
+from toolchain.lowering.graph.constants import fold_constants
+from toolchain.lowering.graph.fused_sums import with_fused_sums
+from toolchain.lowering.graph.integers import with_integers
 from toolchain.lowering.graph.shapes import copied_constants
+from toolchain.lowering.graph.signed import SIGNED, with_signed_values
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
@@ -25,6 +34,7 @@ from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.reference import TaskReference
 from toolchain.tasks.task import Task
 
 
@@ -40,11 +50,13 @@ class Packed:
         self.winograd = options.winograd != "off"
         self.runners = device_runners(profile, options.device_kind, options.device_name)
 
-    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+    def target(
+        self, cluster: str | None = None, threads: int | None = None, *, integers: bool = False
+    ) -> BoardTarget:
         """Return the target of the generated code."""
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
-            return target_for(self.profile, cluster, threads, self.options.floats)
+            return target_for(self.profile, cluster, threads, self.options.floats, integers=integers)
         floats, arch = self.options.floats, self.options.arch
         return device_target(self.profile, kind, name, cluster, threads, floats, arch)
 
@@ -59,8 +71,10 @@ class PackedNetwork(FusedNetwork):
     tuner = "gridsearch"  # spaces are small, and their best points come first
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
-        super().__init__(model, target, "NCHW", f"packed {winograd}", compiles=compiles)
-        self.choices = Choices(machine_of(target), winograd)
+        machine = machine_of(target, integers=model.integral)
+        changed = partial(_in_integers, machine=machine) if model.integral else None
+        super().__init__(model, target, "NCHW", f"packed {winograd}", changed=changed, compiles=compiles)
+        self.choices = Choices(machine, winograd)
         if target.limits is not None:
             self.choices = replace(self.choices, unread=partial(device_schedule, target=target.target))
         self.tuners: Mapping[str, MakeTuner[Choice]] = {}
@@ -68,6 +82,10 @@ class PackedNetwork(FusedNetwork):
     def space(self, task: Task) -> PackedSpace:
         """Return the space of a task's choices."""
         return PackedSpace(self.fused_task(task), self.target, self.choices)
+
+    def reference(self, task: Task) -> TaskReference:
+        """Return the reference that computes the definition of what a task's candidates compute."""
+        return plain_function(measured(self.fused_task(task), self.choices))
 
     def code(self, task: Task, point: Choice, form: str) -> str:
         """Return the code of a choice; TensorIR follows comments with machine, choice and layouts."""
@@ -94,6 +112,14 @@ class PackedNetwork(FusedNetwork):
         workloads = self.workloads(made.named)
         needs, copied = needs_of(self.target, made.module), copied_constants(made.module)
         return Objects(files, made.rules, workloads, needs, made.transformed, copied)
+
+
+def _in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
+    """Return a quantised network with what the machine has for it."""
+    if machine.integers.keys() == {SIGNED}:
+        module = with_signed_values(fold_constants(module))
+    module = with_integers(module, machine.integers, depthwise=machine.columns_of_bytes)
+    return with_fused_sums(module) if machine.fuses else module
 
 
 def _said(parameter: Parameter) -> str:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import tvm
 from tvm import tirx
@@ -38,6 +38,8 @@ class Products:
         Products that are added to each sum at once: 1, or more where numbers are narrow.
     rate
         Products per second, relative to the machine's multiply-add of float32; 1.0: not measured.
+    stored
+        Type in which packed weights are stored; empty: their own.
     needs
         What a CPU must have: a name in `Architecture.products`; empty: every CPU of the machine's row has it.
     """
@@ -48,6 +50,7 @@ class Products:
     code: type[Instruction]
     depth: int = 1
     rate: float = 1.0
+    stored: str = ""
     needs: str = ""
 
     @property
@@ -77,11 +80,14 @@ class Instruction(ABC):
         Sums of one vector.
     operand
         Where x comes from: broadcast from `memory`, or a `lane` of a register of inputs.
+    along_columns
+        Whether it can also multiply neighbouring columns of every channel, as depthwise convolutions do.
     """
 
     products: Products
     lanes: int
     operand: Operand
+    along_columns: ClassVar[bool] = False
 
     @abstractmethod
     def emit(

@@ -17,33 +17,36 @@ from toolchain.backends.packed.recognise.read import Expr
 class Layout:
     """Channels in blocks, the block's channels innermost: (n, c / lanes, *spatial, lanes).
 
-    The last block is padded with zeros if it is not full. The producer writes a halo of zeros around the
-    spatial axes, so that a convolution's padding costs its consumer nothing.
+    The last block is padded with zeros if it is not full. The producer writes a halo around the spatial axes,
+    of zeros or the zero point of integers, so that a convolution's padding costs its consumer nothing.
 
     Attributes
     ----------
     lanes
-        Channels of a block; 1 for a network's input with few channels.
+        Channels of a block; fewer than usual for a network's input with few channels.
     halo
-        Zeros before each spatial axis, then after each, in ONNX's order of pads.
+        Padding before each spatial axis, then after each, in ONNX's order of pads.
     offset, whole
         For a part of a concatenation: its first block in the buffer, and the number of blocks of the buffer;
         `whole` = 0: the value has a buffer of its own.
+    fill
+        Number in the halo.
     """
 
     lanes: int
     halo: tuple[int, ...]
     offset: int = 0
     whole: int = 0
+    fill: int = 0
 
     @property
     def before(self) -> tuple[int, ...]:
-        """Number of zeros before each spatial axis."""
+        """Padding before each spatial axis."""
         return self.halo[: len(self.halo) // 2]
 
     @property
     def after(self) -> tuple[int, ...]:
-        """Number of zeros after each spatial axis."""
+        """Padding after each spatial axis."""
         return self.halo[len(self.halo) // 2 :]
 
     def blocks(self, channels: int) -> int:
@@ -70,8 +73,9 @@ class Layout:
 
     def pack(self, value: Array) -> Array:
         """Return a value of logical shape, packed in this layout."""
-        around = [(0, 0), (0, -value.shape[1] % self.lanes), *zip(self.before, self.after, strict=True)]
-        padded = np.pad(value, around)
+        blocks = [(0, 0), (0, -value.shape[1] % self.lanes), *((0, 0) for _ in value.shape[2:])]
+        around = [(0, 0), (0, 0), *zip(self.before, self.after, strict=True)]
+        padded = np.pad(np.pad(value, blocks), around, constant_values=self.fill)
         n, c, *spatial = padded.shape
         blocked = padded.reshape(n, c // self.lanes, self.lanes, *spatial)
         return np.ascontiguousarray(np.moveaxis(blocked, 2, -1))

@@ -9,42 +9,11 @@ from typing import Literal
 from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.instruction import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
+from toolchain.backends.packed.rates import Rates
 
 Loads = Literal["inputs", "weights"]
+BYTES = frozenset({"int8", "uint8"})
 FLOATS = (multiply_add("float32"), multiply_add("float16"))
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Speeds of one core while it runs a network.
-
-    Attributes
-    ----------
-    flops
-        Float32 operations per second, for products of values in registers.
-    values
-        Values per second that winograd's transforms read or write.
-    stream
-        Bytes per second of weights that no cache holds, read while products are summed up.
-    again
-        Speed-up of re-reading data evicted from L2 when a cache behind it holds the data (1.0: there is
-        none).
-    exposed, exposed_of_passes
-        Computing and prefetching weights overlap incompletely: the time is the longer of the two and this
-        share of the shorter. The first is for sums computed in one loop, the second for sums that are
-        stored and read back between several loops.
-    held, spilled
-        Most values for which winograd's transforms stay in registers, and the slowdown of larger ones.
-    """
-
-    flops: float
-    values: float
-    stream: float
-    again: float = 1.0
-    exposed: float = 0.4
-    exposed_of_passes: float = 0.2
-    held: int = 36
-    spilled: float = 3.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +83,8 @@ class Machine:
         Vector widths in numbers; None: any, because LLVM splits them.
     in_order
         Whether instructions are issued in order.
+    fuses
+        Whether one instruction multiplies and adds, rounding once.
     loads
         Operand that a tile loads first and keeps for all its products: inputs of every column, or weights.
     group
@@ -144,6 +115,7 @@ class Machine:
     pieces: Pieces = field(default_factory=ParallelLoop)
     widths: tuple[int, ...] | None = None
     in_order: bool = False
+    fuses: bool = False
     loads: Loads = "inputs"
     group: int = 0
     shared: int = 0
@@ -158,9 +130,29 @@ class Machine:
         return next((each for each in self.products if each.inputs == dtype), multiply_add(dtype))
 
     @property
+    def integers(self) -> dict[str, str]:
+        """Types of integers that it multiplies with sums in int32: of an input -> of its weight.
+
+        Empty where vectors of numbers of its type are not of as many lanes.
+        """
+        whole = [
+            each for each in self.products if each.sums == "int32" and each.lanes(self.vector) == self.lanes
+        ]
+        return {each.inputs: each.weights for each in whole}
+
+    @property
+    def columns_of_bytes(self) -> bool:
+        """Whether depthwise convolutions of bytes are computed in integers."""
+        return any(self.products_of(each).code.along_columns for each in self.integers)
+
+    @property
     def packed(self) -> frozenset[str]:
-        """Types of values that may stay packed between functions: those of factors and of sums."""
-        return frozenset(dtype for each in self.products for dtype in (each.inputs, each.sums))
+        """Types of values that may stay packed between functions: those of factors and of sums.
+
+        Where one of both types of bytes is a factor, values of the other are read and written beside it.
+        """
+        found = frozenset(dtype for each in self.products for dtype in (each.inputs, each.sums))
+        return found | BYTES if found & BYTES else found
 
     @property
     def lanes(self) -> int:
@@ -196,6 +188,10 @@ class Machine:
     def of(self, threads: int, dtype: str = "float32") -> Machine:
         """Return this machine with `threads` cores that compute in a type."""
         return replace(self, threads=threads, dtype=dtype)
+
+    def without_integers(self) -> Machine:
+        """Return this machine with only the products of floats."""
+        return replace(self, products=tuple(each for each in self.products if each.sums != "int32"))
 
     def having(self, instructions: Collection[str]) -> Machine:
         """Return this machine with only the products whose instruction a CPU has."""

@@ -43,8 +43,11 @@ class TensorIR:
             profile, options.device_kind, options.device_name
         )
 
-    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
-        """Return the target of the scheduled code."""
+    def target(
+        self, cluster: str | None = None, threads: int | None = None, *, integers: bool = False
+    ) -> BoardTarget:
+        """Return the target of the scheduled code, which computes integers as any other numbers."""
+        del integers
         kind, name = self.options.device_kind, self.options.device_name
         if kind == CPU:
             return target_for(self.profile, cluster, threads)

@@ -61,8 +61,11 @@ class Vta:
         self.config = find_config(profile.device(VTA).config or "")
         self.runners: Mapping[str, OffBoards] = {VTA_MODEL: OffBoards(self._evaluator, TRIAL_S)}
 
-    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+    def target(
+        self, cluster: str | None = None, threads: int | None = None, *, integers: bool = False
+    ) -> BoardTarget:
         """Return the target of the CPU's part, with the VTA design as the device of records."""
+        del integers  # the VTA multiplies them
         cores = target_for(self.profile, cluster, threads)
         name = self.options.device_name
         return replace(

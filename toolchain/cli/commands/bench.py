@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
@@ -124,7 +124,19 @@ def show(result: BenchResult) -> None:
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:
-        rows = [(o["name"], o["calls"], f"{o['ms']:.3f}") for o in result.operators]
-        table(["OPERATOR", "CALLS", "MS"], rows)
+        table(["OPERATOR", "CALLS", "MS", "GFLOP/S", "PEAK"], [_row(each) for each in result.operators])
+        if result.peak_gflops:
+            click.echo(f"peak: {result.peak_gflops:.0f} GFLOP/s, measured; winograd needs fewer operations")
     for warning in result.warnings:
         note(f"warning: {warning}")
+
+
+def _row(operator: dict[str, Any]) -> tuple[object, ...]:
+    gflops, share = operator["gflops"], operator["share"]
+    return (
+        operator["name"],
+        operator["calls"],
+        f"{operator['ms']:.3f}",
+        "-" if gflops is None else f"{gflops:.1f}",
+        "-" if share is None else f"{share:.0%}",
+    )

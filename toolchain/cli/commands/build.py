@@ -21,6 +21,7 @@ from toolchain.cli.options import (
 from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
 from toolchain.cli.quantised import show_quantised
+from toolchain.cli.rates import with_chosen_rates
 from toolchain.imports.tvm_import import import_tvm
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def command(
     """
     from toolchain.boards.inventory.lookup import find_target
 
-    target = find_target(board_name(board))
+    target = with_chosen_rates(find_target(board_name(board)), code)
     target.profile.device(code.device_kind)
     if check and engine in (None, "auto"):
         engine = "host"

@@ -10,6 +10,7 @@ import click
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import board_name, board_option, cluster_option, device_option
 from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.rates import with_chosen_rates
 from toolchain.devices.table import find_kind, kernel_kinds
 from toolchain.errors import UsageError
 
@@ -82,8 +83,11 @@ def command(
     if show is not None and explain is not None:
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
+    if as_code or explain is not None:
+        target = with_chosen_rates(target, code)
     backend = backend_for(target.profile, code)
-    with backend.lower(load_shapes(model, options), backend.target(cluster)) as network:
+    loaded = load_shapes(model, options)
+    with backend.lower(loaded, backend.target(cluster, integers=loaded.integral)) as network:
         if show is None and explain is None:
             show_tasks(network.tasks)
             return

@@ -18,6 +18,7 @@ from toolchain.cli.options import (
     engine_option,
 )
 from toolchain.cli.output import emit, output_options
+from toolchain.cli.rates import with_chosen_rates_of_all
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result
 
@@ -189,6 +190,7 @@ def command(
         )
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
+    boards = with_chosen_rates_of_all(boards, code)
     profile = boards[0].profile
     profile.device(code.device_kind)
     reads = [*options.value_files, *([import_] if import_ else [])]

@@ -95,7 +95,7 @@ def export(
     if folder.exists():
         raise UsageError(f"--export {folder}: it is there already", "name a new folder, or remove it")
     listener(StepBegan("finding the tasks"))
-    target = backend.target(options.cluster, options.threads)
+    target = backend.target(options.cluster, options.threads, integers=model.integral)
     with ExitStack() as stack:
         network = stack.enter_context(backend.lower(model, target))
         tasks = planned_tasks(network, options)

@@ -136,7 +136,7 @@ def plan_model(
     model: Model, backend: Backend[Any], boards: Sequence[Board], store: RecordStore, options: TuneOptions
 ) -> RunPlan:
     """Find the tasks of a model and return the plan of a run; see `plan`."""
-    target = backend.target(options.cluster, options.threads)
+    target = backend.target(options.cluster, options.threads, integers=model.integral)
     with backend.lower(model, target) as network:
         return plan(network, backend, target, boards, store, options)
 

@@ -68,7 +68,7 @@ def tune(
     given = RunTime(options.time_s)
     board, runner = _alike(boards), planned_runner(backend, options)
     listener(StepBegan("finding the tasks"))
-    target = backend.target(options.cluster, options.threads)
+    target = backend.target(options.cluster, options.threads, integers=model.integral)
     with ExitStack() as stack:
         network = stack.enter_context(backend.lower(model, target))
         tasks = planned_tasks(network, options)

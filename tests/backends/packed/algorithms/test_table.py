@@ -69,7 +69,7 @@ def test_packed_algorithms_say_what_they_read_and_plain_ones_read_nothing_else(
     choice = default_choice(contraction, machine, use_winograd=True)
     algorithm = algorithm_of(choice)
     assert choice != GENERAL
-    source, halo = algorithm.source(contraction), algorithm.halo(contraction, choice)
+    source, halo = algorithm.source(contraction), algorithm.halo(contraction, choice, machine)
     if algorithm.values == "packed":
         assert source.same_as(contraction.x)
         assert len(halo) == 2 * len(contraction.out) and min(halo) >= 0

@@ -78,9 +78,9 @@ class Algorithm(ABC, Generic[C, K]):
         del contraction
         return None
 
-    def halo(self, contraction: C, choice: K) -> tuple[int, ...]:
-        """Return the zeros needed around the packed operand: before each axis, then after each axis."""
-        del contraction, choice
+    def halo(self, contraction: C, choice: K, machine: Machine) -> tuple[int, ...]:
+        """Return the padding needed around the packed operand: before each axis, then after each axis."""
+        del contraction, choice, machine
         return ()
 
     def constant(self, param: tirx.Buffer, contraction: C, machine: Machine) -> Layout | None:
@@ -114,9 +114,9 @@ class PackedAlgorithm(Algorithm[W, K]):
         """Return the convolution's input."""
         return contraction.x
 
-    def halo(self, contraction: W, choice: K) -> tuple[int, ...]:
+    def halo(self, contraction: W, choice: K, machine: Machine) -> tuple[int, ...]:
         """Return the padding of the convolution on all sides."""
-        del choice
+        del choice, machine
         return contraction.pads
 
     def constant(self, param: tirx.Buffer, contraction: W, machine: Machine) -> Layout | None:

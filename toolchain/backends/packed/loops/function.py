@@ -10,6 +10,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.loops.elementary import in_arithmetic
 from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.rounding import by_additions
 from toolchain.backends.packed.machine import Machine
 from toolchain.lowering.schedules.vectors import EXPLICIT
 
@@ -20,4 +21,5 @@ def build(machine: Machine, body: Callable[[Nest], None]) -> tirx.PrimFunc:
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True, EXPLICIT: True})
         body(Nest(machine))
-    return in_arithmetic(builder.get(), machine.pieces.scope)
+    func = builder.get() if machine.pieces.fine else by_additions(builder.get())
+    return in_arithmetic(func, machine.pieces.scope)

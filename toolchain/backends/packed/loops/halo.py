@@ -41,9 +41,9 @@ def zero_halo(
                     nest.grid([count, *full[axis + 1 :]]) as at,
                     nest.vector(layout.lanes) as lane,
                 ):
-                    zero = tirx.const(0, str(buffer.dtype))
+                    fill = tirx.const(layout.fill, str(buffer.dtype))
                     ir.buffer_store(
-                        buffer, zero, [n, block + layout.offset, *fixed, at[0] + start, *at[1:], lane]
+                        buffer, fill, [n, block + layout.offset, *fixed, at[0] + start, *at[1:], lane]
                     )
 
 
@@ -65,7 +65,7 @@ def zero_halo_of_tile(
     first, columns
         The tile's first column in the row, and its number of columns; some may be beyond the row.
     """
-    zero, width, last = tirx.const(0, str(buffer.dtype)), spatial[-1], len(spatial) - 1
+    fill, width, last = tirx.const(layout.fill, str(buffer.dtype)), spatial[-1], len(spatial) - 1
     left, right = layout.before[-1], layout.after[-1]
     full = layout.shape((1, 1, *spatial))[2:-1]
     parts = [
@@ -75,7 +75,7 @@ def zero_halo_of_tile(
 
     def write(lines: Sequence[Expr], column: Expr) -> None:
         with nest.vector(layout.lanes) as lane:
-            ir.buffer_store(buffer, zero, [n, block + layout.offset, *lines, column, lane])
+            ir.buffer_store(buffer, fill, [n, block + layout.offset, *lines, column, lane])
 
     def beside(lines: Sequence[Expr]) -> None:
         for condition, count, start in parts:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import pairwise
 
 from tvm import tirx
+from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
 
+from toolchain.backends.packed.dot_products import WORD, DotProduct, neighbours_of
 from toolchain.backends.packed.instruction import Instruction
+from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.sums import Sums
 from toolchain.backends.packed.machine import Loads
@@ -99,9 +103,12 @@ class Inputs:
         self.products = tile.instruction.products
         if channels % self.products.depth:
             raise ValueError(f"{channels} channels are not multiplied {self.products.depth} at a time")
+        self.dots = isinstance(tile.instruction, DotProduct)  # inputs of a dot product are read as one number
+        self.per_column = channels // self.products.depth if self.dots else channels
         self.kept: tirx.Buffer | None = None
         if tile.instruction.operand == "lane" and tile.loads == "inputs":
-            self.kept = tile.nest.local((tile.columns * channels,), self.products.inputs)
+            kind = WORD if self.dots else self.products.inputs
+            self.kept = tile.nest.local((tile.columns * self.per_column,), kind)
 
     def multiply(self, source: Source, weight: Weight, ahead: Ahead | None = None) -> None:
         """Emit the products of all channels and columns with the weights of all blocks."""
@@ -110,8 +117,11 @@ class Inputs:
             self._by_weights(source, weight)
             return
         if kept is not None:
-            with nest.unroll(self.tile.columns) as column, nest.vector(self.channels) as lane:
-                ir.buffer_store(kept, source(column, lane), [column * self.channels + lane])
+            if self.dots:
+                self._load_words(kept, source)
+            else:
+                with nest.unroll(self.tile.columns) as column, nest.vector(self.channels) as lane:
+                    ir.buffer_store(kept, source(column, lane), [column * self.channels + lane])
             if ahead is not None:
                 ahead([])
         with self._steps() as step:
@@ -125,9 +135,37 @@ class Inputs:
                 def x(k: int) -> Expr:
                     if kept is None:
                         return source(column, channel(k))
-                    return kept[column * self.channels + channel(k)]
+                    return kept[column * self.per_column + (step if self.dots else channel(k))]
 
                 self.tile.add(column, x, lambda k, block, lane: weight(channel(k), block, lane))
+
+    def _load_words(self, kept: tirx.Buffer, source: Source) -> None:
+        """Load the inputs of dot products, those of neighbouring columns together if they are neighbours."""
+        depth, each, zero = self.products.depth, self.per_column, tirx.const(0, "int32")
+
+        def at(word: int) -> TensorLoad:
+            column, step = divmod(word, each)
+            return neighbours_of(source(zero + column, zero + step * depth), 1)
+
+        count = self.tile.columns * each
+        together = count if self._in_line(at) else each
+        for first in range(0, count, together):
+            for start, many, size in tiles(together, self.tile.instruction.lanes):
+                for word in range(first + start, first + start + many * size, size):
+                    value = tirx.reinterpret(f"{WORD}x{size}", neighbours_of(at(word), size * depth))
+                    ir.buffer_store(kept, value, [tirx.Ramp(word, 1, size) if size > 1 else word])
+
+    def _in_line(self, at: Callable[[int], TensorLoad]) -> bool:
+        """Return whether the inputs of all columns are one behind the other in memory."""
+        columns = [at(column * self.per_column) for column in range(self.tile.columns)]
+        return all(self._adjoin(*pair) for pair in pairwise(columns))
+
+    def _adjoin(self, one: TensorLoad, other: TensorLoad) -> bool:
+        """Return whether the inputs of one column end where those of another begin."""
+        distance: Expr = tirx.const(0, "int32")
+        for extent, first, second in zip(one.source.shape, one.indices, other.indices, strict=True):
+            distance = distance * extent + (second - first)
+        return bool(self.tile.nest.analyzer.can_prove_equal(distance, self.channels))
 
     def _by_weights(self, source: Source, weight: Weight) -> None:
         """Emit the products with all weights in registers, and the inputs of one column after the other."""

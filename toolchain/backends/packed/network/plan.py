@@ -23,6 +23,7 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
 from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
 from toolchain.backends.packed.stages.recurrent import recurrence_of
@@ -98,6 +99,8 @@ class Plan:
     ----------
     blocked
         Values that are read in blocks although they have fewer channels than a block.
+    few
+        Channels of a block of a value that has fewer than usual, but is read several channels at a time.
     concatenations
         Operands of a concatenated value, each with its first block.
     places
@@ -108,7 +111,9 @@ class Plan:
     steps: list[PlanStep] = field(default_factory=list)
     packed: set[relax.Var] = field(default_factory=set)
     halos: dict[relax.Var, tuple[int, ...]] = field(default_factory=dict)
+    fills: dict[relax.Var, int] = field(default_factory=dict)
     blocked: set[relax.Var] = field(default_factory=set)
+    few: dict[relax.Var, int] = field(default_factory=dict)
     concatenations: dict[relax.Var, list[tuple[relax.Var, int]]] = field(default_factory=dict)
     places: dict[relax.Var, tuple[relax.Var, int]] = field(default_factory=dict)
 
@@ -128,7 +133,8 @@ class Plan:
             return self.part(*self.places[value])
         shape = extents(value)
         blocks = value in self.packed or value in self.blocked or shape[1] >= self.lanes
-        return Layout(self.lanes if blocks else 1, self.halos.get(value, (0,) * (2 * (len(shape) - 2))))
+        halo = self.halos.get(value, (0,) * (2 * (len(shape) - 2)))
+        return Layout(self.lanes if blocks else self.few.get(value, 1), halo, fill=self.fills.get(value, 0))
 
 
 def extents(value: relax.Expr) -> tuple[int, ...]:
@@ -181,9 +187,9 @@ def _plan(
         else:
             steps = _steps(functions, binding, choices, agreed)
         for step in steps:
-            result.steps.append(step)
             if isinstance(step, Generated):
-                _place(step, result)
+                step = _placed(step, result)
+            result.steps.append(step)
     _concatenate(result, main.body.body)
     return result
 
@@ -321,30 +327,50 @@ def _computed(
     weight = None if contraction is None else contraction.weight
     if contraction is not None and weight is not None and not isinstance(step.argument(weight), GenericConst):
         contraction = contraction.with_variable_weight()
-    if contraction is None or (contraction.in_blocks and not _packs(step, contraction, choices.machine)):
+    if contraction is None or not _multiplies(step, contraction, choices.machine):
         return step
     return replace(step, choice=choices.of(name, contraction), contraction=contraction)
 
 
-def _packs(step: Generated, contraction: Contraction, machine: Machine) -> bool:
-    """Return whether input and output can be packed, and the machine multiplies such factors."""
+def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> bool:
+    """Return whether the machine multiplies such factors, and the operands are where that is possible."""
     weight, products = contraction.weight, machine.products_of(contraction.dtype)
     known = weight is None or str(weight.dtype) == products.weights
-    return known and packable(step.var, machine) and images(step.argument(contraction.x), machine)
+    if not known or (str(contraction.y.dtype) == "int32" and products.sums != "int32"):
+        return False
+    if not contraction.in_blocks:
+        return products.depth == 1 or step.read.place(contraction.x) is not None
+    row = any(each.inputs == contraction.dtype for each in machine.products)
+    return row and packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
-def _place(step: Generated, result: Plan) -> None:
-    """Decide whether the step's value is packed, and which halo its input needs."""
+def _surrounded(source: relax.Expr, contraction: Contraction | None, result: Plan) -> bool:
+    """Return whether a value can have the number around it that a convolution pads it with; keep that."""
+    if not isinstance(contraction, Convolution) or not any(contraction.pads):
+        return True
+    return result.fills.setdefault(source, contraction.outside) == contraction.outside
+
+
+def _placed(step: Generated, result: Plan) -> Generated:
+    """Decide whether the step's value is packed, and which halo its input needs; return the step.
+
+    An input that another step reads with another number around it is left to the general algorithm.
+    """
     algorithm = step.algorithm
     operand = algorithm.source(step.subject)
     if operand is not None:
-        result.packed.add(step.var)
         source = step.argument(operand)
-        need = algorithm.halo(step.subject, step.choice)
+        need = algorithm.halo(step.subject, step.choice, result.machine)
+        if any(need) and not _surrounded(source, step.subject, result):
+            return _placed(replace(step, choice=GENERAL, contraction=None), result)
+        result.packed.add(step.var)
         have = result.halos.get(source, (0,) * len(need))
         result.halos[source] = tuple(map(max, have, need))
-        if algorithm.full_blocks or result.machine.products_of(str(operand.dtype)).depth > 1:
+        depth = result.machine.products_of(str(operand.dtype)).depth
+        if algorithm.full_blocks:
             result.blocked.add(source)
+        elif depth > 1:
+            result.few[source] = -(-extents(source)[1] // depth) * depth
         for operand in step.arguments:  # values added to the output are read in its layout
             if packable(operand, result.machine) and extents(operand)[1] == extents(step.var)[1]:
                 result.blocked.add(operand)
@@ -355,3 +381,4 @@ def _place(step: Generated, result: Plan) -> None:
                 theirs = extents(source)
                 if len(theirs) == len(shape) and (shape[1] >= result.lanes or theirs[1] == shape[1]):
                     result.packed.add(step.var)
+    return step

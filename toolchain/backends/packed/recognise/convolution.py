@@ -15,7 +15,11 @@ from toolchain.arrays import Array
 from toolchain.backends.packed.recognise.expressions import bind, calls, linear
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, shape_of
 
-_WIDENED = ("float32", "float16")
+_WIDENED = {("float32", "float16"), ("int32", "int8"), ("int32", "uint8")}
+"""Types of a sum's number, and of a narrower one that it was converted from."""
+_BYTES = frozenset({"int8", "uint8"})
+_FACTORS = {("int8", "uint8"), ("uint8", "int8")}
+"""Types that may differ: of an input and of its weight."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,14 @@ class Convolution(Windowed):
         Such taps after the kernel's are dropped too.
     rounded
         Whether the function rounds to integers: then a small error in a sum near a half becomes a whole step.
+    outside
+        Number with which the image is padded: 0, or the zero point of integers.
     """
 
     pads: tuple[int, ...]
     skipped: tuple[int, ...] = ()
     rounded: bool = False
+    outside: int = 0
 
     def reached(self, weight: Array) -> Array:
         """Return the model's weight without the taps that meet the image for no output."""
@@ -108,7 +115,8 @@ def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
     if stage.init is None or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
     one, other = _narrow(value.b.a), _narrow(value.b.b)
-    if str(one.ty.dtype) != str(other.ty.dtype) or not isinstance(value.a, TensorLoad):
+    types = (str(one.ty.dtype), str(other.ty.dtype))
+    if (types[0] != types[1] and types not in _FACTORS) or not isinstance(value.a, TensorLoad):
         return None
     if not isinstance(one, TensorLoad) or not isinstance(other, TensorLoad):
         return None
@@ -116,8 +124,8 @@ def product(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
 
 
 def _narrow(value: Expr) -> Expr:
-    """Return the float16 number that this converts to float32; any other value unchanged."""
-    if isinstance(value, tirx.Cast) and (str(value.ty.dtype), str(value.value.ty.dtype)) == _WIDENED:
+    """Return the number that this converts to the type of the sums; any other value unchanged."""
+    if isinstance(value, tirx.Cast) and (str(value.ty.dtype), str(value.value.ty.dtype)) in _WIDENED:
         return value.value
     return value
 
@@ -145,7 +153,7 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
             return None
         stride.append(form[0][out])
         dilation.append(form[0][kernel])
-    source, before = _unpadded(read, x.source)
+    source, before, outside = _unpadded(read, x.source)
     if source is None or read.place(weight.source) is None:
         return None
     size = shape_of(source)
@@ -154,7 +162,7 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
     windows = tuple(stage.extents[axis] for axis in kernel_axes)
     places = tuple(stage.extents[axis] for axis in out_axes)
     axes = zip(places, stride, dilation, windows, before, size[2:], strict=True)
-    live = [_live(*axis) for axis in axes]
+    live = [_live(*axis) if not outside else (0, axis[3]) for axis in axes]
     before = tuple(b - first * d for b, (first, _), d in zip(before, live, dilation, strict=True))
     windows = tuple(count for _first, count in live)
     dilation = [d if count > 1 else 1 for d, count in zip(dilation, windows, strict=True)]
@@ -175,6 +183,7 @@ def _convolution(read: Read, stage: Stage) -> Convolution | None:
         pads=(*before, *after),
         skipped=tuple(first for first, _count in live),
         rounded=any(calls(each.value, "round") for each in read.stages),
+        outside=outside,
         x=source,
         weight=weight.source,
         y=stage.buffer,
@@ -219,28 +228,33 @@ def equal(stage: Stage, found: Sequence[Expr], wanted: Sequence[Expr]) -> bool:
     return all(analyzer.can_prove_equal(one, other) for one, other in zip(found, wanted, strict=True))
 
 
-def _unpadded(read: Read, buffer: tirx.Buffer) -> tuple[tirx.Buffer | None, tuple[int, ...]]:
-    """Return the parameter behind a zero-padded buffer and its zeros before each axis; None otherwise."""
+def _unpadded(read: Read, buffer: tirx.Buffer) -> tuple[tirx.Buffer | None, tuple[int, ...], int]:
+    """Return the parameter behind a padded buffer, its padding before each axis, and the number in it.
+
+    The parameter is None if the buffer is computed otherwise.
+    """
     stage = read.producer(buffer)
     rank = len(buffer.shape)
     if stage is None:
-        return (buffer if read.place(buffer) is not None else None), (0,) * (rank - 2)
-    value = stage.value
-    if isinstance(value, tvm.ir.Call) and len(value.args) == 3:  # if_then_else(inside, value, 0)
+        return (buffer if read.place(buffer) is not None else None), (0,) * (rank - 2), 0
+    value, number = stage.value, 0
+    if isinstance(value, tvm.ir.Call) and len(value.args) == 3:  # if_then_else(inside, value, number)
         _inside, value, outside = value.args
-        if not isinstance(outside, tirx.FloatImm) or float(outside) != 0.0:
-            return None, ()
+        if isinstance(outside, tirx.IntImm) and str(value.ty.dtype) in _BYTES:
+            number = int(outside)
+        elif not isinstance(outside, tirx.FloatImm) or float(outside) != 0.0:
+            return None, (), 0
     if not isinstance(value, TensorLoad) or read.place(value.source) is None:
-        return None, ()
+        return None, (), 0
     before: list[int] = []
     for place, index in enumerate(value.indices):
         form = linear(index, stage.axes)
         own = stage.indices[place] if place < len(stage.indices) else None
         if form is None or own is None or form[0] != {stage.position(own): 1}:
-            return None, ()
+            return None, (), 0
         if not isinstance(form[1], tirx.IntImm):
-            return None, ()
+            return None, (), 0
         before.append(-int(form[1]))
     if any(before[:2]) or min(before) < 0:
-        return None, ()
-    return value.source, tuple(before[2:])
+        return None, (), 0
+    return value.source, tuple(before[2:]), number

@@ -15,6 +15,14 @@ from toolchain.arrays import Array
 from toolchain.backends.packed.recognise.convolution import Convolution, product
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var
 
+_TYPES = {
+    (frozenset({"float32"}), "float32"),
+    (frozenset({"float16"}), "float32"),
+    (frozenset({"uint8", "int8"}), "int32"),
+    (frozenset({"int8"}), "int32"),
+}
+"""Types of factors and of their sums."""
+
 
 @dataclass(frozen=True)
 class Axes:
@@ -91,6 +99,14 @@ class Matmul:
         return None if self.window is not None else replace(self, weight=None)
 
     @property
+    def in_rows(self) -> bool:
+        """Whether the weight is constant, and the numbers of a row of `a` are neighbours in memory."""
+        last = self.a.index[-len(self.inner.vars) :]
+        pairs = zip(last, self.inner.vars, strict=True)
+        whole = tuple(int(size) for size in self.x.shape[-len(last) :]) == self.inner.extents
+        return self.weight is not None and whole and all(index.same_as(var) for index, var in pairs)
+
+    @property
     def y(self) -> tirx.Buffer:
         """The buffer that the product's own stage writes; the epilogue reads it."""
         return self.out.buffer
@@ -136,8 +152,11 @@ def spread(weight: Array, conv: Convolution) -> Array:
 
 
 def covers(conv: Convolution) -> bool:
-    """Return whether a convolution has one output place and is not depthwise: it is a matrix product."""
-    return prod(conv.out) == 1 and not conv.depthwise
+    """Return whether a convolution has one output place and is not depthwise: it is a matrix product.
+
+    A matrix has no place for products of what is outside of the image, unless they are 0.
+    """
+    return prod(conv.out) == 1 and not conv.depthwise and not (conv.outside and any(conv.pads))
 
 
 def window(conv: Convolution) -> Matmul:
@@ -178,7 +197,7 @@ def _matmul(read: Read, stage: Stage) -> Matmul | None:
     out = Operand(stage.buffer, stage.indices)
     places = [_places(stage, operand.index) for operand in (*loads, out)]
     dtypes = {str(operand.buffer.dtype) for operand in loads}
-    if dtypes not in ({"float32"}, {"float16"}) or str(out.buffer.dtype) != "float32":
+    if (frozenset(dtypes), str(out.buffer.dtype)) not in _TYPES:
         return None
     if any(each is None for each in places):
         return None

@@ -11,6 +11,9 @@ from toolchain.backends.packed.recognise.contraction import Contraction, recogni
 from toolchain.backends.packed.recognise.expressions import bind, calls, inlined
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, loads, shape_of
 
+_STORED = frozenset({"float32", "float16", "int8", "uint8"})
+"""Types in which a contraction's function may store its result."""
+
 
 def parts(read: Read) -> list[tuple[Read, Contraction | None]]:
     """Return the functions into which a function is split, in order, with the contraction of each.
@@ -95,4 +98,4 @@ def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer) -> bool:
         inlined(read, stored, analyzer)(buffer, list(here))
     except UnreadableError:
         return False
-    return own and str(buffer.dtype) in ("float32", "float16")
+    return own and str(buffer.dtype) in _STORED

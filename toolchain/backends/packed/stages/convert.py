@@ -52,7 +52,8 @@ def _with_halo(shape: Sequence[int], dtype: str, layout: Layout, machine: Machin
             def zeros(start: int, count: int) -> None:
                 if count:
                     with nest.serial(count) as column:
-                        ir.buffer_store(result, tirx.const(0, dtype), [n, channel, *row, column + start, 0])
+                        fill = tirx.const(layout.fill, dtype)
+                        ir.buffer_store(result, fill, [n, channel, *row, column + start, 0])
 
             def copy() -> None:
                 zeros(0, layout.before[-1])

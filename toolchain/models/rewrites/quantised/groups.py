@@ -285,7 +285,26 @@ def _pool(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.Node
     return helper.make_node(f"QLinear{node.op_type}", inputs, list(end.output), domain=MICROSOFT[:-1], **own)
 
 
+def _moving(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
+    """Return an operator that picks some of its numbers on their integers, if they are rounded as before."""
+    x = graph.integers(node.input[0])
+    if x is None or len(node.output) > 1:
+        return None
+    before, after = ([graph.values.get(name) for name in names] for names in (x[1:], graph.out(end)))
+    same = all(
+        one is not None and other is not None and one.dtype == other.dtype and np.array_equal(one, other)
+        for one, other in zip(before, after, strict=True)
+    )
+    if not same:
+        return None
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    made.input[0], made.output[0] = x[0], end.output[0]
+    return made
+
+
 _GROUPS = {
+    **dict.fromkeys((*MOVING, "MaxPool"), _moving),
     "Add": _pair,
     "AveragePool": _pool,
     "Conv": _convolution,

@@ -22,11 +22,14 @@ class Dense(Algorithm[Matmul, DenseChoice]):
     """Matrix product on plain values."""
 
     choice = DenseChoice
+    any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether it is a matrix product."""
-        del machine
-        return isinstance(contraction, Matmul)
+        """Return whether it is a matrix product with factors that lie as the instruction reads them."""
+        if not isinstance(contraction, Matmul):
+            return False
+        depth = machine.products_of(contraction.dtype).depth
+        return depth == 1 or (contraction.in_rows and contraction.inner.extent % depth == 0)
 
     def default(self, contraction: Matmul, machine: Machine) -> DenseChoice:
         """Return the best tile by measurements or models."""
@@ -49,7 +52,9 @@ class Dense(Algorithm[Matmul, DenseChoice]):
     ) -> Array:
         """Return the weight, packed in panels; see `weight_shape`."""
         del input_lanes
-        return pack_weight(value, contraction, choice, machine.lanes)
+        products = machine.products_of(contraction.dtype)
+        value = value.astype(products.stored or value.dtype)
+        return pack_weight(value, contraction, choice, machine.lanes, products.depth)
 
     def function(
         self,

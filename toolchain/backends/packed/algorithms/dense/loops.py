@@ -59,8 +59,10 @@ class _Dense:
         )
         self.groups = -(-self.columns // self.wide)
         self.dtype = str(product.a.buffer.dtype)  # of the products; `y` may be wider
+        self.depth = machine.products_of(self.dtype).depth
         self.zero = tirx.const(0, self.dtype)
-        self.operands = ProductOperands(nest, read, product, weight_shape(product, choice, machine.lanes))
+        shape = weight_shape(product, choice, machine.lanes, self.depth)
+        self.operands = ProductOperands(nest, read, product, shape)
 
     def emit(self) -> None:
         """Emit all pieces; a piece is a group of columns and some tiles of rows of one batch."""
@@ -88,8 +90,7 @@ class _Dense:
         product = self.product
         packed = self.operands.weight(batch)
         if packed is not None:
-            weight, number = packed
-            return lambda k, column: weight[(number, group, k, column)]
+            return lambda k, column: self._packed(*packed, group, k, column)
         once = self.rows <= self.choice.rows and self.columns % self.wide == 0
         if once and product.b.runs_along(product.columns):
             return lambda k, column: self.operands.load(product.b, batch, None, k, group * self.wide + column)
@@ -98,6 +99,13 @@ class _Dense:
         panel = self.nest.local((self.inner, self.wide), self.dtype)
         self._fill(panel, batch, group)
         return lambda k, column: panel[k, column]
+
+    def _packed(self, weight: tirx.Buffer, number: Expr, group: Expr, k: Expr, column: Expr) -> Expr:
+        """Return a packed weight, see `weight_shape`."""
+        if self.depth > 1:
+            column = column * self.depth + self.analyzer.simplify(k % self.depth)
+            k = self.analyzer.simplify(k // self.depth)
+        return weight[(number, group, k, column)]
 
     def _right_at(self, batch: list[Expr], group: Expr, k: Expr, column: Expr) -> Expr:
         """Return b at a row and at a column of a group; zero beyond the matrix."""
@@ -170,26 +178,27 @@ class _Dense:
             )
 
         if self.machine.operand == "lane":
-            for start, count, width in self.nest.vectors(self.inner):
+            for start, count, width in self.nest.vectors(self.inner, self.lanes * self.depth):
                 inputs = tile.inputs(width)
                 with tile.loops([count], width) as (block,):
                     multiply(inputs, block * width + start)
         else:
-            for start, count in tile.sums.shares(self.inner):
-                inputs = tile.inputs(1)
-                with tile.loops([count], 1) as (step,):
-                    k = analyzer.simplify(step + start)
-                    self._fetch(group, k, size)
-                    multiply(inputs, k)
+            for start, count in tile.sums.shares(self.inner // self.depth):
+                inputs = tile.inputs(self.depth)
+                with tile.loops([count], self.depth) as (step,):
+                    at = analyzer.simplify(step + start)
+                    self._fetch(group, at, size)
+                    multiply(inputs, analyzer.simplify(at * self.depth))
         self._store(batch, group, first, size, tile.totals)
 
-    def _fetch(self, group: Expr, k: Expr, size: int) -> None:
+    def _fetch(self, group: Expr, step: Expr, size: int) -> None:
         """Prefetch weights if each is used only a few times."""
         if self.product.weight is None or size > _FEW:
             return
         weight = self.operands.arguments[self.operands.read.parameter(self.product.weight)]
-        for start in range(0, self.wide, LINE):
-            prefetch(weight, [0, group, k + _AHEAD // self.wide, start], near=True)
+        row = self.wide * self.depth
+        for start in range(0, row, LINE):
+            prefetch(weight, [0, group, step + _AHEAD // row, start], near=True)
 
     def _store(self, batch: list[Expr], group: Expr, first: Expr, size: int, sums: list[tirx.Buffer]) -> None:
         lanes, analyzer = self.lanes, self.analyzer

@@ -11,18 +11,22 @@ from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.recognise.matmul import Matmul
 
 
-def weight_shape(product: Matmul, choice: DenseChoice, lanes: int) -> tuple[int, ...]:
-    """Return (batch, n / (N V), k, N V): a panel has N vectors of V columns side by side."""
+def weight_shape(product: Matmul, choice: DenseChoice, lanes: int, depth: int = 1) -> tuple[int, ...]:
+    """Return (batch, n / (N V), k / D, N V D): a panel has N vectors of V columns side by side.
+
+    A column's D numbers, which one instruction multiplies, are neighbours.
+    """
     wide = choice.vectors * lanes
     batch = prod(
         extent for extent, read in zip(product.batch.extents, product.batch_of_b, strict=True) if read
     )
-    return (batch, -(-product.columns.extent // wide), product.inner.extent, wide)
+    return (batch, -(-product.columns.extent // wide), product.inner.extent // depth, wide * depth)
 
 
-def pack_weight(weight: Array, product: Matmul, choice: DenseChoice, lanes: int) -> Array:
+def pack_weight(weight: Array, product: Matmul, choice: DenseChoice, lanes: int, depth: int = 1) -> Array:
     """Return a constant right operand, packed in the order in which the function reads it."""
-    batch, groups, inner, wide = weight_shape(product, choice, lanes)
-    matrix = product.matrix(weight)
+    batch, groups, steps, row = shape = weight_shape(product, choice, lanes, depth)
+    wide, matrix = row // depth, product.matrix(weight)
     padded = np.pad(matrix, [(0, 0), (0, 0), (0, groups * wide - matrix.shape[2])])
-    return np.ascontiguousarray(padded.reshape(batch, inner, groups, wide).transpose(0, 2, 1, 3))
+    split = padded.reshape(batch, steps, depth, groups, wide)
+    return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2)).reshape(shape)

@@ -9,7 +9,7 @@ from tvm import tirx
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import PackedAlgorithm
 from toolchain.backends.packed.algorithms.cost import Cost, padded
-from toolchain.backends.packed.algorithms.depthwise import space
+from toolchain.backends.packed.algorithms.depthwise import neighbours, space
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.loops import depthwise
 from toolchain.backends.packed.algorithms.depthwise.weight import pack_weight
@@ -25,11 +25,15 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
 
     choice = DepthwiseChoice
     full_blocks = True
+    any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether every channel is a group of its own."""
-        del machine
-        return isinstance(contraction, Convolution) and contraction.depthwise
+        """Return whether every channel is a group of its own, of numbers that the machine multiplies so."""
+        if not isinstance(contraction, Convolution) or not contraction.depthwise:
+            return False
+        return machine.products_of(contraction.dtype).plain or neighbours.takes_neighbours(
+            contraction, machine
+        )
 
     def default(self, contraction: Convolution, machine: Machine) -> DepthwiseChoice:
         """Return the best tile by measurements or models."""
@@ -52,6 +56,12 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
             seconds = space.seconds_on_gpu(choice, contraction, machine, machine.gpu)
         return Cost(seconds, taps * channels * machine.size(contraction.dtype))
 
+    def halo(self, contraction: Convolution, choice: DepthwiseChoice, machine: Machine) -> tuple[int, ...]:
+        """Return the padding of the convolution, and what else its loads read."""
+        del choice
+        depth = machine.products_of(contraction.dtype).depth
+        return contraction.pads if depth == 1 else neighbours.halo(contraction, depth)
+
     def weight(
         self,
         value: Array,
@@ -62,6 +72,9 @@ class Depthwise(PackedAlgorithm[Convolution, DepthwiseChoice]):
     ) -> Array:
         """Return the weight, packed as `weight_shape`."""
         del choice, input_lanes
+        depth = machine.products_of(contraction.dtype).depth
+        if depth > 1:
+            return neighbours.pack_weight(value, contraction, machine.lanes, depth)
         return pack_weight(value, contraction, machine.lanes)
 
     def function(

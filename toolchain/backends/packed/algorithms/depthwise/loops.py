@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
+from toolchain.backends.packed.algorithms.depthwise import neighbours
 from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
 from toolchain.backends.packed.algorithms.depthwise.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
@@ -24,7 +25,12 @@ def depthwise(
     """Return the packed function of a depthwise convolution, epilogue included."""
 
     def body(nest: Nest) -> None:
-        emitter = Emitter(nest, read, conv, layouts, weight_shape(conv, machine.lanes))
+        depth, emit = machine.products_of(conv.dtype).depth, _tile
+        shape, halo = weight_shape(conv, machine.lanes), conv.pads
+        if depth > 1:
+            shape, halo = neighbours.weight_shape(conv, machine.lanes, depth), neighbours.halo(conv, depth)
+            emit = neighbours.tile
+        emitter = Emitter(nest, read, conv, layouts, shape, halo)
         analyzer = emitter.analyzer
         outer = list(conv.out[:-1])
         rows = choice.rows if outer and outer[-1] % choice.rows == 0 else 1
@@ -36,7 +42,7 @@ def depthwise(
                 space = [conv.batch, blocks, *conv.out[:-1], count]
                 with nest.pieces(space, group=choice.group) as (n, block, *row, tile):
                     first = analyzer.simplify(tile * size + start)
-                    _tile(emitter, n, block, row, first, size)
+                    emit(emitter, n, block, row, first, size)
                     emitter.zero_halo_of_tile(n, block, row, first, size)
             return
         space = [conv.batch, *outer, blocks]
@@ -50,7 +56,7 @@ def depthwise(
             for start, count, size in shares(conv.out[-1], choice.columns):
                 with nest.grid([count]) as (tile,):
                     first = analyzer.simplify(tile * size + start)
-                    _tile(emitter, n, block, row, first, size)
+                    emit(emitter, n, block, row, first, size)
             if any(emitter.layout(read.output).halo):
                 emitter.zero_halo(n, block, row)
 

@@ -47,16 +47,18 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
         """Return the estimated cost of a convolution without groups."""
         return cost(choice, contraction, machine)
 
-    def halo(self, contraction: Convolution, choice: DirectChoice) -> tuple[int, ...]:
+    def halo(self, contraction: Convolution, choice: DirectChoice, machine: Machine) -> tuple[int, ...]:
         """Return the padding that is read: that of taps which are not skipped."""
+        del machine
         return halo(contraction, choice)
 
     def weight(
         self, value: Array, contraction: Convolution, choice: DirectChoice, machine: Machine, input_lanes: int
     ) -> Array:
         """Return the weight, packed as `weight_shape`."""
-        depth = machine.products_of(contraction.dtype).depth
-        return pack_weight(value, contraction, choice, machine.lanes, input_lanes, depth)
+        products = machine.products_of(contraction.dtype)
+        value = value.astype(products.stored or value.dtype)
+        return pack_weight(value, contraction, choice, machine.lanes, input_lanes, products.depth)
 
     def function(
         self,

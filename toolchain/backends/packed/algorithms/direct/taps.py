@@ -60,7 +60,9 @@ def inside(
 
 
 def _share(conv: Convolution, axis: int, columns: int) -> float:
-    """Return the share of an axis's taps that read only padding, for tiles of `columns` outputs."""
+    """Return the share of an axis's taps that read only zeros around the image, for tiles of `columns`."""
+    if conv.outside:
+        return 0.0
     out, stride, before = conv.out[axis], conv.stride[axis], conv.pads[axis]
     starts = [
         (tile * stride + tap * conv.dilation[axis] - before)

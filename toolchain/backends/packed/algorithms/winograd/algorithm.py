@@ -54,8 +54,9 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
         """Return the estimated cost."""
         return cost(choice, contraction, machine)
 
-    def halo(self, contraction: Convolution, choice: WinogradChoice) -> tuple[int, ...]:
+    def halo(self, contraction: Convolution, choice: WinogradChoice, machine: Machine) -> tuple[int, ...]:
         """Return the zeros needed around the input so that every tile is inside it."""
+        del machine
         return halo(contraction, choice.tile)
 
     def weight(

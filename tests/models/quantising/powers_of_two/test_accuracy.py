@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.quantising.training import drawn, network, trained
 from toolchain.models.quantising.calibration import Tapped
-from toolchain.models.quantising.quantise import quantise
+from toolchain.models.quantising.powers_of_two.quantise import quantise
 
 TESTED = 1000
 
@@ -27,7 +27,7 @@ def test_a_trained_network_keeps_its_accuracy(tmp_path: Path) -> None:
     before = accuracy(model)
     assert before > 0.9, "it learned"
     np.save(tmp_path / "images.npy", drawn(TESTED, 3)[0])
-    made = quantise(model, "mse", {"image": tmp_path / "images.npy"}, "shapes")
+    made = quantise(model, "power-of-two", {"image": tmp_path / "images.npy"}, "shapes")
     assert len(made.layers) == 2
     assert accuracy(made.graph) > before - 0.01
     assert made.cost.top1 is not None and made.cost.top1 > 0.97

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.models.names import Names
-from toolchain.models.quantising.exponents import HIGH
-from toolchain.models.quantising.layer import Layer, RoundedConvolution
+from toolchain.models.quantising.powers_of_two.exponents import HIGH
+from toolchain.models.quantising.powers_of_two.layer import Layer, RoundedConvolution
 from toolchain.models.walk import all_names
 
 DOMAIN = "edge.integers"

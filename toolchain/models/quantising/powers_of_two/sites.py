@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx
 
 from toolchain.arrays import Array
-from toolchain.models.quantising.reading import GraphReader, refused
+from toolchain.models.quantising.powers_of_two.reading import GraphReader, refused
 from toolchain.models.walk import attributes_of, node_name
 
 PASSED_ON = frozenset(

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.arrays import Array
-from toolchain.models.quantising.exponents import HIGH, Choose, Weights, rounded
-from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
-from toolchain.models.quantising.sites import Site, StoredConvolution
+from toolchain.models.quantising.powers_of_two.exponents import HIGH, Choose, Weights, rounded
+from toolchain.models.quantising.powers_of_two.limits import (
+    LEAST_RIGHT,
+    MOST_COMMON,
+    MOST_DIAGONAL,
+    MOST_RIGHT,
+)
+from toolchain.models.quantising.powers_of_two.sites import Site, StoredConvolution
 
 EXACT = 2**24
 """Whole numbers below are exact in float32."""

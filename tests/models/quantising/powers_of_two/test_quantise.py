@@ -11,17 +11,20 @@ from hypothesis import given, settings
 
 from tests.models.quantising.networks import Block, blocks, integers, network
 from toolchain.errors import UsageError
+from toolchain.models.options import POWERS_OF_TWO
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.cost import LayerCost, QuantisingCost
-from toolchain.models.quantising.graph import PLAIN, SUMMED
-from toolchain.models.quantising.quantise import Quantised, quantise
+from toolchain.models.quantising.powers_of_two.graph import PLAIN, SUMMED
+from toolchain.models.quantising.powers_of_two.quantise import Shifted, quantise
 
+OWN_SCALES = "give each tensor a scale of its own: --quantizer power-of-two"
+MADE_FOR = "that the network is made for: --calibrate NAME=FILE.npy"
 RESIDUAL = (Block(8, stride=2, shortcut="projection"), Block(8, shortcut="identity"))
 
 
 def quantised(
-    model: onnx.ModelProto, quantizer: str = "mse", images: dict[str, Path] | None = None
-) -> Quantised:
+    model: onnx.ModelProto, quantizer: str = "power-of-two", images: dict[str, Path] | None = None
+) -> Shifted:
     inferred = onnx.shape_inference.infer_shapes(model)
     return quantise(inferred, quantizer, images or {}, "net.onnx")
 
@@ -74,7 +77,7 @@ def test_what_stays_in_floats_is_exact() -> None:
         np.testing.assert_array_equal(sums, products.sum(axis=1, dtype=np.float64) + bias)
 
 
-@pytest.mark.parametrize("quantizer", ["mse", "global-scale"])
+@pytest.mark.parametrize("quantizer", POWERS_OF_TWO)
 def test_the_cost_is_what_it_says(quantizer: str) -> None:
     made = quantised(network(RESIDUAL, batch=2), quantizer)
     assert [layer.name for layer in made.cost.layers] == [layer.site.name for layer in made.layers]
@@ -85,26 +88,32 @@ def test_the_cost_is_what_it_says(quantizer: str) -> None:
 
 
 def test_what_is_lost_by_it_is_less_than_by_one_scale() -> None:
-    fine, coarse = (quantised(network(RESIDUAL), each).cost.sqnr_db for each in ("mse", "global-scale"))
+    fine, coarse = (
+        quantised(network(RESIDUAL), each).cost.sqnr_db for each in ("power-of-two", "global-scale")
+    )
     assert fine > coarse + 3
 
 
 def test_values_beyond_8_bits_are_told() -> None:
     loud = network((Block(8, scale=1.0), Block(8, scale=40.0)))
     drawn, *clipped = quantised(loud, "global-scale").cost.warnings()
-    assert drawn.startswith("judged by 4 random inputs")
+    assert drawn.startswith("calibrated and judged by 4 random inputs")
     assert any(line.startswith("b1.conv2: ") for line in clipped)
-    assert all(line.endswith("give each tensor a scale of its own: --quantizer mse") for line in clipped)
+    assert all(line.endswith(OWN_SCALES) for line in clipped)
     assert quantised(loud).cost.warnings() == [drawn]
 
 
 @pytest.mark.parametrize(
     ("quantizer", "random", "way_out"),
     [
-        ("mse", True, "calibrate with images that the network is made for: --calibrate NAME=FILE.npy"),
-        ("mse", False, "calibrate with more images that the network is made for: --calibrate NAME=FILE.npy"),
-        ("global-scale", True, "give each tensor a scale of its own: --quantizer mse"),
-        ("global-scale", False, "give each tensor a scale of its own: --quantizer mse"),
+        (
+            "power-of-two",
+            True,
+            "calibrate with images that the network is made for: --calibrate NAME=FILE.npy",
+        ),
+        ("mse", False, f"calibrate with more images {MADE_FOR}"),
+        ("global-scale", True, OWN_SCALES),
+        ("global-scale", False, OWN_SCALES),
     ],
 )
 def test_a_warning_says_what_has_not_been_done(quantizer: str, random: bool, way_out: str) -> None:
@@ -113,7 +122,7 @@ def test_a_warning_says_what_has_not_been_done(quantizer: str, random: bool, way
     )
     *before, clipped = cost.warnings()
     assert clipped == f"loud: 20.0% of its values are beyond 8 bits and were clipped; {way_out}"
-    assert ["judged by 5 random inputs" in line for line in before] == [True] * random
+    assert ["calibrated and judged by 5 random inputs" in line for line in before] == [True] * random
 
 
 def test_nothing_to_quantise() -> None:

@@ -1,0 +1,289 @@
+"""Computes products of 8-bit integers in integers, for machines with instructions for them.
+
+A quantised network arrives as sums of integers in float32 (`models/rewrites/quantised`), exact in any order.
+Here the products among them whose weight is constant become products of bytes with sums in int32:
+
+    sum((x - zero) * w) + bias  =  sum(x * w) + (bias - zero * sum(w))
+
+The input is padded with its zero point, which stands for the number 0. The sums are equal, and so is every
+number behind them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx, topi
+from tvm.ir.expr import GenericConst
+
+from toolchain.arrays import Array
+from toolchain.lowering.graph.constants import fold_constants
+from toolchain.lowering.graph.fused_sums import operands_of
+
+FULL, SUMS = "float32", "int32"
+_CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+_LARGEST = 2**31 - 1
+_TOGETHER = 4
+"""Products of a row and a column that instructions add at once."""
+_EXACT = 2**24
+"""Largest integer up to which float32 has them all: a bias beyond is not one of the file's int32 numbers."""
+
+
+def with_integers(
+    module: tvm.ir.IRModule, weights: Mapping[str, str], *, depthwise: bool = True
+) -> tvm.ir.IRModule:
+    """Return a module whose products of 8-bit integers are computed as such.
+
+    Parameters
+    ----------
+    weights
+        Type of the inputs that a machine multiplies -> type of the weights; empty: the module stays the same.
+    depthwise
+        Whether convolutions of each channel by itself are computed in integers, too.
+    """
+    if not weights:
+        return module
+    made = _Integers(fold_constants(module), weights, depthwise)
+    changed = made.run()
+    return relax.transform.DeadCodeElimination()(changed) if made.found else module
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product in float32 that can be computed in integers."""
+
+    call: relax.Call
+    x: relax.Expr
+    zero: int
+    weight: Array
+
+    @property
+    def columns(self) -> Array:
+        """The sum of the weights of each output."""
+        axes = tuple(range(1, self.weight.ndim)) if self.convolves else (-2,)
+        sums: Array = self.weight.sum(axes, dtype=np.int64)
+        return sums
+
+    @property
+    def convolves(self) -> bool:
+        """Whether it is a convolution, else a matrix product."""
+        return self.call.op.name in _CONVOLUTIONS
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether every output is computed of one channel."""
+        return self.convolves and self.weight.shape[1] == 1 and int(self.call.attrs.groups) > 1
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether it multiplies rows by columns: a matrix product, or a convolution with one output place."""
+        return not self.convolves or prod(list(map(int, self.call.ty.shape))[2:]) == 1
+
+    @property
+    def products(self) -> int:
+        """Number of products of a sum."""
+        return prod(self.weight.shape[1:]) if self.convolves else self.weight.shape[-2]
+
+    @property
+    def largest(self) -> int:
+        """Upper bound of the absolute value of a sum."""
+        return 2 * 255 * 128 * self.products
+
+
+class _Integers:
+    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str], depthwise: bool) -> None:
+        self.module, self.weights, self.depthwise = module, weights, depthwise
+        rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
+        self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
+        self.values: dict[relax.Var, relax.Expr] = {}
+        self.old: dict[relax.Var, relax.Expr] = {}
+        self.uses: Counter[relax.Var] = Counter()
+        self.waiting: dict[relax.Var, _Product] = {}  # whose only reader may be the sum with its bias
+        self.found = 0
+
+    def run(self) -> tvm.ir.IRModule:
+        main = self.module["main"]
+        bindings = [binding for block in main.body.blocks for binding in block.bindings]
+        self.old = {binding.var: binding.value for binding in bindings}
+        for value in (*self.old.values(), main.body.body):
+            relax.analysis.post_order_visit(value, self._count)
+        self.values = {param: param for param in main.params}
+        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
+            with self.builder.dataflow():
+                for binding in bindings:
+                    self._binding(binding.var, binding.value)
+                result = self.builder.emit_output(self._moved(main.body.body))
+            self.builder.emit_func_output(result)
+        return self.builder.finalize()
+
+    def _count(self, value: relax.Expr) -> None:
+        if isinstance(value, relax.Var):
+            self.uses[value] += 1
+
+    def _binding(self, var: relax.Var, value: relax.Expr) -> None:
+        product = self._product(value)
+        if product is not None:
+            self.found += 1
+            self.waiting[var] = product
+            if self.uses[var] != 1:
+                self.values[var] = self._sums(product, None)
+            return
+        biased = self._biased(value)
+        if biased is not None:
+            self.values[var] = self._sums(*biased)
+            return
+        self.values[var] = self.builder.emit(self._moved(value))
+
+    def _product(self, value: relax.Expr) -> _Product | None:
+        """Return the product of integers that a value is; None for another value."""
+        name = _operator(value)
+        if name not in (*_CONVOLUTIONS, "relax.matmul") or str(value.ty.dtype) != FULL:
+            return None
+        x, weight = value.args
+        if not isinstance(weight, GenericConst) or (name in _CONVOLUTIONS and not _first_channels(value)):
+            return None
+        source, zero = self._centred(x)
+        kind = self.weights.get(str(source.ty.dtype)) if source is not None else None
+        if source is None or zero is None or kind is None:
+            return None
+        numbers = weight.value.numpy()
+        ends = np.iinfo(kind)
+        if numbers.ndim < 2 or not _integral(numbers, ends.min, ends.max):
+            return None
+        product = _Product(value, source, zero, numbers.astype(kind))
+        if product.depthwise and not self.depthwise:
+            return None
+        if product.in_rows and product.products % _TOGETHER:
+            return None
+        return product if product.largest <= _LARGEST else None
+
+    def _centred(self, value: relax.Expr) -> tuple[relax.Expr | None, int | None]:
+        """Return the integers and the zero point that a value comes from: `astype(integers) - zero`."""
+        zero = 0
+        found = self.old.get(value)
+        difference = operands_of(found, "subtract")
+        if difference is not None and isinstance(difference[1], GenericConst):
+            number = difference[1].value.numpy()
+            if number.size != 1 or not _integral(number, -_LARGEST, _LARGEST):
+                return None, None
+            zero, found = int(number.reshape(())), self.old.get(difference[0])
+        source = operands_of(found, "astype")
+        if source is None or not isinstance(source[0], relax.Var):
+            return None, None
+        dtype = str(source[0].ty.dtype)
+        if dtype not in ("int8", "uint8") or not np.iinfo(dtype).min <= zero <= np.iinfo(dtype).max:
+            return None, None
+        return source[0], zero
+
+    def _biased(self, value: relax.Expr) -> tuple[_Product, Array] | None:
+        """Return the product and the bias of a sum of both; None for another value."""
+        if _operator(value) != "relax.add":
+            return None
+        product = self.waiting.get(value.args[0])
+        if product is None or self.uses[value.args[0]] != 1:
+            return None
+        bias = self._constant(value.args[1])
+        fits = bias is not None and _integral(bias, -_EXACT, _EXACT)
+        if bias is None or not fits or bias.size not in (1, product.columns.size):
+            self.values[value.args[0]] = self._sums(product, None)
+            return None
+        return product, bias
+
+    def _constant(self, value: relax.Expr) -> Array | None:
+        while _operator(self.old.get(value)) == "relax.reshape":
+            value = self.old[value].args[0]
+        if not isinstance(value, GenericConst):
+            return None
+        number: Array = value.value.numpy()
+        return number
+
+    def _sums(self, product: _Product, bias: Array | None) -> relax.Expr:
+        """Emit a product in integers with its bias; return the sums in float32."""
+        zero, x, weight = product.zero, self._moved(product.x), relax.const(product.weight)
+        if product.convolves:
+            attrs = product.call.attrs
+
+            def convolution(x: te.Tensor, weight: te.Tensor) -> te.Tensor:
+                return _convolution(x, weight, attrs, zero)
+
+            sums = self.builder.emit_te(convolution, x, weight, primfunc_name_hint="conv")
+        else:
+            sums = self.builder.emit(relax.op.matmul(x, weight, out_dtype=SUMS))
+        more = -zero * product.columns
+        if bias is not None:
+            more = more + np.reshape(bias.astype(np.int64), -1 if bias.size > 1 else ())
+        if np.any(more):
+            behind = [1] * (len(sums.ty.shape) - 2) if product.convolves else []
+            constant = relax.const(more.astype(SUMS).reshape(-1, *behind))
+            sums = self.builder.emit(relax.op.add(sums, constant))
+        return self.builder.emit(relax.op.astype(sums, FULL))
+
+    def _moved(self, value: relax.Expr) -> relax.Expr:
+        """Return an expression over the new network's values."""
+        if isinstance(value, relax.Var):
+            if value in self.waiting and value not in self.values:
+                self.values[value] = self._sums(self.waiting[value], None)
+            return self.values.get(value, value)
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self._moved(each) for each in value.fields])
+        if isinstance(value, relax.TupleGetItem):
+            return relax.TupleGetItem(self._moved(value.tuple_value), value.index)
+        if isinstance(value, relax.Call):
+            arguments = [self._moved(each) for each in value.args]
+            return relax.Call(value.op, arguments, value.attrs, value.ty_args)
+        return value
+
+
+def _operator(value: relax.Expr | None) -> str:
+    return str(getattr(value.op, "name", "")) if isinstance(value, relax.Call) else ""
+
+
+def _first_channels(call: relax.Call) -> bool:
+    """Return whether channels come before the spatial axes, in images and weights."""
+    attrs = call.attrs
+    return str(attrs.data_layout).startswith("NC") and str(attrs.kernel_layout).startswith("OI")
+
+
+def _integral(values: Array, least: int, most: int) -> bool:
+    """Return whether all numbers are integers between two bounds."""
+    return bool(np.all((values >= least) & (values <= most) & (values == np.rint(values))))
+
+
+def _convolution(x: te.Tensor, weight: te.Tensor, attrs: tvm.ir.Attrs, outside: int) -> te.Tensor:
+    """Return the sums of a convolution of an image that is padded with a number."""
+    rank = len(weight.shape) - 2
+    pads, stride = list(map(int, attrs.padding)), list(map(int, attrs.strides))
+    dilation, groups = list(map(int, attrs.dilation)), int(attrs.groups)
+    if any(pads):
+        around = ([0, 0, *pads[:rank]], [0, 0, *pads[rank:]])
+        x = topi.nn.pad(x, *around, pad_value=tirx.const(outside, x.dtype), name="padded")
+    kernel = [int(extent) for extent in weight.shape[2:]]
+    out = [
+        (int(size) - step * (taps - 1) - 1) // stride_of + 1
+        for size, step, taps, stride_of in zip(x.shape[2:], dilation, kernel, stride, strict=True)
+    ]
+    channels = te.reduce_axis((0, weight.shape[1]), "channel")
+    taps = [te.reduce_axis((0, extent), f"tap{axis}") for axis, extent in enumerate(kernel)]
+    outputs, inputs = int(weight.shape[0]) // groups, int(weight.shape[1])
+
+    def value(n: tirx.Var, channel: tirx.Var, *place: tirx.Var) -> Any:
+        read = _windows(place, taps, stride, dilation)
+        source = channels if groups == 1 else channel // outputs * inputs + channels
+        factors = x(n, source, *read).astype(SUMS) * weight(channel, channels, *taps).astype(SUMS)
+        return te.sum(factors, axis=[channels, *taps])
+
+    return te.compute((x.shape[0], weight.shape[0], *out), value, name="conv")
+
+
+def _windows(
+    place: Sequence[tirx.Var], taps: Sequence[te.IterVar], stride: Sequence[int], dilation: Sequence[int]
+) -> list[Any]:
+    """Return where a tap of the kernel reads the padded image."""
+    axes = zip(place, taps, stride, dilation, strict=True)
+    return [at * step + tap * apart for at, tap, step, apart in axes]
