@@ -1,8 +1,8 @@
 """Networks in 8-bit integers: ours against onnxruntime on the same quantised file, and against our float32.
 
-    make bench-int8                                                    tables on stdout
-    make bench-int8 BENCH="--networks resnet-18,bert-small --threads 1"  some of them
-    make bench-int8 BENCH="--write docs/benchmarks-int8.md"             and into the text
+    make bench-integers                                                    tables on stdout
+    make bench-integers BENCH="--networks resnet-18,bert-small --threads 1"  some of them
+    make bench-integers BENCH="--write docs/benchmarks-int8.md"             and into the text
 
 onnxruntime's own tool quantises each network (QDQ, unsigned activations, signed weights by channel), with
 random images: the numbers are of speed alone. onnxruntime runs without `session.x64quantprecision`, at its

@@ -57,7 +57,7 @@ class DotProduct(Instruction):
 
 
 class VectorNeural(DotProduct):
-    """x86's vpdpbusd, of AVX-512 or in its VEX form: unsigned inputs, signed weights (Intel SDM, vol. 2)."""
+    """Unsigned inputs and signed weights: vpdpbusd of x86, of AVX-512 or in its VEX form (Intel SDM, vol. 2)."""
 
     def intrinsic(self) -> str:
         """Return the name for 512 or 256 bits."""
@@ -65,7 +65,7 @@ class VectorNeural(DotProduct):
 
 
 class SignedDot(DotProduct):
-    """Arm's sdot: signed inputs and weights (Arm ARM, C7.2, SDOT by element and by vector)."""
+    """Signed inputs and weights: sdot of Arm (Arm ARM, C7.2, SDOT by element and by vector)."""
 
     def intrinsic(self) -> str:
         """Return the name for 128 bits."""
@@ -77,7 +77,7 @@ class SignedDot(DotProduct):
 
 
 class Pairs(Instruction):
-    """x86's pmaddwd: two neighbouring inputs times two weights of each lane, all widened to 16 bits.
+    """Two neighbouring inputs times two weights of each lane, all widened to 16 bits: pmaddwd of x86.
 
     No product or sum of two is beyond 32 bits, so that the result is exact; pmaddubsw, which takes bytes,
     cuts sums off at 16 bits (Intel SDM, vol. 2).

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolchain.architectures.rates import FLOATS
 from toolchain.cli import complete
 from toolchain.cli.output import emit, output_options, table
 from toolchain.cli.rates import measure_and_keep
@@ -33,6 +32,8 @@ def probe(board: str) -> None:
 
 def show_rates(rates: BoardRates) -> None:
     """Print measured rates as a table: a row for each cluster's one core, and for all of its cores."""
+    from toolchain.architectures.rates import FLOATS
+
     table(
         ["CORE", "THREADS", "GFLOP/S", "INT8 GOP/S", "L1 GB/S", "L2 GB/S", "L3 GB/S", "MEMORY GB/S"],
         [

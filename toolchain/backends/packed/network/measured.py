@@ -1,4 +1,4 @@
-"""The function that candidates of a task compute, where it is one part of the task's own."""
+"""The function that candidates of a task compute: the task's own, or one part of it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Dense(Algorithm[Matmul, DenseChoice]):
     any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether it is a matrix product with factors that lie as the instruction reads them."""
+        """Return whether it is a matrix product whose factors the instruction can load."""
         if not isinstance(contraction, Matmul):
             return False
         depth = machine.products_of(contraction.dtype).depth
