@@ -57,7 +57,7 @@ class DotProduct(Instruction):
 
 
 class VectorNeural(DotProduct):
-    """Unsigned inputs and signed weights: vpdpbusd of x86, of AVX-512 or in its VEX form (Intel SDM, vol. 2)."""
+    """Unsigned inputs and signed weights: vpdpbusd of x86, also in its VEX form (Intel SDM, vol. 2)."""
 
     def intrinsic(self) -> str:
         """Return the name for 512 or 256 bits."""
