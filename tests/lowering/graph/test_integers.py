@@ -166,6 +166,22 @@ def test_signed_values_are_128_lower_and_read_as_before() -> None:
     assert np.array_equal(outputs(changed, x), outputs(module, x))
 
 
+@pytest.mark.slow
+def test_joined_values_and_inputs_are_signed_too() -> None:
+    def build(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        steps = rounded(builder, builder.emit(relax.op.astype(x, "float32")), 7)
+        joined = builder.emit(relax.op.concat([steps, steps], 1))
+        weight = np.concatenate([WEIGHT, WEIGHT[::-1]], 1)
+        first = convolution(weight, zero=7.0)(builder, joined)
+        return builder.emit(relax.op.add(first, convolution(zero=3.0)(builder, x)))
+
+    module = network(build, (1, 4, 6, 6))
+    changed = with_integers(with_signed_values(module), {"int8": "int8"})
+    assert changed.script().count("conv") >= 2 and "R.nn.conv2d" not in changed.script()
+    x = RANDOM.integers(0, 256, (1, 4, 6, 6)).astype("uint8")
+    assert np.array_equal(outputs(changed, x), outputs(module, x))
+
+
 def test_an_unsigned_output_stays_unsigned() -> None:
     module = with_signed_values(network(lambda builder, x: rounded(builder, x), dtype="float32"))
     assert str(module["main"].ret_ty.dtype) == "uint8"

@@ -7,14 +7,14 @@ numbers on every processor, in ten operations in place of two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, te, tirx
-from tvm.ir.expr import GenericConst
+
+from toolchain.lowering.graph.rebuilt import Rebuilt, number_of, operands_of
 
 FUSED = "tirx.fma"
 FULL = "float32"
@@ -32,49 +32,33 @@ class _Product:
 def with_fused_sums(module: tvm.ir.IRModule) -> tvm.ir.IRModule:
     """Return a module whose sums of quantised values are fused multiply-adds."""
     made = _Fusing(module)
-    changed = made.run()
-    return relax.transform.DeadCodeElimination()(changed) if made.found else module
+    changed = made.build()
+    return changed if made.found else module
 
 
-class _Fusing:
-    def __init__(self, module: tvm.ir.IRModule) -> None:
-        self.module = module
-        rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
-        self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
-        self.old: Mapping[relax.Var, relax.Expr] = {}
-        self.found = 0
+class _Fusing(Rebuilt):
+    found = 0
 
-    def run(self) -> tvm.ir.IRModule:
-        main = self.module["main"]
-        bindings = [binding for block in main.body.blocks for binding in block.bindings]
-        self.old = {binding.var: binding.value for binding in bindings}
-        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
-            with self.builder.dataflow():
-                for binding in bindings:
-                    self.builder.emit_normalized(self._bound(binding))
-                result = self.builder.emit_output(main.body.body)
-            self.builder.emit_func_output(result)
-        return self.builder.finalize()
-
-    def _bound(self, binding: relax.VarBinding) -> relax.VarBinding:
-        """Return a binding whose value is a fused multiply-add if it was written in parts."""
-        outer = self._sum(binding.value)
+    def bind(self, var: relax.Var, value: relax.Expr) -> None:
+        """Emit a fused multiply-add for a value that was written in parts."""
+        outer = self._sum(value)
         inner = None if outer is None or not isinstance(outer.added, relax.Var) else self._sum_of(outer.added)
         if outer is None or inner is None or not _alike(outer.value, inner.value):
-            return binding
+            super().bind(var, value)
+            return
         self.found += 1
         ra, rb, c = outer.factor, inner.factor, inner.added
 
         def fused(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-            def value(*place: tirx.Var) -> Any:
+            def at(*place: tirx.Var) -> Any:
                 constants = (tirx.const(float(number), FULL) for number in (rb, c))
                 near = tirx.call_intrin(FULL, FUSED, b(*place), *constants)
                 return tirx.call_intrin(FULL, FUSED, a(*place), tirx.const(float(ra), FULL), near)
 
-            return te.compute(a.shape, value, name="sum")
+            return te.compute(a.shape, at, name="sum")
 
-        call = self.builder.call_te(fused, outer.value, inner.value, primfunc_name_hint="add")
-        return relax.VarBinding(binding.var, self.builder.normalize(call))
+        operands = (self.moved(each) for each in (outer.value, inner.value))
+        self.values[var] = self.builder.emit_te(fused, *operands, primfunc_name_hint="add")
 
     def _sum(self, value: relax.Expr | None) -> _Product | None:
         """Return `a * factor + inner` of `(a * high + near) + (a * low + (inner - near))`."""
@@ -93,7 +77,7 @@ class _Fusing:
         if parts is None:
             return None
         b, factor, added = parts
-        coarse, fine = map(_number, added)
+        coarse, fine = map(number_of, added)
         if coarse is None or fine is None:
             return None
         return _Product(b, factor, np.float32(np.float64(coarse) + np.float64(fine)))
@@ -109,7 +93,7 @@ class _Fusing:
         one, other = (self._operands(half[0], "multiply") for half in (large, small))
         if one is None or other is None or not one[0].same_as(other[0]):
             return None
-        high, low = _number(one[1]), _number(other[1])
+        high, low = number_of(one[1]), number_of(other[1])
         if high is None or low is None:
             return None
         return one[0], np.float32(np.float64(high) + np.float64(low)), (large[1], small[1])
@@ -123,21 +107,6 @@ class _Fusing:
 
     def _operands(self, var: relax.Expr, operator: str) -> list[relax.Expr] | None:
         return operands_of(self.old.get(var), operator)
-
-
-def operands_of(value: relax.Expr | None, operator: str) -> list[relax.Expr] | None:
-    """Return the operands of a call of one of Relax's operators; None for another value."""
-    if not isinstance(value, relax.Call) or getattr(value.op, "name", "") != f"relax.{operator}":
-        return None
-    return list(value.args)
-
-
-def _number(value: relax.Expr) -> float | None:
-    """Return a constant of one number; None for another value."""
-    if not isinstance(value, GenericConst):
-        return None
-    array = value.value.numpy()
-    return float(array.reshape(())) if array.size == 1 else None
 
 
 def _alike(one: relax.Expr, other: relax.Expr) -> bool:

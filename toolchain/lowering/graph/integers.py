@@ -24,7 +24,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.lowering.graph.constants import fold_constants
-from toolchain.lowering.graph.fused_sums import operands_of
+from toolchain.lowering.graph.rebuilt import Rebuilt, operands_of, operator_of
 
 FULL, SUMS = "float32", "int32"
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -50,8 +50,8 @@ def with_integers(
     if not weights:
         return module
     made = _Integers(fold_constants(module), weights, depthwise)
-    changed = made.run()
-    return relax.transform.DeadCodeElimination()(changed) if made.found else module
+    changed = made.build()
+    return changed if made.found else module
 
 
 @dataclass(frozen=True)
@@ -96,37 +96,30 @@ class _Product:
         return 2 * 255 * 128 * self.products
 
 
-class _Integers:
-    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str], depthwise: bool) -> None:
-        self.module, self.weights, self.depthwise = module, weights, depthwise
-        rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
-        self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
-        self.values: dict[relax.Var, relax.Expr] = {}
-        self.old: dict[relax.Var, relax.Expr] = {}
-        self.uses: Counter[relax.Var] = Counter()
-        self.waiting: dict[relax.Var, _Product] = {}  # whose only reader may be the sum with its bias
-        self.found = 0
+class _Integers(Rebuilt):
+    """The network with integers.
 
-    def run(self) -> tvm.ir.IRModule:
-        main = self.module["main"]
-        bindings = [binding for block in main.body.blocks for binding in block.bindings]
-        self.old = {binding.var: binding.value for binding in bindings}
-        for value in (*self.old.values(), main.body.body):
+    Attributes
+    ----------
+    waiting
+        Products by their variables; one whose only reader may be the sum with its bias is emitted there.
+    """
+
+    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str], depthwise: bool) -> None:
+        super().__init__(module)
+        self.weights, self.depthwise = weights, depthwise
+        self.uses: Counter[relax.Var] = Counter()
+        for value in (*self.old.values(), self.main.body.body):
             relax.analysis.post_order_visit(value, self._count)
-        self.values = {param: param for param in main.params}
-        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
-            with self.builder.dataflow():
-                for binding in bindings:
-                    self._binding(binding.var, binding.value)
-                result = self.builder.emit_output(self._moved(main.body.body))
-            self.builder.emit_func_output(result)
-        return self.builder.finalize()
+        self.waiting: dict[relax.Var, _Product] = {}
+        self.found = 0
 
     def _count(self, value: relax.Expr) -> None:
         if isinstance(value, relax.Var):
             self.uses[value] += 1
 
-    def _binding(self, var: relax.Var, value: relax.Expr) -> None:
+    def bind(self, var: relax.Var, value: relax.Expr) -> None:
+        """Emit a product in integers, or keep it until its bias is added."""
         product = self._product(value)
         if product is not None:
             self.found += 1
@@ -138,11 +131,17 @@ class _Integers:
         if biased is not None:
             self.values[var] = self._sums(*biased)
             return
-        self.values[var] = self.builder.emit(self._moved(value))
+        super().bind(var, value)
+
+    def value(self, var: relax.Var) -> relax.Expr:
+        """Return a value; a product that waited for a bias is emitted without."""
+        if var in self.waiting and var not in self.values:
+            self.values[var] = self._sums(self.waiting[var], None)
+        return super().value(var)
 
     def _product(self, value: relax.Expr) -> _Product | None:
         """Return the product of integers that a value is; None for another value."""
-        name = _operator(value)
+        name = operator_of(value)
         if name not in (*_CONVOLUTIONS, "relax.matmul") or str(value.ty.dtype) != FULL:
             return None
         x, weight = value.args
@@ -183,7 +182,7 @@ class _Integers:
 
     def _biased(self, value: relax.Expr) -> tuple[_Product, Array] | None:
         """Return the product and the bias of a sum of both; None for another value."""
-        if _operator(value) != "relax.add":
+        if operator_of(value) != "relax.add":
             return None
         product = self.waiting.get(value.args[0])
         if product is None or self.uses[value.args[0]] != 1:
@@ -196,7 +195,7 @@ class _Integers:
         return product, bias
 
     def _constant(self, value: relax.Expr) -> Array | None:
-        while _operator(self.old.get(value)) == "relax.reshape":
+        while operator_of(self.old.get(value)) == "relax.reshape":
             value = self.old[value].args[0]
         if not isinstance(value, GenericConst):
             return None
@@ -205,7 +204,7 @@ class _Integers:
 
     def _sums(self, product: _Product, bias: Array | None) -> relax.Expr:
         """Emit a product in integers with its bias; return the sums in float32."""
-        zero, x, weight = product.zero, self._moved(product.x), relax.const(product.weight)
+        zero, x, weight = product.zero, self.moved(product.x), relax.const(product.weight)
         if product.convolves:
             attrs = product.call.attrs
 
@@ -223,25 +222,6 @@ class _Integers:
             constant = relax.const(more.astype(SUMS).reshape(-1, *behind))
             sums = self.builder.emit(relax.op.add(sums, constant))
         return self.builder.emit(relax.op.astype(sums, FULL))
-
-    def _moved(self, value: relax.Expr) -> relax.Expr:
-        """Return an expression over the new network's values."""
-        if isinstance(value, relax.Var):
-            if value in self.waiting and value not in self.values:
-                self.values[value] = self._sums(self.waiting[value], None)
-            return self.values.get(value, value)
-        if isinstance(value, relax.Tuple):
-            return relax.Tuple([self._moved(each) for each in value.fields])
-        if isinstance(value, relax.TupleGetItem):
-            return relax.TupleGetItem(self._moved(value.tuple_value), value.index)
-        if isinstance(value, relax.Call):
-            arguments = [self._moved(each) for each in value.args]
-            return relax.Call(value.op, arguments, value.attrs, value.ty_args)
-        return value
-
-
-def _operator(value: relax.Expr | None) -> str:
-    return str(getattr(value.op, "name", "")) if isinstance(value, relax.Call) else ""
 
 
 def _first_channels(call: relax.Call) -> bool:
