@@ -57,6 +57,18 @@ def product(weight: Array, zero: float = 5.0) -> Built:
     return build
 
 
+def dynamic(weight: Array) -> Built:
+    """Return a product of integers whose zero point the network computes."""
+
+    def build(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        floats = builder.emit(relax.op.astype(x, "float32"))
+        zero = builder.emit(relax.op.astype(builder.emit(relax.op.max(floats)), "uint8"))
+        apart = builder.emit(relax.op.subtract(floats, builder.emit(relax.op.astype(zero, "float32"))))
+        return builder.emit(relax.op.matmul(apart, relax.const(weight)))
+
+    return build
+
+
 def rounded(builder: relax.BlockBuilder, x: relax.Expr, zero: int = 0) -> relax.Expr:
     constants = relax.const(np.float32(0.5)), relax.const(np.uint8(zero))
     return builder.emit(relax.op.quantize(x, *constants, 1, "uint8"))
@@ -82,8 +94,18 @@ def in_integers(module: tvm.IRModule) -> bool:
         (convolution(bias=None), (1, 4, 6, 6)),
         (convolution(bias=BIAS + 0.5), (1, 4, 6, 6)),  # a bias in floats is added to the sums
         (product(RANDOM.integers(-128, 128, (12, 5)).astype("f4")), (3, 12)),
+        (product(RANDOM.integers(-128, 128, (2, 12, 5)).astype("f4")), (2, 3, 12)),
+        (dynamic(RANDOM.integers(-128, 128, (12, 5)).astype("f4")), (3, 12)),
     ],
-    ids=["padded", "without a zero point", "without a bias", "bias in floats", "matrices"],
+    ids=[
+        "padded",
+        "without a zero point",
+        "without a bias",
+        "bias in floats",
+        "matrices",
+        "several",
+        "dynamic",
+    ],
 )
 @pytest.mark.slow
 def test_sums_are_the_same_in_integers(build: Built, shape: tuple[int, ...]) -> None:

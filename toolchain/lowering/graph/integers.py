@@ -24,7 +24,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.lowering.graph.constants import fold_constants
-from toolchain.lowering.graph.rebuilt import Rebuilt, operands_of, operator_of
+from toolchain.lowering.graph.rebuilt import Rebuilt, number_of, operands_of, operator_of
 
 FULL, SUMS = "float32", "int32"
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -56,19 +56,31 @@ def with_integers(
 
 @dataclass(frozen=True)
 class _Product:
-    """A product in float32 that can be computed in integers."""
+    """A product in float32 that can be computed in integers.
+
+    Attributes
+    ----------
+    zero
+        The constant part of the input's zero point.
+    computed
+        The part that the network computes, one integer of 8 bits; None if there is none.
+    """
 
     call: relax.Call
     x: relax.Expr
     zero: int
+    computed: relax.Expr | None
     weight: Array
 
     @property
     def columns(self) -> Array:
-        """The sum of the weights of each output."""
-        axes = tuple(range(1, self.weight.ndim)) if self.convolves else (-2,)
-        sums: Array = self.weight.sum(axes, dtype=np.int64)
-        return sums
+        """The sum of the weights of each output, in a shape to be added to the sums."""
+        if not self.convolves:
+            matrices: Array = self.weight.sum(-2, dtype=np.int64, keepdims=self.weight.ndim > 2)
+            return matrices
+        sums = self.weight.sum(tuple(range(1, self.weight.ndim)), dtype=np.int64)
+        channels: Array = sums.reshape(-1, *[1] * (self.weight.ndim - 2))
+        return channels
 
     @property
     def convolves(self) -> bool:
@@ -103,6 +115,8 @@ class _Integers(Rebuilt):
     ----------
     waiting
         Products by their variables; one whose only reader may be the sum with its bias is emitted there.
+    sums
+        Emitted sums of products in int32.
     """
 
     def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str], depthwise: bool) -> None:
@@ -112,6 +126,7 @@ class _Integers(Rebuilt):
         for value in (*self.old.values(), self.main.body.body):
             relax.analysis.post_order_visit(value, self._count)
         self.waiting: dict[relax.Var, _Product] = {}
+        self.sums: dict[relax.Var, relax.Expr] = {}
         self.found = 0
 
     def _count(self, value: relax.Expr) -> None:
@@ -124,19 +139,23 @@ class _Integers(Rebuilt):
         if product is not None:
             self.found += 1
             self.waiting[var] = product
-            if self.uses[var] != 1:
-                self.values[var] = self._sums(product, None)
             return
         biased = self._biased(value)
         if biased is not None:
-            self.values[var] = self._sums(*biased)
+            self.values[var] = self._in_floats(self._sums(*biased))
+            return
+        product_of = self._converted(value)
+        if product_of is not None:
+            self.value(product_of)
+            self.values[var] = self.sums[product_of]
             return
         super().bind(var, value)
 
     def value(self, var: relax.Var) -> relax.Expr:
         """Return a value; a product that waited for a bias is emitted without."""
         if var in self.waiting and var not in self.values:
-            self.values[var] = self._sums(self.waiting[var], None)
+            self.sums[var] = self._sums(self.waiting[var], None)
+            self.values[var] = self._in_floats(self.sums[var])
         return super().value(var)
 
     def _product(self, value: relax.Expr) -> _Product | None:
@@ -147,38 +166,70 @@ class _Integers(Rebuilt):
         x, weight = value.args
         if not isinstance(weight, GenericConst) or (name in _CONVOLUTIONS and not _first_channels(value)):
             return None
-        source, zero = self._centred(x)
-        kind = self.weights.get(str(source.ty.dtype)) if source is not None else None
-        if source is None or zero is None or kind is None:
+        found = self._centred(x)
+        kind = None if found is None else self.weights.get(str(found[0].ty.dtype))
+        if found is None or kind is None:
             return None
         numbers = weight.value.numpy()
         ends = np.iinfo(kind)
         if numbers.ndim < 2 or not _integral(numbers, ends.min, ends.max):
             return None
-        product = _Product(value, source, zero, numbers.astype(kind))
+        product = _Product(value, *found, numbers.astype(kind))
         if product.depthwise and not self.depthwise:
             return None
+        if product.convolves and product.computed is not None and any(map(int, value.attrs.padding)):
+            return None  # an image is padded with a constant
         if product.in_rows and product.products % _TOGETHER:
             return None
         return product if product.largest <= _LARGEST else None
 
-    def _centred(self, value: relax.Expr) -> tuple[relax.Expr | None, int | None]:
-        """Return the integers and the zero point that a value comes from: `astype(integers) - zero`."""
-        zero = 0
+    def _centred(self, value: relax.Expr) -> tuple[relax.Expr, int, relax.Expr | None] | None:
+        """Return the integers and the zero point that a value comes from: `astype(integers) - zero`.
+
+        The zero point has a constant and a computed part; None for another value.
+        """
+        zero, computed = 0, None
         found = self.old.get(value)
-        difference = operands_of(found, "subtract")
-        if difference is not None and isinstance(difference[1], GenericConst):
-            number = difference[1].value.numpy()
-            if number.size != 1 or not _integral(number, -_LARGEST, _LARGEST):
-                return None, None
-            zero, found = int(number.reshape(())), self.old.get(difference[0])
+        while (difference := operands_of(found, "subtract")) is not None:
+            found, less = self.old.get(difference[0]), difference[1]
+            number, other = number_of(less), self._byte(less)
+            if number is not None and abs(number) < _EXACT and number == int(number):
+                zero += int(number)
+            elif other is not None and computed is None:
+                computed = other
+            else:
+                return None
         source = operands_of(found, "astype")
         if source is None or not isinstance(source[0], relax.Var):
-            return None, None
+            return None
         dtype = str(source[0].ty.dtype)
         if dtype not in ("int8", "uint8") or not np.iinfo(dtype).min <= zero <= np.iinfo(dtype).max:
-            return None, None
-        return source[0], zero
+            return None
+        return source[0], zero, computed
+
+    def _byte(self, value: relax.Expr) -> relax.Expr | None:
+        """Return the one integer of 8 bits that a value in floats comes from; None for another value."""
+        source = operands_of(self.old.get(value), "astype")
+        if source is None or str(source[0].ty.dtype) not in ("int8", "uint8"):
+            return None
+        return source[0] if prod(map(int, list(source[0].ty.shape))) == 1 else None
+
+    def _converted(self, value: relax.Expr) -> relax.Var | None:
+        """Return the product whose sums a value converts to int32, in the careful way of TVM's importer.
+
+        It makes 0 of what is not finite and wraps what is too large around; sums of integers are neither.
+        """
+        steps = ("astype", "where", "floor_mod", "astype", "where")
+        places = (0, 2, 0, 0, 2)
+        if operands_of(value, "astype") is None or str(value.ty.dtype) != SUMS:
+            return None
+        found: relax.Expr | None = value
+        for name, place in zip(steps, places, strict=True):
+            operands = operands_of(found, name)
+            if operands is None:
+                return None
+            last, found = operands[place], self.old.get(operands[place])
+        return last if last in self.waiting else None
 
     def _biased(self, value: relax.Expr) -> tuple[_Product, Array] | None:
         """Return the product and the bias of a sum of both; None for another value."""
@@ -190,7 +241,6 @@ class _Integers(Rebuilt):
         bias = self._constant(value.args[1])
         fits = bias is not None and _integral(bias, -_EXACT, _EXACT)
         if bias is None or not fits or bias.size not in (1, product.columns.size):
-            self.values[value.args[0]] = self._sums(product, None)
             return None
         return product, bias
 
@@ -203,7 +253,7 @@ class _Integers(Rebuilt):
         return number
 
     def _sums(self, product: _Product, bias: Array | None) -> relax.Expr:
-        """Emit a product in integers with its bias; return the sums in float32."""
+        """Emit a product in integers with its bias; return the sums."""
         zero, x, weight = product.zero, self.moved(product.x), relax.const(product.weight)
         if product.convolves:
             attrs = product.call.attrs
@@ -214,13 +264,19 @@ class _Integers(Rebuilt):
             sums = self.builder.emit_te(convolution, x, weight, primfunc_name_hint="conv")
         else:
             sums = self.builder.emit(relax.op.matmul(x, weight, out_dtype=SUMS))
-        more = -zero * product.columns
+        columns = product.columns
+        more = -zero * columns
         if bias is not None:
-            more = more + np.reshape(bias.astype(np.int64), -1 if bias.size > 1 else ())
+            more = more + np.reshape(bias.astype(np.int64), columns.shape if bias.size > 1 else ())
+        if product.computed is not None:
+            shift = self.builder.emit(relax.op.astype(self.moved(product.computed), SUMS))
+            less = self.builder.emit(relax.op.multiply(shift, relax.const(columns.astype(SUMS))))
+            sums = self.builder.emit(relax.op.subtract(sums, less))
         if np.any(more):
-            behind = [1] * (len(sums.ty.shape) - 2) if product.convolves else []
-            constant = relax.const(more.astype(SUMS).reshape(-1, *behind))
-            sums = self.builder.emit(relax.op.add(sums, constant))
+            sums = self.builder.emit(relax.op.add(sums, relax.const(more.astype(SUMS))))
+        return sums
+
+    def _in_floats(self, sums: relax.Expr) -> relax.Expr:
         return self.builder.emit(relax.op.astype(sums, FULL))
 
 
