@@ -21,7 +21,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs bench bench-cpu bench-networks bench-int8 bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
+.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs bench bench-cpu bench-networks bench-integers bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -114,7 +114,7 @@ bench-cpu: venv ## our CPU code against onnxruntime, OpenVINO, ncnn and MNN (BEN
 bench-networks: venv ## our CPU code against onnxruntime over networks outside the zoo (BENCH="--help": its options)
 	@$(BIN)/python benchmarks/networks.py $(BENCH)
 
-bench-int8: venv ## networks in 8-bit integers beside onnxruntime and our float32 (BENCH="--help": its options)
+bench-integers: venv ## networks in 8-bit integers beside onnxruntime and our float32 (BENCH="--help": its options)
 	@$(BIN)/python benchmarks/int8.py $(BENCH)
 
 bench-compiling: venv ## what it costs to build networks of hundreds of functions (BENCH="--help": its options)

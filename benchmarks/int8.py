@@ -1,11 +1,12 @@
 """Networks in 8-bit integers: ours against onnxruntime on the same quantised file, and against our float32.
 
-    make bench-int8                                                    tables on stdout
-    make bench-int8 BENCH="--networks resnet-18,bert-small --threads 1"  some of them
-    make bench-int8 BENCH="--write docs/benchmarks-int8.md"             and into the text
+    make bench-integers                                                    tables on stdout
+    make bench-integers BENCH="--networks resnet-18,bert-small --threads 1"  some of them
+    make bench-integers BENCH="--write docs/benchmarks-int8.md"             and into the text
 
-onnxruntime's own tool quantises each network (QDQ, unsigned activations, signed weights by channel), with random
-images: the numbers are of speed alone. onnxruntime runs without `session.x64quantprecision`, at its full speed.
+onnxruntime's own tool quantises each network (QDQ, unsigned activations, signed weights by channel), with
+random images: the numbers are of speed alone. onnxruntime runs without `session.x64quantprecision`, at its
+full speed.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def quantise(source: Path, target: Path, given: np.ndarray[Any, Any]) -> None:
 
     (wanted,) = onnx.load(str(source), load_external_data=False).graph.input
 
-    class Samples(CalibrationDataReader):  # type: ignore[misc]
+    class Samples(CalibrationDataReader):
         def __init__(self) -> None:
             self.left = [{wanted.name: given}]
 
@@ -152,7 +153,9 @@ def measured(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             names = ["ours", "onnxruntime"]
             row["contenders"], row["others"] = measure(integers, names, threads, plan, library, note, PYTHON)
             row["float32"], _others = measure(floats, names, threads, plan, library, note, PYTHON)
-            row["mib"] = {kind: of.sizes_mib.get("ours") for kind, of in (("int8", integers), ("float32", floats))}
+            row["mib"] = {
+                kind: of.sizes_mib.get("ours") for kind, of in (("int8", integers), ("float32", floats))
+            }
             result["rows"].append(row)
             if given.save:  # what there is counts, should it be cut short
                 write_text(given.save, json.dumps(result, indent=1))
@@ -169,7 +172,9 @@ def markdown(document: Mapping[str, Any]) -> str:
         found = [each for row in rows if (each := ratio(row["contenders"], row["contenders"])) is not None]
         parts.append(f"### {threads} thread{'s' if threads > 1 else ''}")
         if found:
-            parts.append(f"Geometric mean of ours / onnxruntime: {geometric_mean(found):.2f} (goal {GOAL:g} each).")
+            parts.append(
+                f"Geometric mean of ours / onnxruntime: {geometric_mean(found):.2f} (goal {GOAL:g} each)."
+            )
         parts.append(table(HEADER, map(cells, rows)))
     return "\n\n".join(parts) + "\n"
 
@@ -189,7 +194,7 @@ HEADER = (
 def ratio(ours: Mapping[str, Any], theirs: Mapping[str, Any], whose: str = "onnxruntime") -> float | None:
     """Return our CPU time by a contender's; None where one of them has none."""
     times = [ours.get("ours", {}).get("cpu_ms"), theirs.get(whose, {}).get("cpu_ms")]
-    return None if None in times else times[0] / times[1]  # type: ignore[operator]
+    return None if None in times else times[0] / times[1]
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:

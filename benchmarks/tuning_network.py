@@ -85,7 +85,7 @@ def compare(
         chosen = points([decide_task(network, task, store, target, board.record_class) for task in tasks])
         bench = prepare_network_bench(model, backend, network, target, board, store, tasks, scratch)
         untuned, tuned = (bench.variant(points, lambda _step: None) for points in ({}, chosen))
-        same = untuned.bundle.library == tuned.bundle.library
+        same = untuned.bundles[0].library == tuned.bundles[0].library
         for repeat in range(repeats):
             said: dict[str, object] = {"network": name, "threads": threads, "repeat": repeat}
             if same:

@@ -73,6 +73,18 @@ def test_a_class_of_ones_own_stands_in_boards_beside_the_settings(
     assert load_profile("mine").memory_mib == 512
 
 
+def test_a_class_may_have_what_was_measured_on_one_of_its_boards(tmp_path: Path) -> None:
+    speeds = "gops = { neon = 14.1 }, gb_s = { l1 = 20.0, l2 = 9.0, memory = 4.5 }"
+    rates = "\n".join(
+        f"{each} = {{ threads = {threads}, {speeds} }}" for each, threads in (("one", 1), ("all", 4))
+    )
+    text = GOOD.replace("cores = 4", f'cores = 4\n[clusters.rates]\ncore = "cortex-a72"\n{rates}\n')
+    found = read_profile(write(tmp_path, text)).clusters[0].rates
+    assert found is not None and found.read_of("memory", 1) == 4.5
+    with pytest.raises(UsageError, match=r"clusters\.0\.rates\.one\.gops"):
+        read_profile(write(tmp_path / "wrong", text.replace("14.1", "-1")))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

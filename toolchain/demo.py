@@ -59,6 +59,7 @@ class DemoResult:
             "model": self.model.source,
             "trials": tuned["trials"],
             "tasks": built["tasks"],
+            "quantising": built["quantising"],
             "tune": tuned,
             "verify": self.verified.to_json(),
             "bench": self.timed.to_json(),

@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from toolchain.architectures.architecture import Architecture
+from toolchain.architectures.rates import ClusterRates
 from toolchain.architectures.table import ARCHITECTURES, architecture_of, wrong_system
 from toolchain.devices.device import Device
 from toolchain.devices.entry import Entry
@@ -59,6 +60,9 @@ class Cluster(_Strict):
 
     cpu: str = Field(description="LLVM's name of the core, such as cortex-a72")
     cores: int = Field(ge=1, description="how many of them")
+    rates: ClusterRates | None = Field(
+        None, description="what `toolchain board probe` measured on a board of the class"
+    )
 
 
 class Profile(_Strict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.accelerator.regions import quantised
-from toolchain.models.options import QUANTIZERS
+from toolchain.models.options import POWERS_OF_TWO
 
 GOAL_DB = 3.0
 
@@ -13,13 +13,13 @@ GOAL_DB = 3.0
 def losses(name: str) -> dict[str, Any]:
     """Return the signal over the noise behind each layer of the region, by quantizer, in dB."""
     costs = {}
-    for quantizer in QUANTIZERS:
+    for quantizer in POWERS_OF_TWO:
         made = quantised(name, quantizer).quantised
         if made is None:
             raise AssertionError(f"{name} has no integers")
         costs[quantizer] = made.cost
     last = {quantizer: cost.layers[-1].sqnr_db for quantizer, cost in costs.items()}
-    better, worse = QUANTIZERS
+    better, worse = POWERS_OF_TWO
     return {
         "kind": "measured on this host: integers by onnxruntime beside floats",
         "network": name,

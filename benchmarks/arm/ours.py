@@ -76,7 +76,7 @@ def _whole(
 ) -> tuple[Path, ...]:
     target = target_for(profile, cores, dtype=code.dtype)
     loaded = load_model(model, options)
-    machine, module = machine_of(target), loaded.module
+    machine, module = machine_of(target, integers=loaded.integral), loaded.module
     if code.dtype == "float16":
         module = halved(module, model)
     elif loaded.integral:

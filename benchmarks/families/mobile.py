@@ -11,19 +11,22 @@ if TYPE_CHECKING:
     from benchmarks.families.graph import Net
 
 
+_B0 = (
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
+)
+"""Stages of EfficientNet-B0: expansion, channels, depth, first stride, kernel."""
+
+
 def efficientnet_b0(net: Net) -> str:
     """EfficientNet-B0 (arXiv:1905.11946, table 1): squeeze-and-excite, SiLU, 5x5 depthwise."""
     x = net.norm_conv("stem", net.data, 32, 3, 2, act="silu")
-    stages = (
-        (1, 16, 1, 1, 3),
-        (6, 24, 2, 2, 3),
-        (6, 40, 2, 2, 5),
-        (6, 80, 3, 2, 3),
-        (6, 112, 3, 1, 5),
-        (6, 192, 4, 2, 5),
-        (6, 320, 1, 1, 3),
-    )
-    for i, (expand, channels, depth, stride, kernel) in enumerate(stages):
+    for i, (expand, channels, depth, stride, kernel) in enumerate(_B0):
         for j in range(depth):
             width = net.channels(x)
             step = stride if j == 0 else 1
@@ -36,16 +39,7 @@ def efficientnet_b0(net: Net) -> str:
 def efficientnet_lite0(net: Net) -> str:
     """EfficientNet-Lite0: B0 without squeeze-and-excite, and with ReLU6 (TensorFlow's repository `tpu`)."""
     x = net.norm_conv("stem", net.data, 32, 3, 2, act="relu6")
-    stages = (
-        (1, 16, 1, 1, 3),
-        (6, 24, 2, 2, 3),
-        (6, 40, 2, 2, 5),
-        (6, 80, 3, 2, 3),
-        (6, 112, 3, 1, 5),
-        (6, 192, 4, 2, 5),
-        (6, 320, 1, 1, 3),
-    )
-    return _head(net, net.norm_conv("head", _stages(net, x, stages), 1280, 1, act="relu6"))
+    return _head(net, net.norm_conv("head", _stages(net, x, _B0), 1280, 1, act="relu6"))
 
 
 def mobilenet_v2(net: Net) -> str:

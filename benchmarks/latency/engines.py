@@ -46,6 +46,7 @@ class _Options(ctypes.Structure):  # edge_options
         ("spin_us", c_int),
         ("device", c_char_p),
         ("device_folder", c_char_p),
+        ("pad", c_size_t),
     )
 
 

@@ -37,6 +37,17 @@ def test_an_honest_board_is_believed(
     assert least_ms(flops, **what, threads=threads, peak=peak_flops(device)) * 2 <= max(ms, 2 * LEAST_MS)
 
 
+def test_a_board_that_was_measured_has_a_closer_bound() -> None:
+    slow = {"triple": "armv7a-unknown-linux-gnueabihf", "cpu": "cortex-a9", "level": "neon"}
+    bound, closer = least_ms(1e9, **slow), least_ms(1e9, **slow, measured=2.2e9)
+    assert closer == pytest.approx(bound * 8 * 3.2 / (2 * 2.2))
+    assert least_ms(1e9, **slow, measured=1e15) == bound, "it says more than such cores can reach"
+    honest = 1e9 / (5 * 4 * 2.2e9) * 1e3  # winograd with a fifth of the products, four times as fast in bytes
+    assert closer * 1.5 < honest
+    assert least_ms(1e9, **slow, threads=2, measured=2.2e9) == closer / 2
+    assert least_ms(1e9, **X86, peak=1e12, measured=1.0) == least_ms(1e9, **X86, peak=1e12), "a device's"
+
+
 def test_what_cannot_be_is_not() -> None:
     mobilenet = 1.1e9
     assert 0.005 < least_ms(mobilenet, **X86, threads=2) < 0.05, "5 ms there"

@@ -12,7 +12,7 @@ import pytest
 from tests.bundles.test_refusals import changing, rebuilt, refusal
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import read_bundle, write_bundle
-from toolchain.bundles.manifest import SCHEMA_VERSION
+from toolchain.bundles.manifest import ONE_SHAPE, SCHEMA_VERSION
 from toolchain.errors import CheckError, UsageError
 from toolchain.measuring.verify import verify_bundle
 
@@ -29,11 +29,13 @@ def test_the_first_version_says_the_same_today() -> None:
     before, found = written(FIRST), read_bundle(FIRST)
     assert before.pop("schema_version") == 1
     values = json.loads(found.manifest.to_json())
-    assert values.pop("schema_version") == SCHEMA_VERSION
+    assert values.pop("schema_version") == ONE_SHAPE
     assert values.pop("device") == "cpu"
     assert values.pop("runtime") == {"devices": [], "functions": []}
     assert values.pop("quantising") is None
     assert values.pop("tolerances") == []
+    assert values.pop("rates") == {"of": "class", "cores": None}
+    assert [(task.pop("flops"), task.pop("functions")) for task in values["tasks"]] == [(0, [])] * 4
     assert values == before
     assert found.manifest.runtime.device == "cpu"
     assert found.library.startswith(b"\x7fELF") and list(found.expected) == ["logits,1", "prob"]
@@ -44,7 +46,9 @@ def test_the_second_version_had_no_integers(tmp_path: Path) -> None:
     write_bundle(tmp_path / "new", found.manifest, found.library, found.sample, found.expected)
 
     def of_2(values: dict[str, object]) -> bytes:
-        before = {key: value for key, value in values.items() if key not in ("quantising", "tolerances")}
+        before = {
+            key: value for key, value in values.items() if key not in ("quantising", "tolerances", "rates")
+        }
         return json.dumps(before | {"schema_version": 2}, sort_keys=True, indent=2).encode() + b"\n"
 
     (tmp_path / "second").write_bytes(rebuilt(tmp_path / "new", manifest=of_2))
@@ -56,17 +60,29 @@ def test_the_third_version_had_one_tolerance(tmp_path: Path) -> None:
     write_bundle(tmp_path / "new", found.manifest, found.library, found.sample, found.expected)
 
     def of_3(values: dict[str, object]) -> bytes:
-        before = {key: value for key, value in values.items() if key != "tolerances"}
+        before = {key: value for key, value in values.items() if key not in ("tolerances", "rates")}
         return json.dumps(before | {"schema_version": 3}, sort_keys=True, indent=2).encode() + b"\n"
 
     (tmp_path / "third").write_bytes(rebuilt(tmp_path / "new", manifest=of_3))
     assert read_bundle(tmp_path / "third").manifest == found.manifest
 
 
+def test_the_fourth_version_had_rates_of_classes(tmp_path: Path) -> None:
+    found = read_bundle(FIRST)
+    write_bundle(tmp_path / "new", found.manifest, found.library, found.sample, found.expected)
+
+    def of_4(values: dict[str, object]) -> bytes:
+        before = {key: value for key, value in values.items() if key != "rates"}
+        return json.dumps(before | {"schema_version": 4}, sort_keys=True, indent=2).encode() + b"\n"
+
+    (tmp_path / "fourth").write_bytes(rebuilt(tmp_path / "new", manifest=of_4))
+    assert read_bundle(tmp_path / "fourth").manifest == found.manifest
+
+
 def test_what_is_written_again_is_of_today(tmp_path: Path) -> None:
     old = read_bundle(FIRST)
     write_bundle(tmp_path / "new", old.manifest, old.library, old.sample, old.expected)
-    assert written(tmp_path / "new")["schema_version"] == SCHEMA_VERSION
+    assert written(tmp_path / "new")["schema_version"] == ONE_SHAPE
     assert read_bundle(tmp_path / "new").manifest == old.manifest
 
 
@@ -84,6 +100,7 @@ def without(name: str) -> Callable[[dict[str, object]], bytes]:
     [
         (changing(device="opencl:mali"), "device: no key of version 1, but of 2"),
         (changing(device="cpu", runtime={}), "device, runtime: no key of version 1, but of 2"),
+        (changing(rates={}), "rates: no key of version 4, but of 5"),
         (changing(surprise=1), "surprise"),
         (changing(threads=0), "threads"),
         (without("arch"), "arch"),

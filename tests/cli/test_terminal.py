@@ -47,6 +47,7 @@ FOREIGN: dict[str, list[str]] = {
     "board emulate stop": [EVIL],
     "board exec": [EVIL, "--", "true"],  # what the program prints: below
     "board logs": [EVIL],
+    "board probe": [EVIL],
     "board provision": [EVIL],
     "board remove": [EVIL],
     "board shell": [EVIL],

@@ -14,9 +14,10 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tests.e2e.faults import FAULTS, with_faults
+from tests.models.quantising.affine.networks import mobile
 from tests.models.rewrites.test_quantised_dynamic import dynamic, lstm
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import build
+from toolchain.building.build import BuildOptions, build
 from toolchain.building.tolerances import rounding_tolerances
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
@@ -27,6 +28,7 @@ from toolchain.models.judging.reference import Reference, reference_outputs, sam
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.models.reading.source import read_source
+from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
 
@@ -172,3 +174,38 @@ def test_a_recurrent_layer_of_dynamic_quantisation_verifies(batch: int, tmp_path
     result.check()
     assert max(each.max_rel_error or 0 for each in result.comparison.outputs) < 2e-5
     assert all(each.number < 0.01 for each in bundle.manifest.tolerances)
+
+
+OURS = ("squeezenet_v1.1", "mobilenet", "resnet-18", "resnet-50", "inception_v3")
+
+
+@pytest.mark.parametrize(
+    "name", [OURS[0], *(pytest.param(each, marks=pytest.mark.full) for each in OURS[1:])]
+)
+def test_our_own_quantiser_is_computed_to_the_last_step(name: str, tmp_path: Path) -> None:
+    """The softmax at the end stays in floats; one step of any layer would move its logarithms by far more."""
+    shapes = {} if name == "inception_v3" else {"data": SHAPE}
+    model = load_model(f"zoo:{name}", ModelOptions(quantizer="mse", shapes=shapes))
+    assert model.quantised is not None and model.rounding is not None and not model.rounding.uncertain
+    assert all("no integer form" in why or "no convolution" in why for why in model.quantised.left.values())
+    target = find_target("x86_64")
+    made = build(model, target, None, tmp_path, BuildOptions(code=CodeOptions(dtype="int8")))
+    bundle = read_bundle(made.bundle)
+    facts = bundle.manifest.quantising
+    assert facts is not None and facts.quantizer == "mse" and len(facts.layers) >= 26
+    result = verify_bundle(bundle, find_board("local"))
+    result.check()
+    (output,) = result.comparison.outputs
+    assert output.compared_as == "log-probabilities" and (output.max_rel_error or 0) < 2e-6
+
+
+def test_what_mobile_networks_are_made_of_is_computed_in_integers(tmp_path: Path) -> None:
+    onnx.save(mobile(), tmp_path / "mobile.onnx")
+    model = load_model(str(tmp_path / "mobile.onnx"), ModelOptions(quantizer="mse"))
+    options = BuildOptions(code=CodeOptions(dtype="int8"))
+    bundle = read_bundle(build(model, find_target("x86_64"), None, tmp_path / "out", options).bundle)
+    (allowed,) = bundle.manifest.tolerances
+    assert allowed.step is not None and allowed.number <= 2
+    result = verify_bundle(bundle, find_board("local"))
+    result.check()
+    assert result.comparison.outputs[0].compared_as == "steps"

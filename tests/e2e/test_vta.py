@@ -16,7 +16,7 @@ from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
-from toolchain.models.options import QUANTIZERS, ModelOptions
+from toolchain.models.options import POWERS_OF_TWO, ModelOptions
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow
@@ -171,12 +171,12 @@ def test_a_board_behind_ssh_simulates_what_was_built_for_the_accelerator(
 
 @pytest.mark.usefixtures("state")
 def test_resnet_18_on_an_emulated_pynq(pynq: Board, tmp_path: Path) -> None:
-    verified("zoo:resnet-18", "mse", pynq, tmp_path)
+    verified("zoo:resnet-18", "power-of-two", pynq, tmp_path)
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("state")
-@pytest.mark.parametrize("quantizer", QUANTIZERS)
+@pytest.mark.parametrize("quantizer", POWERS_OF_TWO)
 @pytest.mark.parametrize("name", ["resnet-18", "resnet-34", "resnet-50", "mobilenet", "squeezenet_v1.1"])
 def test_deep_networks_on_this_host(name: str, quantizer: str, tmp_path: Path) -> None:
     verified(f"zoo:{name}", quantizer, find_board("local"), tmp_path)

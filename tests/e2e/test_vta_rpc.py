@@ -46,7 +46,7 @@ def board(state: Path) -> Iterator[Board]:
 def small(tmp_path: Path) -> Model:
     """Return three convolutions and a residual."""
     onnx.save(network(BLOCKS), tmp_path / "net.onnx")
-    return load_model(str(tmp_path / "net.onnx"), ModelOptions(quantizer="mse"))
+    return load_model(str(tmp_path / "net.onnx"), ModelOptions(quantizer="power-of-two"))
 
 
 @pytest.fixture

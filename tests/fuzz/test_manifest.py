@@ -31,7 +31,7 @@ from toolchain.errors import CheckError, UsageError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.fit import check_facts, check_machine
 from toolchain.measuring.npz import npz_size
-from toolchain.measuring.run import input_specs
+from toolchain.measuring.shapes import input_specs
 
 pytestmark = pytest.mark.slow
 

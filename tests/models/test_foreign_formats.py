@@ -16,7 +16,6 @@ OPTIONS = ModelOptions()
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("a b.tflite", "python -m tf2onnx.convert --tflite '{path}' --output 'a b.onnx'"),
         ("net.pb", "tf2onnx.convert --graphdef {path} --inputs NAME:0"),
         ("net.pt", "torch.onnx.export(network, (example,), 'net.onnx', dynamo=True)"),
         ("net.pth", "torch.onnx.export(network, (example,), 'net.onnx', dynamo=True)"),

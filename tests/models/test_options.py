@@ -29,7 +29,7 @@ def test_a_malformed_shape_is_repeated_in_the_message(text: str) -> None:
 
 
 def test_one_input_cannot_have_two_shapes() -> None:
-    assert parse_shapes(["a=1", "b:0=2,3", "a=1"]) == {"a": (1,), "b:0": (2, 3)}
+    assert parse_shapes(["a=1", "b:0=2,3", "a=1"]) == {"a": [(1,)], "b:0": [(2, 3)]}
     with pytest.raises(UsageError, match="'a' was given another shape"):
         parse_shapes(["a=1", "a=2"])
 

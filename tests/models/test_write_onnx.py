@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from tests.models.graphs import classifier
+from tests.models.quantising.affine.networks import mobile
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.write_onnx import export_model
 
 OPTIONS = ModelOptions()
@@ -36,3 +41,25 @@ def test_export_fills_in_shapes_and_leaves_nothing_behind_when_it_cannot(tmp_pat
     assert sorted(tmp_path.iterdir()) == [source]
     export_model(str(source), ModelOptions(batch=2), target)
     assert load_model(str(target), OPTIONS).inputs[0].shape == (2, 3, 8, 8)
+
+
+def test_a_quantised_network_is_written_as_others_quantise(tmp_path: Path) -> None:
+    onnx.save(mobile(), tmp_path / "float.onnx")
+    made = export_model(str(tmp_path / "float.onnx"), ModelOptions(quantizer="mse"), tmp_path / "q.onnx")
+    assert made is not None and made.counts["convolution"] == 9
+    written = onnx.load(tmp_path / "q.onnx")
+    onnx.checker.check_model(written, full_check=True)
+    data = {"data": np.ones((1, 3, 12, 12), np.float32)}
+    loaded = load_model(str(tmp_path / "float.onnx"), ModelOptions(quantizer="mse"))
+    again = load_model(str(tmp_path / "q.onnx"), OPTIONS)
+    assert again.quantised is None and again.rounding == loaded.rounding
+    for expected in (reference_outputs(loaded, data), reference_outputs(again, data)):
+        np.testing.assert_array_equal(
+            Tapped(written, ["logits"], "q").values(data)["logits"], expected["logits"]
+        )
+
+
+def test_shifts_have_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--quantizer power-of-two: its integers have no form") as caught:
+        export_model("zoo:squeezenet_v1.1", ModelOptions(quantizer="power-of-two"), tmp_path / "q.onnx")
+    assert "--quantizer mse|minmax|percentile" in caught.value.hint and not list(tmp_path.iterdir())

@@ -30,6 +30,7 @@ class Options(Structure):
         ("spin_us", c_int),
         ("device", c_char_p),
         ("device_folder", c_char_p),
+        ("pad", c_size_t),
     )
 
 

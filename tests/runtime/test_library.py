@@ -108,7 +108,7 @@ edge.edge_open.restype = ctypes.c_void_p
 edge.edge_last_error.restype = ctypes.c_char_p
 edge.edge_threads.argtypes = [ctypes.c_void_p]
 for size, last in zip(sys.argv[3::2], sys.argv[4::2]):
-    options = struct.pack("@NPPii20xi", int(size), 0, 0, 1, 0, int(last))
+    options = struct.pack("@NPPii28xi", int(size), 0, 0, 1, 0, int(last))
     network = edge.edge_open(sys.argv[2].encode(), options)
     print(edge.edge_threads(network) if network else edge.edge_last_error().decode())
 """
@@ -117,15 +117,19 @@ for size, last in zip(sys.argv[3::2], sys.argv[4::2]):
 def test_programs_of_other_headers_are_understood_or_refused(tmp_path: Path) -> None:
     place = Place(tmp_path, "local")
     no_sizes = (0, 24, 36, 99999)
-    versions = (32, 40, 48)
-    sizes = [(size, 0) for size in (*versions, 56)] + [(56, 7)]
+    versions = (32, 40, 48, 56)
+    sizes = [(size, 0) for size in (*versions, 64)] + [(64, 7)]
     sizes += [(size, 7) for size in versions] + [(size, 0) for size in no_sizes]
     words = [word for call in sizes for word in call]
     library = str(place.sdk / "libedge.so")
     done = place.run(sys.executable, "-c", OPENING, library, tmp_path / "net.so", *words)
     assert done.returncode == 0, done.stderr
-    first, second, known, newer, unknown, *beyond, zero, short, between, huge = done.stdout.splitlines()
-    assert {first, second, known, newer, *beyond} == {"1"}, "what is not set, or not the caller's, is nothing"
+    first, second, third, known, newer, unknown, *beyond, zero, short, between, huge = (
+        done.stdout.splitlines()
+    )
+    assert {first, second, third, known, newer, *beyond} == {"1"}, (
+        "what is not set, or not the caller's, is nothing"
+    )
     assert "does not know" in unknown and "older than the program's edge_rt.h" in unknown
     for size, said in zip(no_sizes, (zero, short, between, huge), strict=True):
         assert said == f"edge_options.size is {size}: set it to sizeof(edge_options)"

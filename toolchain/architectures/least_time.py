@@ -27,13 +27,21 @@ _CLOCK = {"x86-64": 6.2e9, "known": 3.2e9, "other": 5e9}
 # products, and taps in the padding are not computed (of 9 or 27 taps, one may meet the image). Dot products
 # of bytes are four times as fast as those of floats. A board's clock may be wrong by a factor of two.
 ROOM = 64
+_FASTER = 2.0  # a core may run so many times as fast as when it was measured: its clock follows a governor
 # A transposed convolution is defined on an image spread by its strides, and code skips the products with the
 # zeros in between: only one of 8 x 8 or 32 x 32 is left.
 _SPREAD = re.compile(r"conv\dd_transpose")
 
 
 def least_ms(
-    flops: float, *, triple: str, cpu: str, level: str, threads: int = 1, peak: float | None = None
+    flops: float,
+    *,
+    triple: str,
+    cpu: str,
+    level: str,
+    threads: int = 1,
+    peak: float | None = None,
+    measured: float | None = None,
 ) -> float:
     """Return the shortest possible time of a computation on such a board, in milliseconds.
 
@@ -45,9 +53,13 @@ def least_ms(
         As in `RecordKey`.
     peak
         Peak FLOP/s of the accelerator that computes; None if the CPU computes.
+    measured
+        Peak FLOP/s that was measured on one core of the board; None: it was not. A board that reports more
+        than such cores can reach gains nothing by it.
     """
     if peak is None:
-        peak = threads * _core(triple, cpu, level)
+        core = _core(triple, cpu, level)
+        peak = threads * (core if measured is None else min(core, _FASTER * measured))
     return max(LEAST_MS, flops / (ROOM * peak) * 1e3)
 
 

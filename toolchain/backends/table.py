@@ -20,6 +20,7 @@ from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
 
 if TYPE_CHECKING:
+    from toolchain.backends.packed.rates import Rates
     from toolchain.models.load import Model
     from toolchain.records.function import Function
     from toolchain.records.record import Record
@@ -128,6 +129,13 @@ def metaschedule() -> Exchange:
     from toolchain.backends.tensorir.database import read_database, write_database  # imports TVM
 
     return Exchange(write_database, read_database)
+
+
+def class_rates(triple: str, cpu: str) -> Rates | None:
+    """Return the speeds by which code for a cpu is chosen if none were measured; None: not known here."""
+    from toolchain.backends.packed.rates import rates_of_class
+
+    return rates_of_class(triple, cpu)
 
 
 def vta_regions(model: Model, options: CodeOptions) -> Sequence[Region]:

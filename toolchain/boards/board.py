@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from toolchain.boards.transport import Transport
 from toolchain.errors import ToolchainError
 from toolchain.profiles import Profile
-from toolchain.targets.build_for import BuildFor
+from toolchain.targets.build_for import BuildFor, RatesOf
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Board:
         Board class of its tuning records: `<class>`, or `<class>+emulated` for an emulated board.
     only_device
         The one device of its kind that it computes on, as edge-rt counts them: `cuda:1`. Empty: all.
+    rates
+        Whose rates are in `profile`: those of the class, or what was measured on this board.
     """
 
     name: str
@@ -37,11 +39,12 @@ class Board:
     tracker_key: str
     record_class: str
     only_device: str = ""
+    rates: RatesOf = "class"
 
     @property
     def build_for(self) -> BuildFor:
         """Return what code for this board is generated for."""
-        return BuildFor(self.profile, self.name, self.emulated, self.record_class)
+        return BuildFor(self.profile, self.name, self.emulated, self.record_class, self.rates)
 
 
 @contextmanager

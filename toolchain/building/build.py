@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
@@ -16,6 +16,9 @@ from toolchain.backends.table import backend_for
 from toolchain.building.bundling import bundling
 from toolchain.building.check import checked_here, require_this_host
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
+from toolchain.building.manifest import tolerance_of
+from toolchain.building.padding import check_padding
+from toolchain.building.several import check_size, shape_with
 from toolchain.building.size import Size, weights_of
 from toolchain.building.tolerances import amplification
 from toolchain.bundles.manifest import OutputTolerance
@@ -28,7 +31,8 @@ from toolchain.linking.table import linker_named
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
 from toolchain.models.load import Model
-from toolchain.models.quantising.quantise import Quantised
+from toolchain.models.quantising.result import Quantised
+from toolchain.models.several import shape_of
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.build_for import BuildFor
@@ -63,6 +67,8 @@ class BuildOptions:
         The file of records that the project ships; None: use none.
     check
         Whether to run the network with the sample inputs on this host before anything is written.
+    pad
+        Whether inputs may be padded with zeros to the next of several shapes; checked with the reference.
     """
 
     code: CodeOptions = field(default_factory=CodeOptions)
@@ -75,6 +81,7 @@ class BuildOptions:
     sample_option: str = "--sample"
     shipped: Path | None = SHIPPED
     check: bool = False
+    pad: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,12 @@ class BuildResult:
     tolerances
         Tolerances of outputs that are compared in steps, or need a wider one than usual.
     checked
-        Comparison of the outputs for the sample inputs, computed on this host; None if not asked for.
+        Comparison of the outputs for the sample inputs, computed on this host; None if not asked for. Of
+        several shapes, that of the largest.
+    shapes
+        The shapes of the network, the largest first, as `--shape` takes them.
+    copied
+        Function -> bytes of its constants that come on top of those of the largest shape.
     """
 
     bundle: Path
@@ -109,6 +121,8 @@ class BuildResult:
     size: Size = field(default_factory=Size)
     tolerances: tuple[OutputTolerance, ...] = ()
     checked: VerifyResult | None = None
+    shapes: tuple[str, ...] = ()
+    copied: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain build --json` prints it."""
@@ -126,6 +140,7 @@ class BuildResult:
             "size": self.size.to_json(),
             "quantising": self.quantised.to_json() if self.quantised else None,
             "check": self.checked.to_json() if self.checked else None,
+            **({"shapes": list(self.shapes), "copied": dict(self.copied)} if len(self.shapes) > 1 else {}),
             "warnings": self.warnings,
         }
 
@@ -183,6 +198,10 @@ def build(
         disk failed.
     """
     options = options or BuildOptions()
+    if options.pad and not model.others:
+        raise UsageError(
+            "--pad: there is only one shape", "list several, such as --shape 'x=1,3,48,{160,320}'"
+        )
     if options.check:
         require_this_host(target)
     linker = linker_named(options.linker)
@@ -190,8 +209,14 @@ def build(
     backend = backend_for(target.profile, options.code)
     made_for = backend.target(options.cluster, options.threads, integers=model.integral)
     progress("computing the reference output")  # first, since it finds a useless sample
-    reference = reference_for(model, options)
-    made_by = bundling(model, backend, target, made_for, reference, linker)
+    references = references_for(model, options)
+    if model.others:
+        progress(check_size(model, references))
+    if options.pad:
+        progress("checking that zeros behind the inputs change nothing")
+        check_padding(model, references, tolerance_of(model, backend))
+    made_by = bundling(model, backend, target, made_for, references, linker, pad=options.pad)
+    reference, cases = references[0], made_by.cases
     stem = f"{model.name}-{target.board or target.profile.name}"
     library = out / f"{stem}.{options.format}"
     bundle = out / f"{stem}.bundle"
@@ -206,13 +231,15 @@ def build(
         checked = None
         if options.check:
             progress("running the sample on this host")
-            write_bundle(folder / "check.bundle", manifest, code, reference.sample, reference.outputs)
+            write_bundle(folder / "check.bundle", manifest, code, reference.sample, reference.outputs, cases)
             checked = checked_here(folder / "check.bundle")
         with atomic.replacing(library) as temporary:
             shutil.copyfile(code, temporary)
             # Inside the block: if the bundle cannot be written, no library without a bundle is left.
-            digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs)
-    sample = sum(each.nbytes for each in (*reference.sample.values(), *reference.outputs.values()))
+            digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs, cases)
+    sample = sum(
+        array.nbytes for each in references for array in (*each.sample.values(), *each.outputs.values())
+    )
     return BuildResult(
         bundle.absolute(),
         digest,
@@ -226,7 +253,26 @@ def build(
         Size(bundle.stat().st_size, weights_of(model.onnx), made.objects.transformed, sample),
         made_by.tolerances,
         checked,
+        tuple(map(shape_of, model.shapes)),
+        made.objects.copied,
     )
+
+
+def references_for(model: Model, options: BuildOptions) -> list[Reference]:
+    """Return the reference of each shape; the user's sample is for the shape that it has.
+
+    Raises
+    ------
+    UsageError
+        The user's sample has none of the shapes; or as `reference_for`.
+    """
+    if not model.others or options.sample is None:
+        return [reference_for(shape, options) for shape in model.shapes]
+    of = shape_with(model, options.sample, options.sample_option)
+    return [
+        reference_for(shape, options if shape is of else replace(options, sample=None))
+        for shape in model.shapes
+    ]
 
 
 def reference_for(model: Model, options: BuildOptions) -> Reference:

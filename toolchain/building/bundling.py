@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from toolchain.arrays import Array
 from toolchain.building.decide import Decision
 from toolchain.building.manifest import manifest_of, tolerance_of
 from toolchain.building.tolerances import rounding_tolerances
@@ -56,6 +57,10 @@ class Bundling:
         Tolerances of outputs that are compared in steps, or need a wider one than usual.
     linker
         The linker; None: zig.
+    others
+        Sample and tolerances for each of the model's `others`.
+    pad
+        Whether the inputs may be padded with zeros.
     """
 
     model: Model
@@ -65,6 +70,13 @@ class Bundling:
     reference: Reference
     tolerances: tuple[OutputTolerance, ...]
     linker: Linker | None = None
+    others: tuple[tuple[Reference, tuple[OutputTolerance, ...]], ...] = ()
+    pad: bool = False
+
+    @property
+    def cases(self) -> list[tuple[Mapping[str, Array], Mapping[str, Array]]]:
+        """Sample and expected outputs for each of the model's `others`."""
+        return [(reference.sample, reference.outputs) for reference, _wide in self.others]
 
     def make(
         self,
@@ -100,7 +112,9 @@ class Bundling:
         link_library(objects.files, code, self.target.profile, self.linker)
         made = [each.made_by(objects.rules[each.task.name]) for each in decisions]
         manifest = manifest_of(
-            *(self.model, self.backend, self.target, self.made_for, form, objects, made, self.tolerances)
+            *(self.model, self.backend, self.target, self.made_for, form, objects, made, self.tolerances),
+            [wide for _reference, wide in self.others],
+            pad=self.pad,
         )
         if form == "tar":
             code = folder / "library.tar"
@@ -113,10 +127,22 @@ def bundling(
     backend: Backend[Any],
     target: BuildFor,
     made_for: BoardTarget,
-    reference: Reference,
+    references: Sequence[Reference],
     linker: Linker | None = None,
+    *,
+    pad: bool = False,
 ) -> Bundling:
-    """Compute the tolerances, which may run the reference several times, and return the `Bundling`."""
-    least = tolerance_of(model, backend)
-    tolerances = rounding_tolerances(model, reference, made_for.device or CPU, backend.dtype, least)
-    return Bundling(model, backend, target, made_for, reference, tolerances, linker)
+    """Compute the tolerances, which may run the reference several times, and return the `Bundling`.
+
+    Parameters
+    ----------
+    references
+        A sample with its expected outputs for each of the model's `shapes`.
+    """
+    least, device = tolerance_of(model, backend), made_for.device or CPU
+    wide = [
+        rounding_tolerances(shape, reference, device, backend.dtype, least)
+        for shape, reference in zip(model.shapes, references, strict=True)
+    ]
+    others = tuple(zip(references[1:], wide[1:], strict=True))
+    return Bundling(model, backend, target, made_for, references[0], wide[0], linker, others, pad)

@@ -46,6 +46,8 @@ def require_this_host(target: BuildFor) -> None:
 def checked_here(bundle: Path) -> VerifyResult:
     """Run a bundle's sample inputs on this host and its device; compare the outputs with the expected ones.
 
+    Of several shapes all are run, and the result of the largest is returned.
+
     Code for a driver that computes on a CPU, as that of `--arch emulated`, runs by that driver.
 
     Raises
@@ -61,6 +63,7 @@ def checked_here(bundle: Path) -> VerifyResult:
     if bed := test_bed_of(found.manifest):
         kind = found.manifest.runtime.device
         board, device = on_test_bed(board, kind), device_key(kind, str(bed.entry["name"]))
-    result = remember_result(found, board, verify_bundle(found, board, device=device))
-    result.check()
-    return result
+    for shape in found.each():
+        result = verify_bundle(shape, board, device=device)
+        result.check()
+    return remember_result(found, board, result)

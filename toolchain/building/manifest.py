@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Any, Literal
 from toolchain import __version__
 from toolchain.building.decide import Decision
 from toolchain.bundles.manifest import (
+    ONE_SHAPE,
+    SCHEMA_VERSION,
     EngineFacts,
     Manifest,
     ModelFacts,
     OutputTolerance,
     QuantisingFacts,
+    RatesFacts,
+    ShapeFacts,
     TargetFacts,
     TaskFacts,
     Tensor,
@@ -40,6 +45,9 @@ def manifest_of(
     objects: Objects,
     decisions: list[Decision[Any]],
     tolerances: tuple[OutputTolerance, ...] = (),
+    others: Sequence[tuple[OutputTolerance, ...]] = (),
+    *,
+    pad: bool = False,
 ) -> Manifest:
     """Return the manifest of a bundle, without the list of its files.
 
@@ -49,16 +57,21 @@ def manifest_of(
         Whether the bundle contains a library or a tar of its objects.
     tolerances
         Tolerances of the outputs to which `tolerance_of` does not apply.
+    others
+        The same for each of the model's `others`.
+    pad
+        Whether the inputs may be padded with zeros.
     """
     definition = json.loads(str(made_for.target))
     return Manifest(
+        schema_version=SCHEMA_VERSION if model.others else ONE_SHAPE,
         tool_version=__version__,
         model=ModelFacts(
             name=model.name,
             source_name=Path(model.source).name,
             sha256=model.sha256,
             softmax_outputs=tuple(sorted(model.softmax_outputs)),
-            flops=sum(decision.task.weight * decision.task.flops for decision in decisions),
+            flops=_flops(decisions, 0),
         ),
         target=TargetFacts(
             triple=made_for.triple,
@@ -86,6 +99,17 @@ def manifest_of(
         layout=backend.layout,
         dtype=backend.dtype,
         quantising=_quantising(model),
+        shapes=tuple(
+            ShapeFacts(
+                inputs=_tensors(other.inputs),
+                outputs=_tensors(other.outputs),
+                flops=_flops(decisions, number),
+                tolerances=wide,
+            )
+            for number, (other, wide) in enumerate(zip(model.others, others, strict=True), 1)
+        ),
+        pad=pad,
+        rates=RatesFacts(of=target.rates, cores=made_for.rates),
         format=form,
         tasks=tuple(
             TaskFacts(
@@ -96,6 +120,10 @@ def manifest_of(
                 improved=decision.improved,
                 source=decision.source,
                 rule=decision.rule,
+                flops=decision.task.flops,
+                functions=tuple(
+                    name for name, workload in objects.workloads.items() if workload == decision.task.workload
+                ),
             )
             for decision in decisions
         ),
@@ -105,6 +133,12 @@ def manifest_of(
 def tolerance_of(model: Model, backend: Backend[Any]) -> float:
     """Return the tolerance of floating-point outputs: float16's if the model's file contains float16."""
     return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
+
+
+def _flops(decisions: Sequence[Decision[Any]], shape: int) -> int:
+    """Return the floating-point operations of an inference in one of the network's shapes."""
+    tasks = [decision.task for decision in decisions]
+    return sum((task.calls[shape] if task.calls else task.weight) * task.flops for task in tasks)
 
 
 def _quantising(model: Model) -> QuantisingFacts | None:

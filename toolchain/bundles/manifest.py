@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from toolchain.answers import Several
+from toolchain.architectures.rates import ClusterRates
 from toolchain.devices.device import CPU
+from toolchain.models.shape_lists import MOST_SHAPES
 
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[6] = 6
+"""The newest version."""
+
+ONE_SHAPE: Literal[5] = 5
+"""Version of a bundle with one shape, which earlier toolchains may read, too."""
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off
@@ -99,6 +105,10 @@ class TaskFacts(_Strict):
     improved: bool
     source: str = Field("", description="which records decided it; empty when untuned")
     rule: str = Field("", description="what its code was made by, such as `direct` or `winograd`")
+    flops: int = Field(
+        0, ge=0, le=2**63 - 1, description="floating-point operations of one call, by its definition"
+    )
+    functions: Several[str] = Field((), max_length=4096, description="names in profiles of its calls")
 
 
 class LayerCost(_Strict):
@@ -143,6 +153,34 @@ class OutputTolerance(_Strict):
         return self
 
 
+class ShapeFacts(_Strict):
+    """The network in another shape than that of the manifest's `inputs` and `outputs`."""
+
+    inputs: Several[Tensor] = Field(min_length=1)
+    outputs: Several[Tensor] = Field(min_length=1)
+    flops: int = Field(
+        0, ge=0, le=2**63 - 1, description="floating-point operations of one inference; 0: not known"
+    )
+    tolerances: Several[OutputTolerance] = ()
+
+
+class RatesFacts(_Strict):
+    """The speeds by which the code was chosen: other ones may give other code."""
+
+    of: Literal["class", "board"] = Field(
+        "class", description="whose they are: the board class's, or measured on `board`"
+    )
+    cores: ClusterRates | None = Field(
+        None, description="as measured; null: those of the table in this version of the toolchain"
+    )
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        if self.of == "board" and self.cores is None:
+            raise ValueError("rates of a board are measured ones: cores is null")
+        return self
+
+
 class EngineFacts(_Strict):
     """Where the bundle was built: on a host, or in a container of an image."""
 
@@ -164,10 +202,25 @@ class File(_Strict):
     size: int = Field(ge=0)
 
 
+def sample_folder(place: int) -> str:
+    """Return the folder with the sample for a shape; 0 is the largest, 1 the first of the others."""
+    return f"shapes/{place}/sample" if place else "sample"
+
+
+def expected_folder(place: int) -> str:
+    """Return the folder with the outputs that are expected for the sample of a shape."""
+    return f"shapes/{place}/expected" if place else "expected"
+
+
+def _members(folder: str, tensors: Sequence[Tensor]) -> Iterator[tuple[str, Tensor]]:
+    for position, tensor in enumerate(tensors):
+        yield f"{folder}/{position}.npy", tensor
+
+
 class Manifest(_Strict):
     """The manifest of a bundle. It has no date, folder or host, so that equal inputs give equal bytes."""
 
-    schema_version: Literal[4] = SCHEMA_VERSION
+    schema_version: Literal[5, 6] = ONE_SHAPE
     tool_version: str
     model: ModelFacts
     target: TargetFacts
@@ -201,6 +254,13 @@ class Manifest(_Strict):
     quantising: QuantisingFacts | None = Field(
         None, description="of a network with 8-bit integers; none of another"
     )
+    shapes: Several[ShapeFacts] = Field(
+        (), max_length=MOST_SHAPES - 1, description="the other shapes, the larger ones first"
+    )
+    pad: bool = Field(
+        False, description="whether zeros behind the inputs change nothing but what stands behind the outputs"
+    )
+    rates: RatesFacts = RatesFacts()
     format: Literal["so", "tar"] = Field("so", description="library.so, or library.tar with its objects")
     tasks: Several[TaskFacts] = ()
     files: dict[str, File] = Field({}, description="every other member; filled in when it is written")
@@ -211,9 +271,11 @@ class Manifest(_Strict):
             names = [tensor.name for tensor in tensors]
             if len(set(names)) != len(names):
                 raise ValueError(f"{kind}: a name occurs twice in {names}")
-        allowed = [each.output for each in self.tolerances]
-        if len(set(allowed)) != len(allowed) or set(allowed) - {tensor.name for tensor in self.outputs}:
-            raise ValueError(f"tolerances: not all of {allowed} are outputs, or one occurs twice")
+        for tolerances in (self.tolerances, *(shape.tolerances for shape in self.shapes)):
+            allowed = [each.output for each in tolerances]
+            if len(set(allowed)) != len(allowed) or set(allowed) - {tensor.name for tensor in self.outputs}:
+                raise ValueError(f"tolerances: not all of {allowed} are outputs, or one occurs twice")
+        self._check_shapes()
         if strangers := set(self.model.softmax_outputs) - {tensor.name for tensor in self.outputs}:
             raise ValueError(f"model.softmax_outputs: {sorted(strangers)} are not outputs")
         if self.target.triple.split("-")[0] != self.arch:
@@ -223,6 +285,30 @@ class Manifest(_Strict):
         if self.device == CPU and self.runtime.devices:
             raise ValueError(f"device is {CPU}, but runtime.devices is {list(self.runtime.devices)}")
         return self
+
+    def _check_shapes(self) -> None:
+        """Raise a ValueError if the shapes are not those of one network, or the version is another's."""
+        if (self.schema_version == SCHEMA_VERSION) != bool(self.shapes):
+            raise ValueError(f"schema_version {SCHEMA_VERSION} is that of several shapes, and of no other")
+        if self.pad and not self.shapes:
+            raise ValueError("pad is for several shapes")
+        seen = [tuple(tensor.shape for tensor in self.inputs)]
+        for place, shape in enumerate(self.shapes):
+            for kind in ("inputs", "outputs"):
+                mine, theirs = (
+                    [(tensor.name, tensor.dtype, len(tensor.shape)) for tensor in getattr(each, kind)]
+                    for each in (self, shape)
+                )
+                if mine != theirs:
+                    raise ValueError(f"shapes.{place}.{kind} differ from {kind} by more than their extents")
+            seen.append(tuple(tensor.shape for tensor in shape.inputs))
+        if len(set(seen)) != len(seen):
+            raise ValueError("shapes: two are the same")
+
+    @property
+    def signatures(self) -> list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
+        """Inputs and outputs of each shape, the largest first."""
+        return [(self.inputs, self.outputs), *((shape.inputs, shape.outputs) for shape in self.shapes)]
 
     @property
     def android(self) -> bool:
@@ -236,15 +322,22 @@ class Manifest(_Strict):
 
     def tensor_members(self) -> Iterator[tuple[str, Tensor]]:
         """Yield the members that hold tensors, in their order."""
-        for folder, tensors in (("sample", self.inputs), ("expected", self.outputs)):
-            for position, tensor in enumerate(tensors):
-                yield f"{folder}/{position}.npy", tensor
+        for place, (inputs, outputs) in enumerate(self.signatures):
+            yield from _members(sample_folder(place), inputs)
+            yield from _members(expected_folder(place), outputs)
 
     def members(self) -> list[str]:
         """Return the members that `files` must list, in their order."""
         return [self.library_member, *(name for name, _ in self.tensor_members())]
 
+    def members_of_largest(self) -> list[str]:
+        """Return the members without samples and expected outputs of other shapes, which come last."""
+        inputs, outputs = self.signatures[0]
+        return self.members()[: 1 + len(inputs) + len(outputs)]
+
     def to_json(self) -> bytes:
         """Return the canonical text: sorted keys, indented by two spaces, ASCII, with a final newline."""
         values: dict[str, Any] = self.model_dump(mode="json")
+        if self.schema_version == ONE_SHAPE:  # its keys are those of toolchains that knew no other shapes
+            del values["shapes"], values["pad"]
         return (json.dumps(values, sort_keys=True, indent=2, allow_nan=False) + "\n").encode("ascii")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from toolchain.bundles.manifest import SCHEMA_VERSION
+from toolchain.bundles.manifest import ONE_SHAPE
 
 _Values = dict[str, Any]
 
 
 def migrated(values: _Values, version: int) -> _Values:
-    """Return a manifest's values migrated to `SCHEMA_VERSION`.
+    """Return a manifest's values migrated to `ONE_SHAPE`, or those of a newer version as they are.
 
     Parameters
     ----------
@@ -23,10 +23,12 @@ def migrated(values: _Values, version: int) -> _Values:
     ValueError
         The version never existed, or a key belongs to a later version.
     """
-    while version < SCHEMA_VERSION:
+    while version < ONE_SHAPE:
         if version not in _STEPS:
             raise ValueError(f"schema_version is {version}: the first one was {min(_STEPS)}")
         version, values = version + 1, _STEPS[version](values)
+    if version == ONE_SHAPE and (early := sorted({"shapes", "pad"} & values.keys())):
+        raise ValueError(f"{', '.join(early)}: no key of version {ONE_SHAPE}, but of {ONE_SHAPE + 1}")
     return values
 
 
@@ -51,4 +53,9 @@ def _from_3(values: _Values) -> _Values:
     return _with_new(values, 4, {"tolerances": []})
 
 
-_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2, 3: _from_3}
+def _from_4(values: _Values) -> _Values:
+    """Add the rates, which were the class's. Tasks gain keys that have defaults."""
+    return _with_new(values, 5, {"rates": {"of": "class", "cores": None}})
+
+
+_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,7 +16,14 @@ from pydantic_core import from_json
 
 from toolchain.arrays import Array
 from toolchain.bundles import layout
-from toolchain.bundles.manifest import SCHEMA_VERSION, Manifest, Tensor
+from toolchain.bundles.manifest import (
+    ONE_SHAPE,
+    SCHEMA_VERSION,
+    Manifest,
+    Tensor,
+    expected_folder,
+    sample_folder,
+)
 from toolchain.bundles.migration import migrated
 from toolchain.bundles.reader import Reader
 from toolchain.bundles.tensors import decode
@@ -42,6 +49,8 @@ class Bundle:
         Output name -> array, in the order of the network's outputs; read-only.
     sha256
         Digest of the whole file.
+    others
+        Sample and expected outputs for each of the manifest's other `shapes`.
     """
 
     path: Path
@@ -50,6 +59,26 @@ class Bundle:
     sample: dict[str, Array]
     expected: dict[str, Array]
     sha256: str
+    others: tuple[tuple[dict[str, Array], dict[str, Array]], ...] = ()
+
+    def each(self) -> list[Bundle]:
+        """Return the bundle as one of each of its shapes alone, the smallest first."""
+        manifest = self.manifest
+        if not manifest.shapes:
+            return [self]
+        single = {"schema_version": ONE_SHAPE, "shapes": (), "pad": False}
+        found = [replace(self, manifest=manifest.model_copy(update=single), others=())]
+        for shape, (sample, expected) in zip(manifest.shapes, self.others, strict=True):
+            update = {
+                **single,
+                "inputs": shape.inputs,
+                "outputs": shape.outputs,
+                "tolerances": shape.tolerances,
+                "model": manifest.model.model_copy(update={"flops": shape.flops}),
+            }
+            alone = manifest.model_copy(update=update)
+            found.append(replace(self, manifest=alone, sample=sample, expected=expected, others=()))
+        return found[::-1]
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -83,12 +112,15 @@ def _read(reader: Reader) -> Bundle:
         if hashlib.sha256(content[name]).hexdigest() != manifest.files[name].sha256:
             raise reader.refused(f"{name} does not match its digest in {layout.MANIFEST}")
     reader.end()
-    sample, expected = (
-        _tensors(reader, folder, specs, content)
-        for folder, specs in (("sample", manifest.inputs), ("expected", manifest.outputs))
+    (sample, expected), *others = (
+        (
+            _tensors(reader, sample_folder(place), inputs, content),
+            _tensors(reader, expected_folder(place), outputs, content),
+        )
+        for place, (inputs, outputs) in enumerate(manifest.signatures)
     )
-    library = content[manifest.library_member]
-    return Bundle(reader.path, manifest, library, sample, expected, reader.digest.hexdigest())
+    library, digest = content[manifest.library_member], reader.digest.hexdigest()
+    return Bundle(reader.path, manifest, library, sample, expected, digest, tuple(others))
 
 
 def _manifest(reader: Reader, text: bytes) -> Manifest:

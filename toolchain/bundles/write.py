@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from toolchain.arrays import Array
 from toolchain.bundles import layout
-from toolchain.bundles.manifest import File, Manifest, Tensor
+from toolchain.bundles.manifest import File, Manifest, Tensor, expected_folder, sample_folder
 from toolchain.bundles.tensors import encode
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
@@ -25,6 +25,7 @@ def write_bundle(
     library: Path | bytes,
     sample: Mapping[str, Array],
     expected: Mapping[str, Array],
+    others: Sequence[tuple[Mapping[str, Array], Mapping[str, Array]]] = (),
 ) -> str:
     """Write a bundle atomically; equal arguments give equal bytes.
 
@@ -40,6 +41,8 @@ def write_bundle(
         Input name -> array, with the shapes and dtypes of the manifest's inputs.
     expected
         Output name -> array that the reference computes from `sample`.
+    others
+        Sample and expected outputs for each of the manifest's other `shapes`.
 
     Returns
     -------
@@ -53,7 +56,11 @@ def write_bundle(
     ToolchainError
         The library cannot be read, a limit is exceeded, or the file system refuses.
     """
-    tensors = _encoded("sample", manifest.inputs, sample) | _encoded("expected", manifest.outputs, expected)
+    tensors: dict[str, bytes] = {}
+    cases = [(sample, expected), *others]
+    for place, ((inputs, outputs), case) in enumerate(zip(manifest.signatures, cases, strict=True)):
+        tensors |= _encoded(sample_folder(place), inputs, case[0])
+        tensors |= _encoded(expected_folder(place), outputs, case[1])
     with _open(library) as source:
         return _write(path, manifest, source, tensors)
 

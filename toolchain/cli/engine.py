@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolchain.rpc.lab import Lab
 
 # Environment variables that a command reads and that are meaningful in a container.
-_PASSED = ("TOOLCHAIN_BOARD", "TOOLCHAIN_JOBS", "TERM", "COLORTERM", "NO_COLOR")
+_PASSED = ("TOOLCHAIN_BOARD", "TOOLCHAIN_JOBS", "TOOLCHAIN_RATES", "TERM", "COLORTERM", "NO_COLOR")
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from toolchain.cli import complete
+from toolchain.cli.options import Batch
+from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.models.options import QUANTIZERS
-from toolchain.tasks.options import DTYPES, LAYOUTS, WINOGRADS, CodeOptions
+from toolchain.tasks.options import DTYPES, LAYOUTS, RATES, WINOGRADS, CodeOptions
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -45,6 +47,16 @@ _MODEL_OPTIONS = (
         help="Arithmetic of the compiled network; tfloat32: on tensor cores, with --device cuda.",
     ),
     _named(
+        "--rates",
+        type=click.Choice(RATES),
+        default="auto",
+        show_default=True,
+        envvar="TOOLCHAIN_RATES",
+        show_envvar=True,
+        help="Speeds of cores by which code is chosen without records: the board class's, so that every "
+        "build gives the same, or what `board probe` measured; auto: the board's if there are any.",
+    ),
+    _named(
         "--arch",
         default="",
         metavar="ARCH,…",
@@ -53,7 +65,9 @@ _MODEL_OPTIONS = (
     _named(
         "--quantizer",
         type=click.Choice(QUANTIZERS),
-        help="With --dtype int8: scales by mean squared error (default), or one for all layers (as TVM).",
+        help="With --dtype int8: how scales are chosen. mse (default on CPUs), minmax, percentile: by the "
+        "squared error, the extremes, 99.99 % of the values. power-of-two (default elsewhere), global-scale: "
+        "for devices that shift, a scale for each tensor, or one for all layers (as TVM).",
     ),
     _named(
         "--calibrate",
@@ -61,7 +75,7 @@ _MODEL_OPTIONS = (
         metavar="NAME=FILE.npy",
         multiple=True,
         help="With --dtype int8: sample images for an input, stacked along the first dimension; may be "
-        "repeated. Default: seeded random ones.",
+        "repeated. Default: random ones, whose scales do not fit real data.",
     ),
     _named(
         "--start-pack",
@@ -75,7 +89,12 @@ _MODEL_OPTIONS = (
         metavar="OPERATOR",
         help="With --device vta: regions end before this operator; default: mean, a global average pool.",
     ),
-    _named("--batch", type=click.IntRange(min=1), metavar="N", help="Size of the first dimension."),
+    _named(
+        "--batch",
+        type=Batch(),
+        metavar="N",
+        help="Size of the first dimension.",
+    ),
     _named(
         "--shape",
         "shapes",
@@ -105,7 +124,27 @@ _MODEL_OPTIONS = (
     ),
 )
 
-_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack")
+_SEVERAL = dict(
+    (
+        _named(
+            "--batch",
+            type=Batch(),
+            metavar="N",
+            help="Size of the first dimension, or several: '{1,8}'.",
+        ),
+        _named(
+            "--shape",
+            "shapes",
+            metavar="NAME=D,D,…",
+            multiple=True,
+            help="Shape of an input whose file leaves it open, or several: 'x=1,3,48,{160,320}'; may be "
+            "repeated.",
+        ),
+    )
+)
+"""The options of commands that take several shapes, where they differ."""
+
+_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack", "rates")
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,43 +154,85 @@ def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def vta_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same options to a command for a VTA, without those that VTA fixes: device, layout, dtype."""
-    fixed = {"device": "vta", "layout": "auto", "winograd": "auto", "dtype": "int8", "arch": ""}
+    fixed = {
+        "device": "vta",
+        "layout": "auto",
+        "winograd": "auto",
+        "dtype": "int8",
+        "arch": "",
+        "rates": "auto",
+    }
     return _with_options(function, fixed)
 
 
-def _with_options(function: Callable[..., Any], fixed: Mapping[str, str]) -> Callable[..., Any]:
+def several_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same options as `model_options`, to a command that takes several shapes of a network."""
+    return _with_options(function, {}, several=True)
+
+
+def _with_options(
+    function: Callable[..., Any], fixed: Mapping[str, str], *, several: bool = False
+) -> Callable[..., Any]:
     @wraps(function)
     def gathered(
         *args: Any,
+        batch: str | None,
         shapes: tuple[str, ...],
         input_values: tuple[str, ...],
         quantizer: str | None,
         calibration: tuple[str, ...],
         **kwargs: Any,
     ) -> Any:
-        from toolchain.models.options import ModelOptions, parse_calibration, parse_input_values, parse_shapes
+        from toolchain.models.options import (
+            ModelOptions,
+            parse_calibration,
+            parse_input_values,
+            shape_options,
+        )
 
         code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs}, **fixed)
         integers = code.dtype == "int8"
         for option, value in (("--quantizer", quantizer), ("--calibrate", calibration)):
             if value and not integers:
                 raise UsageError(f"{option}: applies only to integers", "add --dtype int8")
-        names = ("batch", "outputs", "weights_seed")
+        names = ("outputs", "weights_seed")
         options = ModelOptions(
             **{name: kwargs.pop(name) for name in names},
-            shapes=parse_shapes(shapes),
+            **shape_options(batch, shapes),
             input_values=parse_input_values(input_values),
-            quantizer=(quantizer or QUANTIZERS[0]) if integers else "",
+            quantizer=_quantizer(quantizer, code.device_kind) if integers else "",
             calibration=parse_calibration(calibration),
         )
+        if options.several and not several:
+            raise UsageError(
+                f"{options.several}: lists {len(options.several.choices)} shapes, and this command takes one",
+                "give one shape; `build`, `tune` and `tasks` take several",
+            )
         return function(*args, options=options, code=code, **kwargs)
 
     decorated: Callable[..., Any] = gathered
     fixing = {f"--{name}" for name in fixed}
     for name, option in reversed(_MODEL_OPTIONS):
         if name not in fixing:
-            decorated = option(decorated)
+            decorated = (_SEVERAL.get(name, option) if several else option)(decorated)
     return decorated
+
+
+def _quantizer(named: str | None, kind: str) -> str:
+    """Return the quantizer for a kind of device.
+
+    Raises
+    ------
+    UsageError
+        Its code cannot compute with the named one's scales.
+    """
+    possible = kind_of(kind).quantizers
+    if named and named not in possible:
+        raise UsageError(
+            f"--quantizer {named}: --device {kind} cannot compute with its scales",
+            f"use --quantizer {'|'.join(possible)}",
+        )
+    return named or possible[0]
 
 
 def graph_options(function: Callable[..., Any]) -> Callable[..., Any]:

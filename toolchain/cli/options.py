@@ -78,6 +78,22 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class Batch(click.ParamType[str]):
+    """A first dimension, or a list of several in braces, as typed."""
+
+    name = "batch"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text if it is a number or a list of numbers."""
+        from toolchain.models.options import parse_batch
+
+        try:
+            parse_batch(value)
+        except UsageError as error:
+            self.fail(f"{error.message}; {error.hint}.", param, ctx)
+        return str(value)
+
+
 class Switch(click.ParamType[bool]):
     """The words on and off, as a boolean."""
 
@@ -176,6 +192,17 @@ def output_path(metavar: str, help_text: str) -> Callable[[Function], Function]:
         metavar=metavar,
         help=help_text,
     )
+
+
+def at_option(function: Function) -> Function:
+    """Add `--at`, which picks among the shapes of a bundle, passed as `at`."""
+    return click.option(
+        "--at",
+        metavar="NAME=D,D,…",
+        multiple=True,
+        help="Of a bundle of several shapes, only those with an input of this shape; may be repeated. "
+        "Default: all.",
+    )(function)
 
 
 class Execution(TypedDict):

@@ -9,7 +9,7 @@ import click
 from toolchain.cli.output import is_verbose, note, table
 
 if TYPE_CHECKING:
-    from toolchain.models.quantising.quantise import Quantised
+    from toolchain.models.quantising.result import Quantised
 
 
 _NAMED = 3
@@ -29,10 +29,12 @@ def show_quantised(quantised: Quantised) -> None:
         for name, share in (("top-1", cost.top1), ("top-5", cost.top5))
         if share is not None
     )
-    click.echo(
-        f"integers: {len(quantised.layers)} convolutions; output SQNR {cost.sqnr_db:.1f} dB"
-        f"{agreement}, over {cost.images} {'random inputs' if cost.random else 'images'}"
+    integers = ", ".join(
+        f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in quantised.counts.items()
     )
+    images = f"{cost.images} {'random inputs' if cost.random else 'images'}"
+    click.echo(f"scales: {cost.quantizer}, calibrated with {images}")
+    click.echo(f"integers: {integers}; output SQNR {cost.sqnr_db:.1f} dB{agreement}, over {images}")
     named: dict[str, list[str]] = {}
     for name, reason in quantised.left.items():
         named.setdefault(reason, []).append(name)

@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from toolchain.architectures.rates import BoardRates
 from toolchain.configuration.file import FILE_NAME, find_file
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import printable, shortened
@@ -164,6 +165,10 @@ class BoardEntry(_Table):
         ".edge-toolchain",
         min_length=1,
         description="The installation's folder there, relative to the login's home.",
+    )
+
+    rates: BoardRates | None = Field(
+        None, description="A table: how fast its cores are, as `toolchain board probe` measured and wrote it."
     )
 
     @model_validator(mode="after")

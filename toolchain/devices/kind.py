@@ -94,6 +94,8 @@ class DeviceKind:
         Whether its devices multiply tfloat32 (float32 numbers with 11 significant bits) on tensor cores.
     graph
         Whether edge-rt launches a network's kernels as one graph of the driver; networks are lowered for it.
+    quantizers
+        Values of `--quantizer` that its code can compute, the default of `--dtype int8` first.
     language
         Language of its kernels; None if it runs no kernels from source code.
     image
@@ -121,6 +123,7 @@ class DeviceKind:
     nodes: tuple[str, ...] = ()
     tensors: bool = False
     graph: bool = False
+    quantizers: tuple[str, ...] = ("power-of-two", "global-scale", "mse", "minmax", "percentile")
     language: Language | None = None
     image: str = ""
     test_bed: TestBed | None = None

@@ -8,7 +8,9 @@ from toolchain.devices.opencl import OPENCL
 from toolchain.devices.plugins import load_plugin, plugins
 from toolchain.devices.vta import VTA
 
-OWN = {row.name: row for row in (DeviceKind(name="cpu"), OPENCL, CUDA, VTA)}
+CPU = DeviceKind(name="cpu", quantizers=("mse", "minmax", "percentile", "power-of-two", "global-scale"))
+
+OWN = {row.name: row for row in (CPU, OPENCL, CUDA, VTA)}
 """Kinds of this package, by name; a plugin cannot replace them."""
 
 # Drivers report units and clocks, but not the width of the units. The fastest device today reaches 1.6e14

@@ -10,5 +10,6 @@ VTA = DeviceKind(
     needs=frozenset({"config"}),
     simulation="sim",
     peaks={"": 1e13},  # no FPGA reaches more
+    quantizers=("power-of-two", "global-scale"),  # its ALU shifts
     nodes=("/dev/xlnk", "/dev/uio*"),
 )

@@ -16,6 +16,7 @@ from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
 from toolchain.lowering.graph.half import halved
 from toolchain.lowering.graph.pipeline import fuse, lower_fused
+from toolchain.lowering.graph.shapes import with_shapes
 from toolchain.lowering.kernels.compilers import FunctionCompilers
 from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.store import ObjectStore
@@ -84,7 +85,7 @@ class FusedNetwork:
         self, scheduled: tvm.IRModule, kernels: Kernels, folder: Path, progress: Progress
     ) -> tuple[Path, ...]:
         """Write the objects of the network, whose functions are scheduled, into `folder`."""
-        files = kernels.export(lower_fused(scheduled, self.target.target), folder)
+        files = kernels.export(lower_fused(with_shapes(scheduled), self.target.target), folder)
         if self._large:
             self._store.put(self._built, b"")
         if self._store.refused:

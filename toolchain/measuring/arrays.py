@@ -18,7 +18,7 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the format's epoch: equal outputs give equa
 
 
 def read_inputs(
-    arguments: Sequence[str], specs: Sequence[TensorSpec], option: str = "--input"
+    arguments: Sequence[str], specs: Sequence[TensorSpec], option: str = "--input", *, shapes: bool = True
 ) -> dict[str, np.ndarray]:
     """Return the inputs given as `NAME=FILE.npy`, in the network's order, C-contiguous.
 
@@ -31,6 +31,8 @@ def read_inputs(
         The network's inputs.
     option
         Name of the option, for error messages.
+    shapes
+        Whether the shapes must be those of `specs`; False for a network in several shapes.
 
     Raises
     ------
@@ -48,7 +50,7 @@ def read_inputs(
         if name in arrays:
             raise UsageError(f"{option} {argument}: the input {name!r} is given twice", "leave one out")
         arrays[name] = read_array(Path(file), f"{option} {argument}")
-    check_inputs(specs, arrays, option)
+    check_inputs(specs, arrays, option, shapes=shapes)
     return {spec.name: arrays[spec.name] for spec in specs}
 
 

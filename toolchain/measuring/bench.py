@@ -20,6 +20,7 @@ from toolchain.measuring.deadlines import Deadline, deadline
 from toolchain.measuring.device import simulation
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import PlacedBundle, place
+from toolchain.measuring.shares import measured_flops, peak_gflops, profiled
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
@@ -61,7 +62,10 @@ class BenchResult:
     graph
         Whether the device began the network's kernels as one graph, rather than one by one.
     operators
-        Name, number of calls and ms per inference of each operator, the slowest first; None if not profiled.
+        Name, number of calls, ms per inference, GFLOP/s and share of the peak of each operator, the slowest
+        first; None if not profiled.
+    peak_gflops
+        Measured peak of the cores that computed, in float32 multiply-adds; None if it was not measured.
     times_ms
         All samples, in the order of measurement; not in the JSON document.
     """
@@ -93,6 +97,7 @@ class BenchResult:
     modelled: dict[str, Any] | None = None
     graph: bool = False
     operators: list[dict[str, Any]] | None = None
+    peak_gflops: float | None = None
     times_ms: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -222,6 +227,7 @@ def _least_ms(placed: PlacedBundle) -> float:
         level=profile.architecture.level(placed.runtime.facts.cpu_features),
         threads=placed.threads,
         peak=None if placed.device == CPU else peak_flops(placed.device),
+        measured=measured_flops(placed),
     )
 
 
@@ -250,7 +256,8 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
         copies_ms=answer.copies_ms.model_dump() if answer.copies_ms else None,
         modelled=answer.modelled.model_dump() if answer.modelled else None,
         graph=answer.graph,
-        operators=[each.model_dump() for each in answer.operators] if answer.profiled else None,
+        operators=profiled(placed, answer.operators) if answer.profiled else None,
+        peak_gflops=peak_gflops(placed),
         times_ms=answer.times_ms,
         **placed.describe(),
     )

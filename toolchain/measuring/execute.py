@@ -126,7 +126,11 @@ def answer_of(verb: str) -> str:
 
 
 def fetched_outputs(
-    placed: PlacedBundle, inputs: Mapping[str, np.ndarray], limit: Deadline, wait: float | None
+    placed: PlacedBundle,
+    inputs: Mapping[str, np.ndarray],
+    limit: Deadline,
+    wait: float | None,
+    options: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
     """Run one inference; return the outputs by name, in the network's order.
 
@@ -138,7 +142,7 @@ def fetched_outputs(
     with scratch_folder() as folder:
         file = folder / "out.npz"
         check = partial(_check, placed)
-        invoke(placed, "run", Ran, inputs, [], limit, wait=wait, output=file, check=check)
+        invoke(placed, "run", Ran, inputs, options, limit, wait=wait, output=file, check=check)
         try:
             return read_npz(file, placed.manifest.outputs)
         except ValueError as error:

@@ -7,17 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from toolchain.boards.board import Board
-from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import Bundle
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
 from toolchain.measuring.place import place
-from toolchain.models.spec import TensorSpec, check_inputs
-
-
-def input_specs(manifest: Manifest) -> tuple[TensorSpec, ...]:
-    """Return the inputs of a bundle's network."""
-    return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in manifest.inputs)
+from toolchain.measuring.shapes import shape_for
 
 
 def run_bundle(
@@ -31,6 +25,8 @@ def run_bundle(
     spin_us: int | None = None,
     device: str | None = None,
     graph: bool = True,
+    *,
+    pad: bool = False,
 ) -> dict[str, np.ndarray]:
     """Run one inference on the board and return the outputs by name, in the network's order.
 
@@ -39,13 +35,16 @@ def run_bundle(
     bundle, board
         The bundle to run, and the board that runs it.
     inputs
-        All inputs by name, with the bundle's shapes and dtypes.
+        All inputs by name, in one of the bundle's shapes and with its dtypes.
     threads, cluster, spin_us, device, graph
         As in `measuring.place.place`.
     timeout
         Timeout in seconds; default: computed from the network's FLOPs and the board.
     wait
         Seconds to wait for a board that is busy.
+    pad
+        Whether inputs that have none of the bundle's shapes are padded with zeros to the smallest one that
+        they fit into. The outputs then have that shape's extents.
 
     Raises
     ------
@@ -54,7 +53,7 @@ def run_bundle(
     ToolchainError
         The board is busy, lost or too slow, or the library crashes.
     """
-    check_inputs(input_specs(bundle.manifest), inputs)
+    bundle = shape_for(bundle, inputs, pad=pad)
     placed = place(bundle, board, threads, cluster, spin_us, device, graph)
     limit = deadline(
         bundle.manifest.model.flops,
@@ -64,4 +63,4 @@ def run_bundle(
         extra_s=wait or 0.0,
         timeout=timeout,
     )
-    return fetched_outputs(placed, inputs, limit, wait)
+    return fetched_outputs(placed, inputs, limit, wait, ["--pad"] if pad else [])

@@ -17,7 +17,6 @@ _TF = "pip install tf2onnx; python -m tf2onnx.convert"
 _KERAS = "in Python: keras.saving.load_model({file!r}).export({onnx!r}, format='onnx')"
 
 FOREIGN = {
-    ".tflite": ("a TensorFlow Lite file", _TF + " --tflite {quoted} --output {out}"),
     ".pb": (
         "no ONNX file; if it is TensorFlow's",
         _TF + " --graphdef {quoted} --inputs NAME:0 --outputs NAME:0 --output {out}",

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import onnx
 
 from toolchain.arrays import Array
+from toolchain.models.folding.result import Folded
 from toolchain.models.importing.float16 import as_float32
 from toolchain.models.importing.importer import check_valid, import_module, output_specs
 from toolchain.models.importing.refusing import check_compiles
-from toolchain.models.options import ModelOptions
+from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
-from toolchain.models.quantising.quantise import Quantised, quantise
+from toolchain.models.quantising.affine import quantise as affine
+from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
+from toolchain.models.quantising.result import Quantised
 from toolchain.models.reading.source import read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
@@ -58,7 +61,9 @@ class Model:
     quantised
         The result of quantising, None without it.
     rounding
-        Where an already quantised file rounds to integers; None if nowhere.
+        Where the network rounds to integers with scales that are no powers of two; None if nowhere.
+    others
+        The same network in smaller shapes, whose functions are in `module`, too; see `models.several`.
     """
 
     name: str
@@ -73,6 +78,12 @@ class Model:
     options: ModelOptions
     quantised: Quantised | None = None
     rounding: Rounding | None = None
+    others: tuple[Model, ...] = ()
+
+    @property
+    def shapes(self) -> tuple[Model, ...]:
+        """The network in each of its shapes, the largest first: this model and `others`."""
+        return (self, *self.others)
 
     @property
     def integral(self) -> bool:
@@ -81,7 +92,7 @@ class Model:
 
 
 def load_model(source: str, options: ModelOptions) -> Model:
-    """Load `zoo:NAME` (or the bare name) or an `.onnx` file.
+    """Load `zoo:NAME` (or the bare name) or the path of an `.onnx` or `.tflite` file.
 
     Raises
     ------
@@ -92,18 +103,20 @@ def load_model(source: str, options: ModelOptions) -> Model:
     found = read_source(source, options)
     source_graph, static, frozen = prepare(found, options)
     check_valid(static, found.origin)
-    grouped = fold_in_groups(static, found.origin, frozen)
-    folded = rewrite(grouped, found.origin)
-    check_compiles(folded, static, found.origin)
+    integers: Quantised | None = None
+    if options.quantizer in AFFINE:
+        integers = quantised_for_cpus(static, frozen, options, found.origin)
+        grouped, folded = _folded(integers.graph, found.origin, {})
+    else:
+        grouped, folded = _folded(static, found.origin, frozen)
     graph = infer_shapes(folded.model, found.origin)
     check_not_empty(graph, found.origin)
     inputs = input_specs(graph)
     check_types(inputs, found.origin)
     full = as_float32(graph)
     computed = graph if full is graph else infer_shapes(full, found.origin)
-    integers = None
-    if options.quantizer:
-        integers = quantise(computed, options.quantizer, options.calibration, found.origin)
+    if options.quantizer in POWERS_OF_TWO:
+        integers = powers_of_two.quantise(computed, options.quantizer, options.calibration, found.origin)
         computed = integers.graph
     module = import_module(computed, found.origin)
     outputs = output_specs(graph, module, found.origin)
@@ -120,5 +133,28 @@ def load_model(source: str, options: ModelOptions) -> Model:
         sha256=found.sha256,
         softmax_outputs=softmax_outputs(graph),
         options=options,
-        rounding=None if integers else find_rounding(grouped.model),
+        rounding=None if options.quantizer in POWERS_OF_TWO else find_rounding(grouped.model),
     )
+
+
+def quantised_for_cpus(
+    static: onnx.ModelProto, frozen: Mapping[str, Array], options: ModelOptions, origin: str
+) -> Quantised:
+    """Return the integers of a prepared float graph, whose own graph is in QDQ form.
+
+    Raises
+    ------
+    UsageError
+        The graph cannot be compiled or quantised, or the images for calibration do not fit.
+    """
+    grouped = _folded(static, origin, frozen)[0]
+    full = as_float32(infer_shapes(grouped.model, origin))
+    return affine.quantise(full, options.quantizer, options.calibration, origin)
+
+
+def _folded(static: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> tuple[Folded, Folded]:
+    """Return the folded graph with groups of integers, and the same with rewritten operators."""
+    grouped = fold_in_groups(static, origin, frozen)
+    folded = rewrite(grouped, origin)
+    check_compiles(folded, static, origin)
+    return grouped, folded

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from toolchain.errors import UsageError
+from toolchain.models.shape_lists import ShapeLists, choices_of, list_values
 
 ARRAY_FILE = ".npy"
 """Ending of a value that is read from a file."""
 
 
-QUANTIZERS = ("mse", "global-scale")
-"""Methods of choosing the scales of integers; the first is the default of `--dtype int8`."""
+AFFINE = ("mse", "minmax", "percentile")
+"""Quantizers with scales of any size and zero points."""
+
+POWERS_OF_TWO = ("power-of-two", "global-scale")
+"""Quantizers whose scales are powers of two, which accelerators compute by shifts."""
+
+QUANTIZERS = (*AFFINE, *POWERS_OF_TWO)
+"""Methods of choosing the scales of integers; the default follows from the kind of device."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class ModelOptions:
         Method of quantising, one of `QUANTIZERS`; empty: the network is not quantised.
     calibration
         Input -> `.npy` file with images for calibration; empty: seeded images.
+    several
+        The shapes of `--batch` and `--shape` if they list several; `batch` and `shapes` are not set then.
     """
 
     batch: int | None = None
@@ -47,6 +57,15 @@ class ModelOptions:
     outputs: tuple[str, ...] = ()
     quantizer: str = ""
     calibration: Mapping[str, Path] = field(default_factory=dict)
+    several: ShapeLists | None = None
+
+    def each(self) -> list[ModelOptions]:
+        """Return the options of each shape, in the order of the lists."""
+        if self.several is None:
+            return [self]
+        return [
+            replace(self, batch=one.batch, shapes=one.shapes, several=None) for one in self.several.choices
+        ]
 
     @property
     def value_files(self) -> list[Path]:
@@ -59,13 +78,14 @@ class ModelOptions:
     def typed(self) -> str:
         """Return these options as typed on a command line, each preceded by a space."""
         said = [] if self.batch is None else ["--batch", str(self.batch)]
+        said += self.several.typed if self.several else ()
         for name, shape in self.shapes.items():
             said += ["--shape", format_shape(name, shape)]
         for name, value in self.input_values.items():
             said += ["--input-value", f"{name}={value}"]
         for names in self.outputs:
             said += ["--outputs", names]
-        if self.quantizer and self.quantizer != QUANTIZERS[0]:
+        if self.quantizer:
             said += ["--quantizer", self.quantizer]
         for name, file in self.calibration.items():
             said += ["--calibrate", f"{name}={file}"]
@@ -95,8 +115,13 @@ def files_after_equals(text: str) -> Iterator[str]:
             yield text
 
 
-def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+def parse_shape(text: str, option: str = "--shape") -> tuple[str, tuple[int, ...]]:
     """Read `NAME=D,D,…`; the last `=` separates, because names may hold `:`, `/` and `=`.
+
+    Parameters
+    ----------
+    option
+        The option with the text, for messages.
 
     Raises
     ------
@@ -106,24 +131,60 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, separator, dimensions = text.rpartition("=")
     parts = dimensions.split(",")
     if not separator or not name or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise UsageError(f"--shape {text}: not NAME=D,D,…", "for example --shape data=1,3,224,224")
+        raise UsageError(f"{option} {text}: not NAME=D,D,…", f"for example {option} data=1,3,224,224")
     return name, tuple(int(part) for part in parts)
 
 
-def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Read all `--shape` options of a command line.
+def parse_shapes(texts: Iterable[str]) -> dict[str, list[tuple[int, ...]]]:
+    """Read all `--shape` options of a command line; return the shapes that are listed for each input.
 
     Raises
     ------
     UsageError
-        One is malformed, or an input is given two shapes.
+        One is malformed, or an input is given two shapes by two options.
     """
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, list[tuple[int, ...]]] = {}
     for text in texts:
-        name, shape = parse_shape(text)
-        if shapes.setdefault(name, shape) != shape:
+        name, separator, extents = text.rpartition("=")
+        read = [parse_shape(f"{name}{separator}{each}") for each in list_values("--shape", text, extents)]
+        listed = [shape for _name, shape in read]
+        if shapes.setdefault(name, listed) != listed:
             raise UsageError(f"--shape {text}: {name!r} was given another shape before")
     return shapes
+
+
+def parse_batch(text: str | None) -> list[int | None]:
+    """Read `--batch N` or `--batch {N,N,…}`; [None] without the option.
+
+    Raises
+    ------
+    UsageError
+        It is no positive whole number, nor a list of them.
+    """
+    if text is None:
+        return [None]
+    listed = list_values("--batch", text, text)
+    if not all(each.strip().isdecimal() and int(each) > 0 for each in listed):
+        raise UsageError(
+            f"--batch {text}: must be 1 or more, or a list of such numbers", "for example --batch '{1,8}'"
+        )
+    return [int(each) for each in listed]
+
+
+def shape_options(batch: str | None, shapes: Sequence[str]) -> dict[str, Any]:
+    """Return the fields `batch`, `shapes` and `several` of `ModelOptions` for what was typed.
+
+    Raises
+    ------
+    UsageError
+        An option is malformed, a shape is listed twice, or there are too many shapes.
+    """
+    batches, listed = parse_batch(batch), parse_shapes(shapes)
+    typed = [*(["--batch", batch] if batch is not None else []), *(w for s in shapes for w in ("--shape", s))]
+    several = choices_of(batches, listed, typed)
+    if several is None:
+        return {"batch": batches[0], "shapes": {name: each[0] for name, each in listed.items()}}
+    return {"several": several}
 
 
 def parse_input_values(texts: Iterable[str]) -> dict[str, str]:

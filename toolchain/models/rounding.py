@@ -9,6 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from toolchain.models.preparing.declared import dtype_of
+from toolchain.models.rewrites.quantised.table import CONVOLUTION_WITH_FLOATS, GEMM_WITH_FLOATS
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 from toolchain.models.softmax import TRANSPARENT
 
@@ -20,6 +21,9 @@ RECURRENT = frozenset({"DynamicQuantizeLSTM"})
 
 APPROXIMATED = frozenset({"QLinearSigmoid", "QLinearSoftmax"})
 """Integer operators that compute a float function internally."""
+
+BIASED = frozenset({CONVOLUTION_WITH_FLOATS, GEMM_WITH_FLOATS})
+"""Sums of integers with a bias in floats, for which onnxruntime computes the whole sum in floats."""
 
 ALIKE = frozenset({
     "Abs", "Cast", "Clip", "Concat", "DepthToSpace", "Div", "Expand", "Flatten", "Gather", "Identity",
@@ -53,7 +57,8 @@ def find_rounding(model: onnx.ModelProto) -> Rounding | None:
     """Return where a folded graph rounds, with its groups as integer operators; None if nowhere."""
     graph = model.graph
     makers = {name: node for node in graph.node for name in node.output}
-    nodes = [node for node in graph.node if node.op_type in DYNAMIC | APPROXIMATED or node.op_type == ROUND]
+    rounding = DYNAMIC | APPROXIMATED | BIASED | {ROUND}
+    nodes = [node for node in graph.node if node.op_type in rounding]
     if not nodes and not any(node.op_type == REAL or node.op_type.startswith("Q") for node in graph.node):
         return None
     alike: dict[str, bool] = {}
@@ -62,7 +67,7 @@ def find_rounding(model: onnx.ModelProto) -> Rounding | None:
         rounds = node.op_type in DYNAMIC and node.op_type != "DynamicQuantizeLinear"
         same = not rounds and (_on_integers(node) or (node.op_type in ALIKE and inputs))
         alike.update(dict.fromkeys(node.output, same))
-    surely = APPROXIMATED | RECURRENT
+    surely = APPROXIMATED | RECURRENT | BIASED
     uncertain = [n for n in nodes if n.op_type in surely or not alike.get(n.input[0], True)]
     stored = {tensor.name: tensor for tensor in graph.initializer}
     steps = {value.name: step for value in graph.output if (step := _step(value, makers, stored)) is not None}

@@ -49,18 +49,25 @@ class Sort:
         The range of integers, without `high`. Booleans are drawn from 0 and 1.
     floats
         The distribution of floats: a key of `FLOATS`.
+    bytes
+        Whether 8-bit integers are drawn from their whole range instead: they are mostly pictures, or what
+        a quantised network has in place of floats.
     """
 
     low: int = 0
     high: int = 4
     floats: str = "normal floats"
+    bytes: bool = False
 
     def shown(self, specs: Sequence[TensorSpec]) -> str:
         """Describe the values of these inputs, such as `normal floats, integers 0 and 1`."""
-        kinds = {np.dtype(spec.dtype).kind for spec in specs}
+        counted = [spec for spec in specs if not (self.bytes and spec.dtype in BYTES)]
+        kinds = {np.dtype(spec.dtype).kind for spec in counted}
         said = []
         if "f" in kinds:
             said.append(self.floats)
+        if len(counted) < len(specs):
+            said.append("8-bit integers over their whole range")
         if integers := kinds & set("iub"):
             most = min(self.high - 1, 1) if integers == {"b"} else self.high - 1
             values = {0: f"all {self.low}", 1: "0 and 1"}.get(most - self.low, f"{self.low} to {most}")
@@ -68,9 +75,12 @@ class Sort:
         return ", ".join(said)
 
 
+BYTES = frozenset({"int8", "uint8"})
+
 SORTS = tuple(
-    Sort(low, high, floats)
+    Sort(low, high, floats, whole)
     for floats in FLOATS
+    for whole in (True, False)
     # 0 to 3 are valid indices of almost any table; masks and token types are 0 and 1; divisors 1.
     for low, high in ((0, 4), (0, 2), (1, 2), (0, 1))
 )
@@ -128,7 +138,7 @@ def first_usable(specs: Sequence[TensorSpec], attempt: Callable[[Sort], T]) -> U
     raise UsageError(f"{told.message} (tried with {first}{also})", told.hint) from told
 
 
-def samples(specs: Sequence[TensorSpec], seed: int, sort: Sort = SORTS[0]) -> Inputs:
+def samples(specs: Sequence[TensorSpec], seed: int = 0, sort: Sort = SORTS[0]) -> Inputs:
     """Return an array for each input, the same for the same seed, name, shape, dtype and sort."""
     return {spec.name: _sample(spec, seed, sort) for spec in specs}
 
@@ -138,5 +148,8 @@ def _sample(spec: TensorSpec, seed: int, sort: Sort) -> np.ndarray:
     generator = np.random.default_rng(int.from_bytes(digest[:8], "big"))
     if np.issubdtype(np.dtype(spec.dtype), np.floating):
         return FLOATS[sort.floats](generator, spec.shape).astype(spec.dtype)
+    if sort.bytes and spec.dtype in BYTES:
+        ends = np.iinfo(spec.dtype)
+        return generator.integers(ends.min, ends.max + 1, spec.shape).astype(spec.dtype)
     high = min(sort.high, 2) if spec.dtype == "bool" else sort.high
     return generator.integers(sort.low, high, spec.shape).astype(spec.dtype)

@@ -48,9 +48,20 @@ def check_types(specs: Sequence[TensorSpec], origin: str) -> None:
 
 
 def check_inputs(
-    specs: Sequence[TensorSpec], arrays: Mapping[str, np.ndarray], option: str = "--input"
+    specs: Sequence[TensorSpec],
+    arrays: Mapping[str, np.ndarray],
+    option: str = "--input",
+    *,
+    shapes: bool = True,
 ) -> None:
     """Check that `arrays` are exactly the inputs that `specs` describe.
+
+    Parameters
+    ----------
+    option
+        Command-line option with the arrays, for error messages.
+    shapes
+        Whether the shapes must be those of `specs`, too.
 
     Raises
     ------
@@ -65,7 +76,7 @@ def check_inputs(
         if spec.name not in arrays:
             raise UsageError(f"the input {spec.name!r} is missing", f"add {option} {spec.name}=FILE.npy")
         array = arrays[spec.name]
-        if array.shape != spec.shape:
+        if shapes and array.shape != spec.shape:
             raise UsageError(
                 f"{option} {spec.name}: shape {list(array.shape)} where {list(spec.shape)} is expected",
                 expected,

@@ -42,6 +42,9 @@ typedef struct edge_options {
   const char* device_folder; /* where a device's driver keeps what it compiles for the next process: a
                            * folder that only this user may write to, made if it is missing; NULL or "": it
                            * compiles each time. The last edge_open's. Of the third version */
+  size_t pad;             /* not 0: inputs that have none of the library's shapes get zeros behind them, on any
+                           * axis, up to the smallest shape that they fit into. Whether a network computes the
+                           * same then, its bundle says. Of the fourth version */
 } edge_options;
 
 /* C order, packed. `dtype` as numpy names it: float16/32/64, int8…64, uint8…64, bool. */
@@ -63,10 +66,18 @@ void edge_close(edge_library* library);
 
 int edge_input_count(const edge_library* library);
 const char* edge_input_name(const edge_library* library, int index);
+/* A library of one network in several shapes: how many, 0 for a library with one shape; and the extents of an
+ * input in one of them, the largest shape first, NULL where there is no such shape or input. They live as long as
+ * the library. */
+int edge_shape_count(const edge_library* library);
+const int64_t* edge_shape(const edge_library* library, int shape, int input, int* ndim);
+
 /* Copies the data, from the host's memory, whatever computes. */
 int edge_set_input(edge_library* library, int index, const edge_tensor* value);
 
-/* Values that decide what memory is read or written are checked while the network computes: indices, lengths,
+/* Of several shapes it takes the one that the inputs have; EDGE_USAGE with the kind "shape", and words that list
+ * them, where there is none.
+ * Values that decide what memory is read or written are checked while the network computes: indices, lengths,
  * divisors. EDGE_USAGE with the kind "value" where one is out of range; the words name the input (or the
  * network's part that computed it), the value, its place, and the range. There are no outputs then, and the
  * next run may have other inputs. */

@@ -74,6 +74,9 @@ class Terms:
 def state(bundle: Bundle, terms: Terms) -> Statement:
     """Return the statement of a release.
 
+    Of a bundle with several shapes, boards get the library with all of them, and test it with the sample of
+    the largest; samples of the others are no parts of a release.
+
     Raises
     ------
     UsageError
@@ -89,7 +92,8 @@ def state(bundle: Bundle, terms: Terms) -> Statement:
         )
     text = _manifest_text(bundle)
     parts = {layout.MANIFEST: (len(text), hashlib.sha256(text).hexdigest())}
-    parts |= {name: (manifest.files[name].size, manifest.files[name].sha256) for name in manifest.members()}
+    sent = manifest.members_of_largest()
+    parts |= {name: (manifest.files[name].size, manifest.files[name].sha256) for name in sent}
     subjects = {BUNDLE: bundle.sha256, **{name: digest for name, (_, digest) in parts.items()}}
     release = Release(
         app=terms.app,

@@ -101,6 +101,11 @@ def ensure_runtime(arch: str, *, progress: Callable[[str], None] | None = None) 
     return runtime
 
 
+def is_compiled(arch: str) -> bool:
+    """Return whether edge-rt for an architecture is in the cache, so that nothing has to be compiled."""
+    return _is_whole(config.cache_dir() / "runtime" / f"{expected_fingerprint()}-{arch}")
+
+
 def _is_whole(folder: Path) -> bool:
     return all((folder / name).is_file() for name in (PROGRAM, LIBRARY))
 

@@ -8,6 +8,7 @@ from functools import cache
 
 import tvm
 
+from toolchain.architectures.rates import ClusterRates
 from toolchain.devices.device import CPU, Device, device_key
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
@@ -38,6 +39,8 @@ class BoardTarget:
         The device's entry of board.toml, with the limits that code must keep; None for the CPU.
     recorded_as
         Name of the device in records, if it differs from `device`.
+    rates
+        Measured speeds of the cluster, by which code is chosen; None: those of the machine's row.
     """
 
     target: tvm.target.Target
@@ -51,6 +54,7 @@ class BoardTarget:
     device: str = ""
     limits: Device | None = None
     recorded_as: str = ""
+    rates: ClusterRates | None = None
 
     @property
     def kind(self) -> str:
@@ -118,7 +122,17 @@ def target_for(
     target = tvm.target.Target(options)
     requires = row.linux_features(_enabled(profile.triple, features, cores.cpu))
     level = row.level(requires)
-    return BoardTarget(target, profile.triple, cores.cpu, level, requires, count, dtype, features)
+    return BoardTarget(
+        target,
+        profile.triple,
+        cores.cpu,
+        level,
+        requires,
+        count,
+        dtype,
+        features,
+        rates=cores.rates,
+    )
 
 
 def device_target(

@@ -57,6 +57,9 @@ class Objects:
         Features that the runtime on the board must have.
     transformed
         Number of bytes of weights that `--winograd off` would save.
+    copied
+        Of a network in several shapes: function -> bytes of its constants that come on top of those of the
+        largest shape.
     """
 
     files: tuple[Path, ...]
@@ -64,6 +67,7 @@ class Objects:
     workloads: Mapping[str, str] = field(default_factory=dict)
     needs: RuntimeNeeds = field(default_factory=RuntimeNeeds)
     transformed: int = 0
+    copied: Mapping[str, int] = field(default_factory=dict)
 
 
 class Network(Protocol[P]):

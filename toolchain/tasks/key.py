@@ -21,8 +21,14 @@ def record_key(workload: str, target: BoardTarget, record_class: str) -> RecordK
     return RecordKey(workload, target.triple, target.cpu, target.level, target.threads, record_class, device)
 
 
-def least_task_ms(task: Task, key: RecordKey) -> float:
-    """Return the time in ms that no hardware of this kind can beat for the task."""
+def least_task_ms(task: Task, key: RecordKey, measured: float | None = None) -> float:
+    """Return the time in ms that no hardware of this kind can beat for the task.
+
+    Parameters
+    ----------
+    measured
+        Peak FLOP/s that was measured on one core of the board; None: it was not.
+    """
     return least_ms(
         bounding_flops(task.flops, [task.name]),
         triple=key.triple,
@@ -30,6 +36,7 @@ def least_task_ms(task: Task, key: RecordKey) -> float:
         level=key.level,
         threads=key.threads,
         peak=peak_flops(key.device),
+        measured=measured,
     )
 
 

@@ -10,6 +10,7 @@ from toolchain.errors import UsageError
 
 LAYOUTS = ("auto", "packed", "NCHW", "NHWC")
 WINOGRADS = ("auto", "off")
+RATES = ("auto", "class", "board")
 DTYPES = ("float32", "float16", "tfloat32", "int8")
 
 
@@ -34,6 +35,9 @@ class CodeOptions:
     arch
         For a device whose entry in board.toml has `arch`: the architectures to make machine code for,
         separated by commas, in place of the entry's.
+    rates
+        Speeds by which code is chosen without records: those of the board class, or what was measured on the
+        board; `auto`: the board's if there are any.
     start_pack, stop_pack
         For a VTA: the operator after which its regions begin, and the one before which they end; empty: the
         first pooling and the last average.
@@ -46,9 +50,11 @@ class CodeOptions:
     arch: str = ""
     start_pack: str = ""
     stop_pack: str = ""
+    rates: str = "auto"
 
     def __post_init__(self) -> None:
-        for name, allowed in (("layout", LAYOUTS), ("winograd", WINOGRADS), ("dtype", DTYPES)):
+        words = {"layout": LAYOUTS, "winograd": WINOGRADS, "dtype": DTYPES, "rates": RATES}
+        for name, allowed in words.items():
             value = getattr(self, name)
             if value not in allowed:
                 raise UsageError(f"--{name} {value}: no such choice", f"use --{name} {'|'.join(allowed)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from toolchain.errors import UsageError
@@ -23,11 +23,13 @@ class Task(ABC):
     name
         Name in the network of the first function with that hash.
     weight
-        How many times the network calls it.
+        How many times the network calls it, in all of its shapes together.
     flops
         Floating-point operations of one call; a multiply-add counts as two.
     shapes
         Shapes of its operands, outputs last.
+    calls
+        How many times each shape of the network calls it, the largest shape first; empty: there is one shape.
     """
 
     workload: str
@@ -35,6 +37,7 @@ class Task(ABC):
     weight: int
     flops: int
     shapes: tuple[tuple[int, ...], ...]
+    calls: tuple[int, ...] = field(default=(), kw_only=True)
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""An instruction that no machine of the package has: four products of int8 for each sum, written as numbers."""
+"""An instruction that no machine has: four products of int8 for each sum, written as numbers."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
 TARGET = target_for(load_profile("x86_64")).target
-PLAIN = machines.AVX2.of(2)
+PLAIN = machines.AVX2.without_integers().of(2)
 WITH_DOT = replace(PLAIN, products=(*FLOATS, DOT))
 
 
@@ -150,10 +150,10 @@ def test_a_machine_that_computes_in_bytes_counts_its_registers_by_their_sums() -
 
 @pytest.mark.parametrize(("board", "there"), [("raspberrypi5", True), ("raspberrypi4", False)])
 def test_the_cpu_decides_whether_a_machine_has_it(board: str, there: bool) -> None:
-    machine = machines.machine_of(target_for(load_profile(board)))
+    machine = machines.machine_of(target_for(load_profile(board)), integers=True)
     assert (SDOT in machine.products) == there
     assert machine.products_of("float32").depth == 1
-    assert machine.products_of("int8").depth == (4 if there else 1)
+    assert machine.products_of("int8").depth == 4, "the other one multiplies pairs"
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_arms_own_is_used_where_the_cpu_has_it(tmp_path: Path) -> None:
     board, channels = load_profile("raspberrypi5"), (16, 8)
     target = target_for(board)
     (task,) = extract_tasks(network(*channels))
-    made = alone(task, Choices(machines.machine_of(target)))
+    made = alone(task, Choices(machines.machine_of(target, integers=True)))
     x = np.random.default_rng(0).integers(-128, 128, (1, 16, 6, 6)).astype("int8")
     numbers = iter([x, np.zeros((1, 8, 4, 4), "int8")])
     arguments = []

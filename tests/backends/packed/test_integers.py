@@ -17,7 +17,7 @@ from tests.backends.packed.integers import LAYERS, Quantised, fused
 from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.dot_products import SDOT, VNNI
+from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import Made, rewrite
@@ -101,7 +101,7 @@ def check(layers: Sequence[Quantised], machine: Machine, profile: Profile, folde
 
 @pytest.mark.slow
 def test_arms_dot_products_compute_every_kind_of_layer(tmp_path: Path) -> None:
-    machine = machines.machine_of(target_for(RASPBERRYPI5))
+    machine = machines.machine_of(target_for(RASPBERRYPI5), integers=True)
     assert SDOT in machine.products
     check(LAYERS, machine, RASPBERRYPI5, tmp_path)
 
@@ -114,14 +114,14 @@ def test_arm_without_dot_products_multiplies_pairs_in_every_kind_of_layer(
     board: str, cluster: str, tmp_path: Path
 ) -> None:
     profile = load_profile(board)
-    machine = machines.machine_of(target_for(profile, cluster))
+    machine = machines.machine_of(target_for(profile, cluster), integers=True)
     assert issubclass(machine.products_of("int8").code, Pairs)
     check(PAIRED, machine, profile, tmp_path)
 
 
 @pytest.mark.slow
 def test_a_layer_whose_products_do_not_fit_16_bits_stays_in_floats_and_is_right(tmp_path: Path) -> None:
-    layer, machine = LAYERS[3], machines.machine_of(target_for(RK3399))
+    layer, machine = LAYERS[3], machines.machine_of(target_for(RK3399), integers=True)
     assert layer.weight.min() == -128
     made = functions(layer, machine, RK3399)
     assert "sadalp" not in list_code(made.func, target_for(RK3399).target, "assembly")
@@ -129,7 +129,7 @@ def test_a_layer_whose_products_do_not_fit_16_bits_stays_in_floats_and_is_right(
 
 
 def test_weights_that_overflow_are_left_alone_wherever_they_come_from() -> None:
-    layer, machine = LAYERS[3], machines.machine_of(target_for(RK3399))
+    layer, machine = LAYERS[3], machines.machine_of(target_for(RK3399), integers=True)
     target = target_for(RK3399).target
     anywhere = fused(layer, True, target, None)  # in integers, although the machine cannot multiply them
     assert "direct" not in rewrite(anywhere, Choices(machine)).rules.values()
@@ -142,7 +142,7 @@ def test_weights_that_overflow_are_left_alone_wherever_they_come_from() -> None:
 @pytest.mark.parametrize("place", [4, 7, 11], ids=["direct", "depthwise", "dense"])
 def test_the_largest_products_that_fit_do(place: int, value: int, tmp_path: Path) -> None:
     layer = replace(Extreme(**asdict(LAYERS[place])), least=-127, inputs_all=value)
-    machine = machines.machine_of(target_for(RK3399))
+    machine = machines.machine_of(target_for(RK3399), integers=True)
     check([layer], machine, RK3399, tmp_path)
 
 
@@ -152,9 +152,19 @@ def test_the_largest_products_that_fit_do(place: int, value: int, tmp_path: Path
 )
 def test_vnni_computes_every_kind_of_layer(tmp_path: Path) -> None:
     profile = with_vnni()
-    machine = machines.machine_of(target_for(profile))
+    machine = machines.machine_of(target_for(profile), integers=True)
     assert VNNI in machine.products
     check(LAYERS, machine, profile, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
+def test_pairs_of_products_compute_every_kind_of_layer_but_depthwise(level: str, tmp_path: Path) -> None:
+    cluster = X86.clusters[0].model_copy(update={"cpu": level})
+    profile = X86.model_copy(update={"clusters": (cluster,)})
+    machine = machines.machine_of(target_for(profile), integers=True)
+    assert PMADDWD in machine.products and not machine.channels_of_bytes
+    check([each for each in LAYERS if each.groups != each.ci], machine, profile, tmp_path)
 
 
 @pytest.mark.slow
@@ -182,7 +192,7 @@ def test_the_instruction_is_used_and_nothing_else_rounds(
     layer: Quantised, instruction: str, rounds: str
 ) -> None:
     profile = RK3399 if layer in PAIRED else RASPBERRYPI5
-    machine = machines.machine_of(target_for(profile))
+    machine = machines.machine_of(target_for(profile), integers=True)
     made = functions(layer, machine, profile)
     code = list_code(made.func, target_for(profile).target, "assembly")
     assert instruction in code and rounds not in code
@@ -202,7 +212,7 @@ def test_sums_in_pairs_stay_in_registers(board: str, cluster: str, kernel: int, 
     profile = load_profile(board)
     target = target_for(profile, cluster)
     layer = Quantised(64, 64, (8, 28), kernel, pad=kernel // 2, least=-127)
-    made = functions(layer, machines.machine_of(target), profile)
+    made = functions(layer, machines.machine_of(target, integers=True), profile)
     instructions = innermost(list_code(made.func, target.target, "assembly"))
     products = 8 * sum(
         each.lstrip("v").startswith(("smull", "smlal", "mull", "mlal")) for each in instructions

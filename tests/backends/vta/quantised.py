@@ -19,7 +19,7 @@ RESIDUAL = (Block(20, stride=2, shortcut="projection"), Block(20, shortcut="iden
 def loaded(folder: Path, blocks: Sequence[Block] = RESIDUAL, batch: int = 1) -> Model:
     """Return a quantised network: a first convolution in floats, blocks, a global average, a product."""
     onnx.save(network(blocks, batch=batch), folder / "net.onnx")
-    return load_model(str(folder / "net.onnx"), ModelOptions(quantizer="mse"))
+    return load_model(str(folder / "net.onnx"), ModelOptions(quantizer="power-of-two"))
 
 
 def expected(model: Model) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -23,6 +23,17 @@ def test_times_are_in_order_and_operators_are_timed(invoke: Toolchain, bundles: 
     assert (timed["runs"], timed["threads"], timed["p99_ms"]) == (5, 1, None)
     assert 0 < timed["min_ms"] <= timed["p50_ms"] <= timed["p95_ms"]
     assert all(operator["ms"] > 0 for operator in timed["operators"])
+    computed = [operator for operator in timed["operators"] if operator["gflops"]]
+    assert computed, "their operations are in the manifest"
+    if timed["peak_gflops"] is None:  # this host was not measured before
+        assert all(operator["share"] is None for operator in computed)
+        assert invoke("board", "probe", "local").code == 0
+        timed = invoke("bench", bundles["local"].path, "--board", "local", *how, "--json").document
+        computed = [operator for operator in timed["operators"] if operator["gflops"]]
+    assert timed["peak_gflops"] > 1
+    for operator in computed:
+        assert operator["share"] == pytest.approx(operator["gflops"] / timed["peak_gflops"])
+        assert operator["share"] < 5, "not even by winograd"
     shown = invoke("bench", bundles["local"].path, "--board", "local", *how).out.splitlines()
     assert shown[0].split()[:2] == ["MEAN", "MS"] and any(line.startswith("OPERATOR") for line in shown)
 

@@ -33,7 +33,7 @@ def test_list_names_the_zoo(invoke: Toolchain) -> None:
 
 def test_an_exported_network_is_the_same_network(invoke: Toolchain, folder: Path) -> None:
     exported = invoke("model", "export", "squeezenet_v1.1", "-o", "mine.onnx", "--json").document
-    assert exported == {"file": str(folder / "mine.onnx")}
+    assert exported == {"file": str(folder / "mine.onnx"), "quantising": None}
     zoo = invoke("model", "inspect", "zoo:squeezenet_v1.1", "--json").document
     mine = invoke("model", "inspect", "mine.onnx", "--json").document
     for key in ("inputs", "outputs", "operators", "parameters", "flops", "sha256"):
@@ -170,3 +170,12 @@ def test_a_full_disk(files: Path) -> None:
     error = json.loads(done.stdout)["error"]
     assert "cannot write out/mine.onnx: File too large" in error["message"] and error["hint"]
     assert [path for path in files.rglob("*") if path.is_file()] == before
+
+
+@pytest.mark.slow
+def test_an_exported_network_may_be_in_integers(invoke: Toolchain, folder: Path) -> None:
+    ran = invoke("model", "export", "squeezenet_v1.1", "--dtype", "int8", "-o", "int8.onnx")
+    assert ran.code == 0 and "scales: mse, calibrated with 4 random inputs" in ran.out
+    assert "integers: 26 convolutions, 8 concatenations; output SQNR" in ran.out
+    operators = {node.op_type for node in onnx.load(folder / "int8.onnx").graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear"} < operators and "Relu" not in operators

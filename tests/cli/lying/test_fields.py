@@ -76,7 +76,12 @@ def test_the_truth_is_taken(ask: Ask, liar: Liar, folder: Path) -> None:
         }
     assert ask("verify", "--json").document["passed"] is True
     timed = ask("bench", "--profile", "--json").document
-    assert (timed["mean_ms"], timed["runs"], timed["operators"]) == (1.5, 3, BENCH["operators"])
+    assert (timed["mean_ms"], timed["runs"]) == (1.5, 3)
+    unknown = {"gflops": None, "share": None}  # their operations are not in the manifest
+    assert [each | unknown for each in timed["operators"]] == timed["operators"]
+    assert [{k: v for k, v in each.items() if k not in unknown} for each in timed["operators"]] == BENCH[
+        "operators"
+    ]
     assert timed["copies_ms"] == BENCH["copies_ms"]
     assert ask("status", "--json").document[0]["edge_rt"] == "1.0.0"
 

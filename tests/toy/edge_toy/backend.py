@@ -246,7 +246,10 @@ class Toy:
                 f"board class {profile.name}: most_rows of its toy is {self.most_rows!r}", "use 2, 4 or 8"
             )
 
-    def target(self, cluster: str | None = None, threads: int | None = None) -> BoardTarget:
+    def target(
+        self, cluster: str | None = None, threads: int | None = None, *, integers: bool = False
+    ) -> BoardTarget:
+        del integers
         return replace(target_for(self.profile, cluster, threads), device="toy:numpy")
 
     def lower(self, model: object, target: BoardTarget, *, compiles: bool = False) -> ToyNetwork:

@@ -61,7 +61,14 @@ class OneBoard(BoardRunner):
             [local_board()],
             SimpleNamespace(host="", port=0),
             SimpleNamespace(
-                threads=1, cpu="cpu", kind="cpu", triple="x86_64-", level="", device="", recorded_as=""
+                threads=1,
+                rates=None,
+                cpu="cpu",
+                kind="cpu",
+                triple="x86_64-",
+                level="",
+                device="",
+                recorded_as="",
             ),
             TuneOptions(),
             lambda _event: None,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.building.network import written
+from tests.models.sequences import recogniser
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
-from toolchain.models.load import load_model
-from toolchain.models.options import ModelOptions
+from toolchain.models.load import Model, load_model
+from toolchain.models.options import ModelOptions, shape_options
+from toolchain.models.several import load_shapes
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network
@@ -40,7 +44,12 @@ class Here:
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     folder = tmp_path_factory.mktemp("bench")
-    model = load_model(str(written(folder)), ModelOptions())
+    with benched(load_model(str(written(folder)), ModelOptions()), folder) as found:
+        yield found
+
+
+@contextmanager
+def benched(model: Model, folder: Path) -> Iterator[Here]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOOLCHAIN_STATE_DIR", str(folder / "state"))
         patch.setattr("toolchain.tuning.judging.network_bench._SAMPLE_S", 0.02)
@@ -68,18 +77,28 @@ def test_another_point_is_other_code_that_computes_the_same(here: Here) -> None:
     heaviest = max(here.network.tasks, key=lambda task: here.network.space(task).size or 0)
     space = here.network.space(heaviest)
     other = here.bench.variant({heaviest.workload: space.point(1)}, said)
-    assert other.bundle.library != here.untuned.bundle.library
+    assert other.bundles[0].library != here.untuned.bundles[0].library
     assert here.bench.check(other) == here.bench.check(here.untuned) == ""
     assert heaviest.workload in here.bench.profile(other)[1]
 
 
 def test_wrong_numbers_are_told(here: Here) -> None:
-    expected = {name: value + 1 for name, value in here.untuned.bundle.expected.items()}
-    bundle = replace(here.untuned.bundle, expected=expected)
-    assert "wrong numbers on board local" in here.bench.check(replace(here.untuned, bundle=bundle))
+    (bundle,) = here.untuned.bundles
+    wrong = replace(bundle, expected={name: value + 1 for name, value in bundle.expected.items()})
+    assert "wrong numbers on board local" in here.bench.check(replace(here.untuned, bundles=[bundle, wrong]))
 
 
 def test_a_library_that_does_not_load_is_an_error(here: Here) -> None:
-    bundle = replace(here.untuned.bundle, library=b"no library")
+    broken = replace(here.untuned.bundles[0], library=b"no library")
     with pytest.raises(ToolchainError):
-        here.bench.profile(replace(here.untuned, bundle=bundle))
+        here.bench.profile(replace(here.untuned, bundles=[broken]))
+
+
+def test_all_shapes_count(tmp_path: Path) -> None:
+    source = recogniser(tmp_path / "recogniser.onnx")
+    model = load_shapes(str(source), ModelOptions(**shape_options(None, ["x=1,3,16,{16,40}"])))
+    with benched(model, tmp_path) as here:
+        assert [len(here.untuned.bundles), len(here.network.tasks[0].calls)] == [2, 2]
+        _whole, by_task = here.bench.profile(here.untuned)
+        assert by_task.keys() == {task.workload for task in here.network.tasks}
+        assert here.bench.check(here.untuned) == ""

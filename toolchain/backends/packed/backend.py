@@ -14,13 +14,16 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.measured import measured
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
+from toolchain.lowering.functions.plain import plain_function
 from toolchain.lowering.fused import FusedNetwork, needs_of
 from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.fused_sums import with_fused_sums
 from toolchain.lowering.graph.integers import with_integers
+from toolchain.lowering.graph.shapes import copied_constants
 from toolchain.lowering.graph.signed import SIGNED, with_signed_values
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
@@ -31,6 +34,7 @@ from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.reference import TaskReference
 from toolchain.tasks.task import Task
 
 
@@ -67,7 +71,7 @@ class PackedNetwork(FusedNetwork):
     tuner = "gridsearch"  # spaces are small, and their best points come first
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
-        machine = machine_of(target)
+        machine = machine_of(target, integers=model.integral)
         changed = partial(in_integers, machine=machine) if model.integral else None
         super().__init__(model, target, "NCHW", f"packed {winograd}", changed=changed, compiles=compiles)
         self.choices = Choices(machine, winograd)
@@ -78,6 +82,10 @@ class PackedNetwork(FusedNetwork):
     def space(self, task: Task) -> PackedSpace:
         """Return the space of a task's choices."""
         return PackedSpace(self.fused_task(task), self.target, self.choices)
+
+    def reference(self, task: Task) -> TaskReference:
+        """Return the reference that computes the definition of what a task's candidates compute."""
+        return plain_function(measured(self.fused_task(task), self.choices))
 
     def code(self, task: Task, point: Choice, form: str) -> str:
         """Return the code of a choice; TensorIR follows comments with machine, choice and layouts."""
@@ -102,14 +110,15 @@ class PackedNetwork(FusedNetwork):
         made = rewrite(self.fused, replace(self.choices, decided=decided), kernels.submit)
         files = self.export(made.module, kernels, folder, progress)
         workloads = self.workloads(made.named)
-        return Objects(files, made.rules, workloads, needs_of(self.target, made.module), made.transformed)
+        needs, copied = needs_of(self.target, made.module), copied_constants(made.module)
+        return Objects(files, made.rules, workloads, needs, made.transformed, copied)
 
 
 def in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
     """Return a quantised network with what the machine has for it."""
     if machine.integers.keys() == {SIGNED}:
         module = with_signed_values(fold_constants(module))
-    module = with_integers(module, machine.integers, machine.least)
+    module = with_integers(module, machine.integers, machine.least, depthwise=machine.channels_of_bytes)
     return with_fused_sums(module) if machine.fuses else module
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import tvm
 from tvm import tirx
@@ -38,6 +38,8 @@ class Products:
         Products that are added to each sum at once: 1, or more where numbers are narrow.
     rate
         Products per second, relative to the machine's multiply-add of float32; 1.0: not measured.
+    stored
+        Type in which packed weights are stored; empty: their own.
     needs
         What a CPU must have: a name in `Architecture.products`; empty: every CPU of the machine's row has it.
     parts
@@ -52,6 +54,7 @@ class Products:
     code: type[Instruction]
     depth: int = 1
     rate: float = 1.0
+    stored: str = ""
     needs: str = ""
     parts: int = 1
     least: int | None = None
@@ -83,11 +86,14 @@ class Instruction(ABC):
         Sums of one vector.
     operand
         Where x comes from: broadcast from `memory`, or a `lane` of a register of inputs.
+    by_channel
+        Whether it can also multiply the columns of every channel by itself, as depthwise convolutions do.
     """
 
     products: Products
     lanes: int
     operand: Operand
+    by_channel: ClassVar[bool] = False
 
     @abstractmethod
     def emit(

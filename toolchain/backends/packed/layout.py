@@ -18,7 +18,7 @@ class Layout:
     """Channels in blocks, the block's channels innermost: (n, c / lanes, *spatial, lanes).
 
     The last block is padded with zeros if it is not full. The producer writes a halo around the spatial axes,
-    of zeros or, for integers, of their zero point, so that a convolution's padding costs its consumer nothing.
+    of zeros or the zero point of integers, so that a convolution's padding costs its consumer nothing.
 
     Attributes
     ----------

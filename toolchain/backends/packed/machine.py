@@ -9,43 +9,11 @@ from typing import Literal
 from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.instruction import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
+from toolchain.backends.packed.rates import Rates
 
 Loads = Literal["inputs", "weights"]
 BYTES = frozenset({"int8", "uint8"})
 FLOATS = (multiply_add("float32"), multiply_add("float16"))
-
-
-@dataclass(frozen=True)
-class Rates:
-    """Speeds of one core while it runs a network.
-
-    Attributes
-    ----------
-    flops
-        Float32 operations per second, for products of values in registers.
-    values
-        Values per second that winograd's transforms read or write.
-    stream
-        Bytes per second of weights that no cache holds, read while products are summed up.
-    again
-        Speed-up of re-reading data evicted from L2 when a cache behind it holds the data (1.0: there is
-        none).
-    exposed, exposed_of_passes
-        Computing and prefetching weights overlap incompletely: the time is the longer of the two and this
-        share of the shorter. The first is for sums computed in one loop, the second for sums that are
-        stored and read back between several loops.
-    held, spilled
-        Most values for which winograd's transforms stay in registers, and the slowdown of larger ones.
-    """
-
-    flops: float
-    values: float
-    stream: float
-    again: float = 1.0
-    exposed: float = 0.4
-    exposed_of_passes: float = 0.2
-    held: int = 36
-    spilled: float = 3.0
 
 
 @dataclass(frozen=True)
@@ -185,6 +153,11 @@ class Machine:
         return max((each for each in bounds if each is not None), default=None)
 
     @property
+    def channels_of_bytes(self) -> bool:
+        """Whether depthwise convolutions of bytes are computed in integers."""
+        return any(self.products_of(each).code.by_channel for each in self.integers)
+
+    @property
     def packed(self) -> frozenset[str]:
         """Types of values that may stay packed between functions: those of factors and of sums.
 
@@ -232,6 +205,10 @@ class Machine:
     def of(self, threads: int, dtype: str = "float32") -> Machine:
         """Return this machine with `threads` cores that compute in a type."""
         return replace(self, threads=threads, dtype=dtype)
+
+    def without_integers(self) -> Machine:
+        """Return this machine with only the products of floats."""
+        return replace(self, products=tuple(each for each in self.products if each.sums != "int32"))
 
     def having(self, instructions: Collection[str]) -> Machine:
         """Return this machine with only the products whose instruction a CPU has."""

@@ -3,15 +3,7 @@
 Registers: the architecture manuals. SSE and AVX2 have 16, AVX-512 and AArch64 32; armv7 has 16 quadword NEON
 registers. Tiles: `algorithms.direct.space` says how they were measured.
 
-Rates of x86 were measured on a Sapphire Rapids core at 2.6 GHz whose memory gives 16 GB/s, by the layers of
-ResNet-18 in the network (FMA peak 249 GFLOP/s, half of it with AVX2). Of these numbers only their proportions
-matter. ARM: a model, for nothing was run on silicon. aarch64: Cortex-A72 at 1.8 GHz, one vector of four FMAs
-a cycle at 95 %, four instructions per transformed vector, an rk3399's memory. armv7: Cortex-A9 at 650 MHz,
-two cycles per vector at 85 %, a Zynq's memory.
-
-The defaults of `Rates`, taken for every machine, are fitted to twelve layers of ResNet-18 and VGG-16,
-measured in the network with AVX-512: of 100 ways to compute them the estimates are right within 10 % for
-63, within 15 % for 77, and what they lead to is on average 1.6 % slower than the fastest.
+Rates: `rates` has those of classes, `measured` those of boards that were measured.
 
 64-bit ARM cores follow by themselves what is read in order, as weights are (Arm, "Cortex-A53" and "Cortex-A72
 Technical Reference Manual", "data prefetching"): there prefetching would be one more instruction in twenty.
@@ -24,9 +16,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from toolchain.architectures.table import architecture_of
-from toolchain.backends.packed.dot_products import SDOT, VNNI, VNNI_AVX
+from toolchain.backends.packed import rates
+from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI, VNNI_AVX
 from toolchain.backends.packed.gpus import gpu_of
-from toolchain.backends.packed.machine import FLOATS, Machine, Rates, Tiles
+from toolchain.backends.packed.machine import FLOATS, Machine, Tiles
+from toolchain.backends.packed.measured import measured
 from toolchain.backends.packed.pairs import SMULL, VMULL
 from toolchain.backends.packed.pieces import ITEMS, WorkItems
 from toolchain.devices.by_kind import KindTable
@@ -42,8 +36,9 @@ SSE = Machine(
     prefetches=True,
     near=18 << 10,
     cache=1 << 20,
-    rates=Rates(40e9, 3e9, 16e9, 1.8),
+    rates=rates.SSE,
     tiles=Tiles(blocks=(4, 2, 3), columns=14),
+    products=(PMADDWD, *FLOATS),
 )
 AVX2 = Machine(
     isa="avx2",
@@ -53,9 +48,9 @@ AVX2 = Machine(
     prefetches=True,
     near=18 << 10,
     cache=2 << 20,
-    rates=Rates(105e9, 7e9, 16e9, 1.8),
+    rates=rates.AVX2,
     tiles=Tiles(blocks=(2, 3, 5), columns=14),
-    products=(VNNI_AVX, *FLOATS),
+    products=(VNNI_AVX, PMADDWD, *FLOATS),
     fuses=True,
 )
 AVX512 = Machine(
@@ -66,9 +61,9 @@ AVX512 = Machine(
     prefetches=True,
     near=18 << 10,
     cache=2 << 20,
-    rates=Rates(200e9, 9e9, 16e9, 1.8),
+    rates=rates.AVX512,
     tiles=Tiles(blocks=(2, 3, 5), columns=14, transposed=14),
-    products=(VNNI, *FLOATS),
+    products=(VNNI, PMADDWD, *FLOATS),
     fuses=True,
 )
 # More than 23 sums spill.
@@ -80,7 +75,7 @@ AARCH64 = Machine(
     prefetches=False,
     near=16 << 10,
     cache=1 << 20,
-    rates=Rates(13.7e9, 1.8e9, 4e9),
+    rates=rates.AARCH64,
     tiles=Tiles(
         sums=18, pointwise=20, depthwise=(14, 7), short=7, transposed=8, flattens=True, spare="narrow"
     ),
@@ -102,7 +97,7 @@ ARMV7 = Machine(
     prefetches=True,
     near=16 << 10,
     cache=512 << 10,
-    rates=Rates(2.2e9, 0.4e9, 0.6e9),
+    rates=rates.ARMV7,
     # A division is a call of a function. LLVM computes two depthwise tiles of a loop at the same time.
     tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14, paired=8, paired_blocks=(4, 2, 3)),
     products=(VMULL, *FLOATS),
@@ -121,7 +116,7 @@ OPENCL = Machine(
     prefetches=False,
     near=16 << 10,
     cache=256 << 10,
-    rates=Rates(8.4e9, 0.8e9, 2e9),
+    rates=rates.Rates(8.4e9, 0.8e9, 2e9),
     tiles=Tiles(blocks=(1,), columns=7, depthwise=(4, 3), transposed=7),
     pieces=WorkItems(ITEMS),
     widths=(2, 4, 8, 16),
@@ -136,8 +131,14 @@ _X86 = {"x86-64-v4": AVX512, "x86-64-v3": AVX2}
 _IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
 
 
-def machine_of(target: BoardTarget) -> Machine:
-    """Return the machine that a target's code is generated for."""
+def machine_of(target: BoardTarget, *, integers: bool = False) -> Machine:
+    """Return the machine that a target's code is generated for.
+
+    Parameters
+    ----------
+    integers
+        Whether it has its instructions for 8-bit integers; networks of floats are generated without.
+    """
     if target.limits is not None:
         made = DEVICES.find(target.limits.kind)
         if made is None:
@@ -156,7 +157,9 @@ def machine_of(target: BoardTarget) -> Machine:
     else:
         row = ARMV7
     there = architecture.products_of(target.requires) if architecture else ()
-    return row.having(there).of(target.threads, target.dtype)
+    row = row.having(there).of(target.threads, target.dtype)
+    row = row if integers else row.without_integers()
+    return row if target.rates is None else measured(row, target.rates)
 
 
 def _opencl(limits: Device, dtype: str) -> Machine:

@@ -32,6 +32,8 @@ class Pairs(Instruction):
     behind the other; `join` adds them up.
     """
 
+    by_channel = True
+
     @abstractmethod
     def added(self, sums: Expr, products: Expr) -> Expr:
         """Return int32 sums (4 lanes) with neighbours of int16 products (8 lanes) added to each."""

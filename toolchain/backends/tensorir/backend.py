@@ -13,6 +13,7 @@ from toolchain.backends.tensorir.space import Schedules, TraceSpace
 from toolchain.devices.device import CPU
 from toolchain.errors import UsageError
 from toolchain.lowering.fused import FusedNetwork, needs_of
+from toolchain.lowering.graph.shapes import copied_constants
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.models.load import Model
@@ -95,6 +96,7 @@ class TensorIRNetwork(FusedNetwork):
             rules,
             self.workloads({name: name for task in self.tasks for name in task.functions}),
             needs_of(self.target, module),
+            copied=copied_constants(module),
         )
 
     @cached_property

@@ -75,6 +75,12 @@ class Vta:
     def lower(self, model: Model, target: BoardTarget, *, compiles: bool = False) -> VtaNetwork:
         """Return the network of a model, with its tasks."""
         del compiles  # the CPU's part is lowered when the programs are known
+        if model.others:
+            raise UsageError(
+                f"--device vta: {model.name} is asked for in {len(model.shapes)} shapes, and programs for "
+                "a VTA are of one",
+                "give one shape, or build for --device cpu",
+            )
         return VtaNetwork(model, target, self.config, self.options)
 
     @contextmanager

@@ -79,6 +79,14 @@ def install(
     return ask_program(board, remote, runtime.fingerprint, drivers=drivers)
 
 
+def is_provisioned(board: Board) -> bool:
+    """Return whether an `edge-rt` of any version is installed on a board; False if it cannot be reached."""
+    try:
+        return any(name.startswith("edge-rt-") for name in board.transport.listing("bin"))
+    except ToolchainError:
+        return False
+
+
 def program_path(runtime: Runtime) -> str:
     """Return the path of that `edge-rt` on a board, relative to the installation's folder."""
     return f"bin/edge-rt-{runtime.fingerprint[:12]}"

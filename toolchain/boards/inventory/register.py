@@ -10,6 +10,7 @@ import tomlkit
 from pydantic import ValidationError
 from tomlkit.exceptions import TOMLKitError
 
+from toolchain.architectures.rates import BoardRates
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import stored
 from toolchain.boards.local.transport import LocalTransport
@@ -153,6 +154,26 @@ def log_in_as(name: str, user: str) -> Path:
 
     def change(document: tomlkit.TOMLDocument) -> None:
         document["boards"][name]["user"] = user
+
+    return _edit(change)
+
+
+def set_rates(name: str, rates: BoardRates) -> Path:
+    """Set the measured rates of a board of the file; return the file.
+
+    Raises
+    ------
+    UsageError
+        There is no board of that name in the file, or it cannot be read.
+    ToolchainError
+        It cannot be written; the old content is kept.
+    """
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        boards = document.get("boards", {})
+        if name not in boards:  # removed since it was read
+            raise UsageError(f"there is no board {name!r} in {FILE_NAME}", "add it: toolchain board add")
+        boards[name]["rates"] = rates.model_dump(mode="json", exclude_none=True)
 
     return _edit(change)
 

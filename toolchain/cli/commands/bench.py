@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
 from toolchain.cli.options import (
     Execution,
     Seconds,
+    at_option,
     board_name,
     board_option,
     bundle_argument,
     execution_options,
 )
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.shapes import emit_shapes
 
 if TYPE_CHECKING:
     from toolchain.measuring.bench import BenchResult
@@ -45,11 +47,13 @@ if TYPE_CHECKING:
     help="Seconds to spend, warm-up included; default 10, unlimited with --repeat.",
 )
 @click.option("--profile", is_flag=True, help="Also time each operator.")
+@at_option
 @execution_options
 @output_options
 def command(
     bundle: Path,
     board: str | None,
+    at: tuple[str, ...],
     number: int,
     repeat: int | None,
     min_repeat_ms: int,
@@ -57,25 +61,37 @@ def command(
     profile: bool,
     **execution: Unpack[Execution],
 ) -> None:
-    """Measure a bundle's latency on a board."""
+    """Measure a bundle's latency on a board.
+
+    All shapes of the bundle are measured, unless --at picks some; --time is for each.
+    """
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.bench import bench_bundle
+    from toolchain.measuring.shapes import shapes_at
     from toolchain.measuring.verifications import remember_latency
 
     found, place = read_bundle(bundle), find_board(board_name(board))
-    result = bench_bundle(
-        found,
-        place,
-        number=number,
-        repeat=repeat,
-        min_repeat_ms=min_repeat_ms,
-        time_s=time_s,
-        profile=profile,
-        **execution,
-    )
-    remember_latency(found, place, result)
-    emit(result.to_json(), lambda: show(result))
+    shapes = shapes_at(found, at)
+    results = [
+        bench_bundle(
+            shape,
+            place,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+            time_s=time_s,
+            profile=profile,
+            **execution,
+        )
+        for shape in shapes
+    ]
+    if len(shapes) == len(found.each()):
+        remember_latency(found, place, results[-1])  # of several shapes, that of the largest
+    if found.manifest.shapes:
+        emit_shapes(shapes, results, {}, show)
+    else:
+        emit(results[0].to_json(), lambda: show(results[0]))
 
 
 def show(result: BenchResult) -> None:
@@ -108,7 +124,19 @@ def show(result: BenchResult) -> None:
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:
-        rows = [(o["name"], o["calls"], f"{o['ms']:.3f}") for o in result.operators]
-        table(["OPERATOR", "CALLS", "MS"], rows)
+        table(["OPERATOR", "CALLS", "MS", "GFLOP/S", "PEAK"], [_row(each) for each in result.operators])
+        if result.peak_gflops:
+            click.echo(f"peak: {result.peak_gflops:.0f} GFLOP/s, measured; winograd needs fewer operations")
     for warning in result.warnings:
         note(f"warning: {warning}")
+
+
+def _row(operator: dict[str, Any]) -> tuple[object, ...]:
+    gflops, share = operator["gflops"], operator["share"]
+    return (
+        operator["name"],
+        operator["calls"],
+        f"{operator['ms']:.3f}",
+        "-" if gflops is None else f"{gflops:.1f}",
+        "-" if share is None else f"{share:.0%}",
+    )

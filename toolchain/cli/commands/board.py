@@ -8,6 +8,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.commands import board_ssh
+from toolchain.cli.commands.board_probe import probe
 from toolchain.cli.commands.provision import provision
 from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.output import emit, note, output_options, table
@@ -16,8 +17,10 @@ from toolchain.devices.table import OWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from toolchain.architectures.rates import ClusterRates
     from toolchain.boards.board import Board
     from toolchain.devices.device import Device
+    from toolchain.profiles import Profile
 
 
 @click.group()
@@ -31,6 +34,7 @@ for _each in board_ssh.COMMANDS:
 
 
 command.add_command(provision)
+command.add_command(probe)
 
 
 @command.command("list")
@@ -73,8 +77,10 @@ def show(board: str, devices: bool) -> None:
         "record_class": found.record_class,
         **(ask_lab()(found.board) if found.board else {}),
         **_reach(found.board),
-        **found.profile.model_dump(mode="json", exclude={"name", "devices"}),
+        **found.profile.model_dump(mode="json", exclude=_SHOWN_APART),
         "devices": [_device(each) for each in found.profile.devices],
+        "class_rates": _class_rates(found.profile),
+        "rates": _board_rates(found.board),
         **drivers,
     }
 
@@ -83,6 +89,9 @@ def show(board: str, devices: bool) -> None:
             click.echo(f"{key:<14}{_text(value)}")
 
     emit(document, tell)
+
+
+_SHOWN_APART: Any = {"name": True, "devices": True, "clusters": {"__all__": {"rates"}}}
 
 
 @command.group()
@@ -176,6 +185,36 @@ def _device(device: Device) -> dict[str, Any]:
         return facts
     config = find_config(device.config)
     return {**facts, "bitstream": config.bitstream, "isa_rev": config.isa_rev}
+
+
+def _class_rates(profile: Profile) -> list[dict[str, Any]]:
+    """Return the speeds of one core by which code for each cluster of a class is chosen, and their source."""
+    from toolchain.backends.table import class_rates
+
+    found = []
+    for cluster in profile.clusters:
+        row = class_rates(profile.triple, cluster.cpu)
+        if cluster.rates is not None:
+            found.append({"cpu": cluster.cpu, "source": "measured", **_speeds(cluster.rates)})
+        elif row is not None:
+            speeds = {"gflops": row.peak / 1e9, "memory_gb_s": row.stream / 1e9}
+            found.append({"cpu": cluster.cpu, "source": row.source, **speeds})
+    return found
+
+
+def _speeds(rates: ClusterRates) -> dict[str, Any]:
+    return {"gops": rates.one.gops, "gb_s": rates.one.gb_s}
+
+
+def _board_rates(name: str | None) -> list[dict[str, Any]]:
+    """Return what was measured on a board, one core of each cluster; nothing if it was not."""
+    from toolchain.boards.inventory.rates import kept_rates
+
+    rates = kept_rates(name) if name else None
+    if rates is None:
+        return []
+    source = f"measured {rates.measured} by edge-rt {rates.edge_rt}"
+    return [{"cpu": each.core, "source": source, **_speeds(each)} for each in rates.clusters]
 
 
 def _drivers(board: Board) -> dict[str, Any]:

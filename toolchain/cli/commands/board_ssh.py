@@ -13,6 +13,7 @@ from toolchain.cli import complete
 from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
+from toolchain.cli.rates import measure_if_unknown
 from toolchain.cli.terminal import bytes_for
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def add(
     Shows the fingerprint of its host key and pins the key once you say yes; no other key is accepted after
     that. Your ssh_config, agent and ProxyJump are used.
     """
+    from toolchain.boards.edge_rt.install import is_provisioned
     from toolchain.boards.inventory.adding import NewBoard, add_board
+    from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
 
     def trusted(host: str, found: str) -> bool:
@@ -89,6 +92,9 @@ def add(
 
     wanted = NewBoard(address, board_class, name, identity, jump, groups)
     added = add_board(wanted, trusted, password if install_key else None)
+    board = find_board(added.name)
+    if is_provisioned(board):  # by another host; else `board provision` measures
+        measure_if_unknown(board)
     document = {
         "name": added.name,
         "file": str(added.file),

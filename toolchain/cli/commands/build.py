@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from toolchain.cli.engine import container_for, files_of
-from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     board_name,
     board_option,
@@ -21,6 +21,7 @@ from toolchain.cli.options import (
 from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
 from toolchain.cli.quantised import show_quantised
+from toolchain.cli.rates import with_chosen_rates
 from toolchain.imports.tvm_import import import_tvm
 
 if TYPE_CHECKING:
@@ -31,15 +32,23 @@ if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
 
+_MOST_COPIES = 5  # functions that are named
+
 
 @click.command()
 @model_argument
 @board_option("The board or board class to build for.")
 @cluster_option
 @device_option
-@model_options
+@several_shapes
 @click.option("--require-tuned", is_flag=True, help="Fail when a task has no record.")
 @click.option("--no-shipped", is_flag=True, help="Ignore the records that come with this package.")
+@click.option(
+    "--pad",
+    is_flag=True,
+    help="With several shapes: let `run --pad` fill inputs up with zeros to the next shape. Fails if the "
+    "reference computes something else then.",
+)
 @click.option(
     "--check", is_flag=True, help="Run the sample on this host first; write nothing if its result is wrong."
 )
@@ -77,6 +86,7 @@ def command(
     cluster: str | None,
     require_tuned: bool,
     no_shipped: bool,
+    pad: bool,
     check: bool,
     inputs: tuple[str, ...],
     linker: str,
@@ -95,7 +105,7 @@ def command(
     """
     from toolchain.boards.inventory.lookup import find_target
 
-    target = find_target(board_name(board))
+    target = with_chosen_rates(find_target(board_name(board)), code)
     target.profile.device(code.device_kind)
     if check and engine in (None, "auto"):
         engine = "host"
@@ -108,11 +118,11 @@ def command(
     from toolchain.building.build import BuildOptions, build
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.measuring.arrays import read_inputs
-    from toolchain.models.load import load_model
+    from toolchain.models.several import load_shapes
     from toolchain.records.shipped.file import SHIPPED
 
-    loaded = load_model(model, options)
-    sample = read_inputs(inputs, loaded.inputs, "--sample") if inputs else None
+    loaded = load_shapes(model, options)
+    sample = read_inputs(inputs, loaded.inputs, "--sample", shapes=not loaded.others) if inputs else None
     how = BuildOptions(
         code=code,
         cluster=cluster,
@@ -122,6 +132,7 @@ def command(
         sample=sample,
         shipped=None if no_shipped else SHIPPED,
         check=check,
+        pad=pad,
     )
     with user_store_with_warnings() as store, step_progress() as progress:
         result = build(loaded, target, store, output, how, progress)
@@ -161,9 +172,27 @@ def show(result: BuildResult) -> None:
     if result.checked:
         click.echo(f"checked: right on this host ({result.checked.place['ran_on']})")
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
+    if len(result.shapes) > 1:
+        _show_shapes(result)
     if result.size.said:
         click.echo(f"size: {result.size.said}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
+
+
+def _show_shapes(result: BuildResult) -> None:
+    """Print the shapes, and which constants they do not share."""
+    click.echo(f"shapes: {'; '.join(reversed(result.shapes))}")
+    copied = sorted(result.copied.items(), key=lambda item: (-item[1], item[0]))
+    if not copied:
+        click.echo("weights: stored once for all shapes")
+        return
+    total = sum(size for _name, size in copied)
+    most = ", ".join(f"{name} {size:,} bytes" for name, size in copied[:_MOST_COPIES])
+    rest = f", and {len(copied) - _MOST_COPIES} more" if len(copied) > _MOST_COPIES else ""
+    click.echo(
+        f"weights: stored once but for {total:,} bytes, which smaller shapes have in another order or of "
+        f"their own: {most}{rest}"
+    )
 
 
 def _show_decisions(decisions: Sequence[Decision[Any]]) -> None:

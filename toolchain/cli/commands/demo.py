@@ -11,6 +11,7 @@ from toolchain.cli import complete
 from toolchain.cli.model_options import model_options
 from toolchain.cli.options import named_inputs
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.quantised import show_quantised
 from toolchain.cli.tuning.progress import tuning_progress
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def show(result: DemoResult) -> None:
         "memory": f"{timed.peak_rss_mib:.1f} MiB at most",
         "report": _shown(result.report),
     }
+    if result.built.quantised:
+        show_quantised(result.built.quantised)
     for warning in timed.warnings:
         note(f"warning: {warning}")
     for name, value in lines.items():

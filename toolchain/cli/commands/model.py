@@ -12,6 +12,7 @@ import click
 from toolchain.cli.model_options import graph_options, model_argument
 from toolchain.cli.options import output_path
 from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.quantised import show_quantised
 from toolchain.foreign import printable
 
 if TYPE_CHECKING:
@@ -102,8 +103,17 @@ def _show_open(found: dict[str, Any]) -> None:
 @output_path("FILE.onnx", "The file to write.")
 @output_options
 def export(model: str, options: ModelOptions, output: Path) -> None:
-    """Write a network as ONNX, with the requested shapes."""
+    """Write a network as ONNX, with the requested shapes.
+
+    With --dtype int8 the file is in QDQ form, with which onnxruntime and others compute the same integers.
+    """
     from toolchain.models.write_onnx import export_model
 
-    export_model(model, options, output)
-    emit({"file": output.absolute()}, lambda: click.echo(f"wrote {output}"))
+    quantised = export_model(model, options, output)
+
+    def tell() -> None:
+        if quantised:
+            show_quantised(quantised)
+        click.echo(f"wrote {output}")
+
+    emit({"file": output.absolute(), "quantising": quantised.to_json() if quantised else None}, tell)

@@ -9,6 +9,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.rates import measure_if_unknown
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
@@ -147,6 +148,8 @@ def provision(
             _give_trust(find_board(board), trust_file)
         if passwords:
             change = provisioning.set_passwords(find_board(board), passwords, how)
+        if not dry_run:
+            measure_if_unknown(find_board(board))
     document = {**result.to_json(), "passwords": change.to_json() if change else None}
     emit(document, lambda: _show(result, change, remove=remove))
 

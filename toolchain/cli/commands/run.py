@@ -24,20 +24,34 @@ from toolchain.cli.output import emit, output_options, table
 @board_option("The board to run on.")
 @named_inputs("--input", "An input's data; one for each input.", required=True)
 @output_path("OUT.npz", "The file for the outputs, by name.")
+@click.option(
+    "--pad",
+    is_flag=True,
+    help="Fill inputs up with zeros to the bundle's next shape; the bundle must be built with --pad.",
+)
 @execution_options
 @output_options
 def command(
-    bundle: Path, board: str | None, inputs: tuple[str, ...], output: Path, **execution: Unpack[Execution]
+    bundle: Path,
+    board: str | None,
+    inputs: tuple[str, ...],
+    output: Path,
+    pad: bool,
+    **execution: Unpack[Execution],
 ) -> None:
-    """Run a bundle once on a board, with your own data."""
+    """Run a bundle once on a board, with your own data.
+
+    A bundle of several shapes takes inputs in each of them.
+    """
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.arrays import read_inputs, write_outputs
-    from toolchain.measuring.run import input_specs, run_bundle
+    from toolchain.measuring.run import run_bundle
+    from toolchain.measuring.shapes import input_specs
 
     found = read_bundle(bundle)
-    arrays = read_inputs(inputs, input_specs(found.manifest))
-    outputs = run_bundle(found, find_board(board_name(board)), arrays, **execution)
+    arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
+    outputs = run_bundle(found, find_board(board_name(board)), arrays, **execution, pad=pad)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import board_name, board_option, cluster_option, device_option
 from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.rates import with_chosen_rates
 from toolchain.devices.table import find_kind, kernel_kinds
 from toolchain.errors import UsageError
 
@@ -52,7 +53,7 @@ class _Form(click.Choice[str]):
     is_flag=True,
     help="With --explain: predict their times on a Mali-T860, with Mesa's compiler in the image mali-model.",
 )
-@model_options
+@several_shapes
 @output_options
 def command(
     model: str,
@@ -72,7 +73,7 @@ def command(
     from toolchain.building.chosen import chosen
     from toolchain.cli.explained import show_explained
     from toolchain.cli.store import user_store_with_warnings
-    from toolchain.models.load import load_model
+    from toolchain.models.several import load_shapes
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:
@@ -82,8 +83,10 @@ def command(
     if show is not None and explain is not None:
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
+    if as_code or explain is not None:
+        target = with_chosen_rates(target, code)
     backend = backend_for(target.profile, code)
-    loaded = load_model(model, options)
+    loaded = load_shapes(model, options)
     with backend.lower(loaded, backend.target(cluster, integers=loaded.integral)) as network:
         if show is None and explain is None:
             show_tasks(network.tasks)

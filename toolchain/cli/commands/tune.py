@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from toolchain.cli.engine import container_for, files_of
-from toolchain.cli.model_options import model_argument, model_options
+from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     Seconds,
     board_name,
@@ -18,6 +18,7 @@ from toolchain.cli.options import (
     engine_option,
 )
 from toolchain.cli.output import emit, output_options
+from toolchain.cli.rates import with_chosen_rates_of_all
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result
 
@@ -50,7 +51,7 @@ class Search(TypedDict):
 @board_option("The board to measure on; a class or a group: all its boards at once.")
 @cluster_option
 @device_option
-@model_options
+@several_shapes
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
@@ -189,6 +190,7 @@ def command(
         )
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
+    boards = with_chosen_rates_of_all(boards, code)
     profile = boards[0].profile
     profile.device(code.device_kind)
     reads = [*options.value_files, *([import_] if import_ else [])]
@@ -205,7 +207,7 @@ def command(
 
     from toolchain.cli.store import user_store_with_warnings
     from toolchain.devices.table import kind_of
-    from toolchain.models.load import load_model
+    from toolchain.models.several import load_shapes
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run.plan import plan_model
     from toolchain.tuning.run.tune import tune
@@ -213,7 +215,7 @@ def command(
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     sample_ms = kind_of(code.device_kind).sample_ms if min_repeat_ms is None else min_repeat_ms
     how = TuneOptions(tasks=named, min_repeat_ms=sample_ms, **search)
-    backend, loaded = backend_for(profile, code), load_model(model, options)
+    backend, loaded = backend_for(profile, code), load_shapes(model, options)
     if dry_run:
         with user_store_with_warnings() as store:
             planned = plan_model(loaded, backend, boards, store, how)

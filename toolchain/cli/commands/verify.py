@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from toolchain.cli.options import Execution, board_name, board_option, bundle_argument, execution_options
+from toolchain.cli.options import (
+    Execution,
+    at_option,
+    board_name,
+    board_option,
+    bundle_argument,
+    execution_options,
+)
 from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
 
 if TYPE_CHECKING:
@@ -19,24 +27,36 @@ if TYPE_CHECKING:
 @click.command()
 @bundle_argument
 @board_option("The board to run on.")
+@at_option
 @execution_options
 @output_options
-def command(bundle: Path, board: str | None, **execution: Unpack[Execution]) -> None:
+def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: Unpack[Execution]) -> None:
     """Compare a bundle's outputs on a board with the reference.
+
+    All shapes of the bundle are compared, unless --at picks some.
 
     The bundle has the reference, computed by onnxruntime. Exits with 4 if an output exceeds its tolerance.
     """
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
+    from toolchain.measuring.shapes import shapes_at
     from toolchain.measuring.verifications import remember_result
     from toolchain.measuring.verify import verify_bundle
 
     found, place = read_bundle(bundle), find_board(board_name(board))
-    result = remember_result(found, place, verify_bundle(found, place, **execution))
-    emit(result.to_json(), lambda: show(result))
-    if wants_json() and not result.passed:
+    shapes = shapes_at(found, at)
+    results = [verify_bundle(shape, place, **execution) for shape in shapes]
+    passed = all(result.passed for result in results)
+    if passed and len(shapes) == len(found.each()):
+        results[-1] = remember_result(found, place, results[-1])
+    if found.manifest.shapes:
+        emit_shapes(shapes, results, {"passed": passed}, show)
+    else:
+        emit(results[0].to_json(), lambda: show(results[0]))
+    if wants_json() and not passed:
         click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
-    result.check()
+    for result in results:
+        result.check()
 
 
 def _error(output: OutputDeviation) -> str:

@@ -13,6 +13,9 @@ from toolchain.errors import MissingError, UsageError
 from toolchain.images.catalogue import docker_folder
 
 PROJECT = "edge-toolchain"
+EXTRA = "tflite"
+"""The extra that images have: a step in a container reads the files that one on this host reads."""
+
 PYTHON = "3.11"  # Debian 12's
 # What markers in the lock ask for, as it is in an image.
 _INSIDE = {
@@ -51,7 +54,7 @@ def lock_digest() -> str:
 
 
 def needs() -> list[str]:
-    """Return this package's direct requirements from its metadata, without those of extras.
+    """Return this package's direct requirements in an image from its metadata: of extras those of `EXTRA`.
 
     Raises
     ------
@@ -64,7 +67,11 @@ def needs() -> list[str]:
         raise MissingError(
             "this package is not installed, so what it needs is not known", "pip install -e ."
         ) from error
-    return sorted(line for line in found if "extra ==" not in line)
+    return sorted(line for line in found if "extra ==" not in line or _is_of_extra(line))
+
+
+def _is_of_extra(line: str) -> bool:
+    return re.search(rf"extra == ['\"]{EXTRA}['\"]", line) is not None
 
 
 def runtime_lock() -> str:

@@ -15,6 +15,7 @@ from toolchain import tvm_compat
 from toolchain.errors import UsageError
 from toolchain.lowering.functions.definition import definition_of
 from toolchain.lowering.functions.workload import workload_hash
+from toolchain.models.entries import entries
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.task import Task
 
@@ -59,7 +60,11 @@ class FusedTask(Task):
 
 def extract_tasks(fused: tvm.IRModule) -> list[FusedTask]:
     """Return the tasks of a network, the heaviest (weight x flops) first."""
-    calls = _calls(fused)
+    shapes = [_calls(fused[name]) for name in entries(fused)]
+    calls: dict[str, list[relax.Call]] = {}
+    for each in shapes:
+        for name, found in each.items():
+            calls.setdefault(name, []).extend(found)
     groups: dict[str, list[str]] = {}
     for name in sorted(calls):
         groups.setdefault(workload_hash(fused[name]), []).append(name)
@@ -73,6 +78,7 @@ def extract_tasks(fused: tvm.IRModule) -> list[FusedTask]:
                 weight=sum(len(calls[name]) for name in names),
                 flops=_flops(func),
                 shapes=_shapes(names[0], func),
+                calls=_counts(names, shapes),
                 outputs=_outputs(calls[names[0]][0]),
                 functions=tuple(names),
                 func=func,
@@ -80,6 +86,13 @@ def extract_tasks(fused: tvm.IRModule) -> list[FusedTask]:
             )
         )
     return sorted(tasks, key=lambda task: (-task.weight * task.flops, task.name))
+
+
+def _counts(names: list[str], shapes: list[dict[str, list[relax.Call]]]) -> tuple[int, ...]:
+    """Return how many times each shape calls functions of these names; nothing for one shape."""
+    if len(shapes) == 1:
+        return ()
+    return tuple(sum(len(calls.get(name, ())) for name in names) for calls in shapes)
 
 
 def _flops(func: tirx.PrimFunc) -> int:
@@ -108,8 +121,8 @@ def _shapes(name: str, func: tirx.PrimFunc) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(extent) for extent in shape) for shape in extents)
 
 
-def _calls(fused: tvm.IRModule) -> dict[str, list[relax.Call]]:
-    """Return all calls of each function, by its name."""
+def _calls(network: relax.Function) -> dict[str, list[relax.Call]]:
+    """Return all of a network's calls of each function, by its name."""
     calls: dict[str, list[relax.Call]] = {}
     call_tir = tvm.ir.Op.get("relax.call_tir")
 
@@ -117,9 +130,7 @@ def _calls(fused: tvm.IRModule) -> dict[str, list[relax.Call]]:
         if isinstance(node, relax.Call) and node.op == call_tir:
             calls.setdefault(node.args[0].name_hint, []).append(node)
 
-    for function in fused.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, visit)
+    relax.analysis.post_order_visit(network, visit)
     return calls
 
 

@@ -1,19 +1,20 @@
 """Adds quantised values by fused multiply-adds, where a CPU has them.
 
-A sum of two quantised values is rounded as `fma(a, ra, fma(b, rb, c))`, which a network writes with parts of the
-factors whose products and sums are exact (`models/rewrites/quantised/pointwise`): that gives the same numbers on
-every processor, in ten operations in place of two.
+A sum of two quantised values is rounded as `fma(a, ra, fma(b, rb, c))`, which a network writes with parts of
+the factors whose products and sums are exact (`models/rewrites/quantised/pointwise`): that gives the same
+numbers on every processor, in ten operations in place of two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, te, tirx
-from tvm.ir.expr import GenericConst
+
+from toolchain.lowering.graph.rebuilt import Rebuilt, number_of, operands_of
 
 FUSED = "tirx.fma"
 FULL = "float32"
@@ -31,61 +32,44 @@ class _Product:
 def with_fused_sums(module: tvm.ir.IRModule) -> tvm.ir.IRModule:
     """Return a module whose sums of quantised values are fused multiply-adds."""
     made = _Fusing(module)
-    changed = made.run()
-    return relax.transform.DeadCodeElimination()(changed) if made.found else module
+    changed = made.build()
+    return changed if made.found else module
 
 
-class _Fusing:
-    def __init__(self, module: tvm.ir.IRModule) -> None:
-        self.module = module
-        rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
-        self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
-        self.old: Mapping[relax.Var, relax.Expr] = {}
-        self.found = 0
+class _Fusing(Rebuilt):
+    found = 0
 
-    def run(self) -> tvm.ir.IRModule:
-        main = self.module["main"]
-        bindings = [binding for block in main.body.blocks for binding in block.bindings]
-        self.old = {binding.var: binding.value for binding in bindings}
-        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
-            with self.builder.dataflow():
-                for binding in bindings:
-                    self.builder.emit_normalized(self._bound(binding))
-                result = self.builder.emit_output(main.body.body)
-            self.builder.emit_func_output(result)
-        return self.builder.finalize()
-
-    def _bound(self, binding: relax.VarBinding) -> relax.VarBinding:
-        """Return a binding whose value is a fused multiply-add if it was written in parts."""
-        outer = self._sum(binding.value)
+    def bind(self, var: relax.Var, value: relax.Expr) -> None:
+        """Emit a fused multiply-add for a value that was written in parts."""
+        outer = self._sum(value)
         inner = None if outer is None or not isinstance(outer.added, relax.Var) else self._sum_of(outer.added)
         if outer is None or inner is None or not _alike(outer.value, inner.value):
-            return binding
+            super().bind(var, value)
+            return
         self.found += 1
         ra, rb, c = outer.factor, inner.factor, inner.added
 
         def fused(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-            def value(*place: tirx.Var) -> tirx.Expr:
+            def at(*place: tirx.Var) -> Any:
                 constants = (tirx.const(float(number), FULL) for number in (rb, c))
                 near = tirx.call_intrin(FULL, FUSED, b(*place), *constants)
                 return tirx.call_intrin(FULL, FUSED, a(*place), tirx.const(float(ra), FULL), near)
 
-            return te.compute(a.shape, value, name="sum")
+            return te.compute(a.shape, at, name="sum")
 
-        call = self.builder.call_te(fused, outer.value, inner.value, primfunc_name_hint="add")
-        return relax.VarBinding(binding.var, self.builder.normalize(call))
+        operands = (self.moved(each) for each in (outer.value, inner.value))
+        self.values[var] = self.builder.emit_te(fused, *operands, primfunc_name_hint="add")
 
-    def _sum(self, value: relax.Expr) -> _Product | None:
+    def _sum(self, value: relax.Expr | None) -> _Product | None:
         """Return `a * factor + inner` of `(a * high + near) + (a * low + (inner - near))`."""
         parts = self._parts(value)
         if parts is None:
             return None
         a, factor, (near, rest) = parts
-        left = self.old.get(rest)
-        if _operator(left) != "relax.subtract" or not left.args[1].same_as(near):
+        left = self._operands(rest, "subtract")
+        if left is None or not left[1].same_as(near) or not self._is_near(near, left[0]):
             return None
-        inner = left.args[0]
-        return _Product(a, factor, inner) if self._is_near(near, inner) else None
+        return _Product(a, factor, left[0])
 
     def _sum_of(self, var: relax.Var) -> _Product | None:
         """Return `b * factor + number` of `(b * high + coarse) + (b * low + fine)`."""
@@ -93,48 +77,36 @@ class _Fusing:
         if parts is None:
             return None
         b, factor, added = parts
-        numbers = [_number(each) for each in added]
-        if numbers[0] is None or numbers[1] is None:
+        coarse, fine = map(number_of, added)
+        if coarse is None or fine is None:
             return None
-        return _Product(b, factor, np.float32(np.float64(numbers[0]) + np.float64(numbers[1])))
+        return _Product(b, factor, np.float32(np.float64(coarse) + np.float64(fine)))
 
     def _parts(
         self, value: relax.Expr | None
     ) -> tuple[relax.Expr, np.float32, tuple[relax.Expr, relax.Expr]] | None:
         """Return value, factor and what is added, of a sum of two products with parts of the factor."""
-        if _operator(value) != "relax.add":
+        halves = operands_of(value, "add")
+        large, small = (None, None) if halves is None else (self._operands(half, "add") for half in halves)
+        if large is None or small is None:
             return None
-        halves = [self.old.get(each) for each in value.args]
-        if any(_operator(half) != "relax.add" for half in halves):
+        one, other = (self._operands(half[0], "multiply") for half in (large, small))
+        if one is None or other is None or not one[0].same_as(other[0]):
             return None
-        products = [self.old.get(half.args[0]) for half in halves]
-        if any(_operator(each) != "relax.multiply" for each in products):
+        high, low = number_of(one[1]), number_of(other[1])
+        if high is None or low is None:
             return None
-        large, small = products
-        factors = [_number(each.args[1]) for each in products]
-        if not large.args[0].same_as(small.args[0]) or factors[0] is None or factors[1] is None:
-            return None
-        factor = np.float32(np.float64(factors[0]) + np.float64(factors[1]))
-        return large.args[0], factor, (halves[0].args[1], halves[1].args[1])
+        return one[0], np.float32(np.float64(high) + np.float64(low)), (large[1], small[1])
 
     def _is_near(self, near: relax.Expr, inner: relax.Expr) -> bool:
         """Return whether a value is another one, rounded to a grid."""
-        scaled = self.old.get(near)
-        rounded = self.old.get(scaled.args[0]) if _operator(scaled) == "relax.multiply" else None
-        steps = self.old.get(rounded.args[0]) if _operator(rounded) == "relax.round" else None
-        return _operator(steps) == "relax.multiply" and steps.args[0].same_as(inner)
+        scaled = self._operands(near, "multiply")
+        rounded = None if scaled is None else self._operands(scaled[0], "round")
+        steps = None if rounded is None else self._operands(rounded[0], "multiply")
+        return steps is not None and bool(steps[0].same_as(inner))
 
-
-def _operator(value: relax.Expr | None) -> str:
-    return str(getattr(value.op, "name", "")) if isinstance(value, relax.Call) else ""
-
-
-def _number(value: relax.Expr) -> float | None:
-    """Return a constant of one number; None for another value."""
-    if not isinstance(value, GenericConst):
-        return None
-    array = value.value.numpy()
-    return float(array.reshape(())) if array.size == 1 else None
+    def _operands(self, var: relax.Expr, operator: str) -> list[relax.Expr] | None:
+        return operands_of(self.old.get(var), operator)
 
 
 def _alike(one: relax.Expr, other: relax.Expr) -> bool:

@@ -19,6 +19,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
+from toolchain.models.entries import entries
 
 HALF, FULL = "float16", "float32"
 
@@ -62,14 +63,16 @@ KEEPING = frozenset(
 
 
 def halved(module: tvm.ir.IRModule, origin: str) -> tvm.ir.IRModule:
-    """Return a module whose function `main` has float16 products.
+    """Return a module whose functions `main`, one for each shape, have float16 products.
 
     Raises
     ------
     UsageError
         A constant is beyond float16's range.
     """
-    return _Halved(module, origin).run()
+    for name in entries(module):
+        module = _Halved(module, origin, name).run()
+    return module
 
 
 class _Halved:
@@ -90,9 +93,9 @@ class _Halved:
         Largest constant beyond float16's range; 0 if there is none.
     """
 
-    def __init__(self, module: tvm.ir.IRModule, origin: str) -> None:
-        self.module, self.origin = module, origin
-        self.rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
+    def __init__(self, module: tvm.ir.IRModule, origin: str, name: str) -> None:
+        self.module, self.origin, self.name = module, origin, name
+        self.rest = {var: func for var, func in module.functions.items() if var.name_hint != name}
         self.builder = relax.BlockBuilder(tvm.IRModule(self.rest, attrs=module.attrs))
         self.values: dict[relax.Var, dict[str, relax.Expr]] = {}
         self.half: set[relax.Var] = set()
@@ -101,13 +104,13 @@ class _Halved:
         self.largest = 0.0
 
     def run(self) -> tvm.ir.IRModule:
-        main = self.module["main"]
+        main = self.module[self.name]
         self.values = {param: {_dtype(param): param} for param in main.params}
         bindings = [binding for block in main.body.blocks for binding in block.bindings]
         self.uses = Counter(var for each in bindings for var in _variables(each.value))
         self.uses.update(_variables(main.body.body))
         self.rounded = _rounded(bindings) | _of_integers(bindings)
-        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
+        with self.builder.function(self.name, list(main.params), dict(main.attrs or {})):
             with self.builder.dataflow():
                 for binding in bindings:
                     self._binding(binding.var, binding.value)

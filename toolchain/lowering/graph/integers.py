@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import tvm
@@ -23,6 +24,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.lowering.graph.constants import fold_constants
+from toolchain.lowering.graph.rebuilt import Rebuilt, number_of, operands_of, operator_of
 
 FULL, SUMS = "float32", "int32"
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -34,7 +36,11 @@ _EXACT = 2**24
 
 
 def with_integers(
-    module: tvm.ir.IRModule, weights: Mapping[str, str], least: int | None = None
+    module: tvm.ir.IRModule,
+    weights: Mapping[str, str],
+    least: int | None = None,
+    *,
+    depthwise: bool = True,
 ) -> tvm.ir.IRModule:
     """Return a module whose products of 8-bit integers are computed as such.
 
@@ -44,33 +50,53 @@ def with_integers(
         Type of the inputs that a machine multiplies -> type of the weights; empty: the module stays the same.
     least
         Smallest weight that the machine multiplies; None: any of its type.
+    depthwise
+        Whether convolutions of each channel by itself are computed in integers, too.
     """
     if not weights:
         return module
-    made = _Integers(fold_constants(module), weights, least)
-    changed = made.run()
-    return relax.transform.DeadCodeElimination()(changed) if made.found else module
+    made = _Integers(fold_constants(module), weights, least, depthwise)
+    changed = made.build()
+    return changed if made.found else module
 
 
 @dataclass(frozen=True)
 class _Product:
-    """A product in float32 that can be computed in integers."""
+    """A product in float32 that can be computed in integers.
+
+    Attributes
+    ----------
+    zero
+        The constant part of the input's zero point.
+    computed
+        The part that the network computes, one integer of 8 bits; None if there is none.
+    """
 
     call: relax.Call
     x: relax.Expr
     zero: int
+    computed: relax.Expr | None
     weight: Array
 
     @property
     def columns(self) -> Array:
-        """The sum of the weights of each output."""
-        axes = tuple(range(1, self.weight.ndim)) if self.convolves else (-2,)
-        return self.weight.sum(axes, dtype=np.int64)
+        """The sum of the weights of each output, in a shape to be added to the sums."""
+        if not self.convolves:
+            matrices: Array = self.weight.sum(-2, dtype=np.int64, keepdims=self.weight.ndim > 2)
+            return matrices
+        sums = self.weight.sum(tuple(range(1, self.weight.ndim)), dtype=np.int64)
+        channels: Array = sums.reshape(-1, *[1] * (self.weight.ndim - 2))
+        return channels
 
     @property
     def convolves(self) -> bool:
         """Whether it is a convolution, else a matrix product."""
         return self.call.op.name in _CONVOLUTIONS
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether every output is computed of one channel."""
+        return self.convolves and self.weight.shape[1] == 1 and int(self.call.attrs.groups) > 1
 
     @property
     def in_rows(self) -> bool:
@@ -88,91 +114,135 @@ class _Product:
         return 2 * 255 * 128 * self.products
 
 
-class _Integers:
-    def __init__(self, module: tvm.ir.IRModule, weights: Mapping[str, str], least: int | None) -> None:
-        self.module, self.weights, self.least = module, weights, least
-        rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
-        self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
-        self.values: dict[relax.Var, relax.Expr] = {}
-        self.old: dict[relax.Var, relax.Expr] = {}
-        self.uses: Counter[relax.Var] = Counter()
-        self.waiting: dict[relax.Var, _Product] = {}  # whose only reader may be the sum with its bias
-        self.found = 0
+class _Integers(Rebuilt):
+    """The network with integers.
 
-    def run(self) -> tvm.ir.IRModule:
-        main = self.module["main"]
-        bindings = [binding for block in main.body.blocks for binding in block.bindings]
-        self.old = {binding.var: binding.value for binding in bindings}
-        for value in (*self.old.values(), main.body.body):
+    Attributes
+    ----------
+    waiting
+        Products by their variables; one whose only reader may be the sum with its bias is emitted there.
+    sums
+        Emitted sums of products in int32.
+    """
+
+    def __init__(
+        self, module: tvm.ir.IRModule, weights: Mapping[str, str], least: int | None, depthwise: bool
+    ) -> None:
+        super().__init__(module)
+        self.weights, self.least, self.depthwise = weights, least, depthwise
+        self.uses: Counter[relax.Var] = Counter()
+        for value in (*self.old.values(), self.main.body.body):
             relax.analysis.post_order_visit(value, self._count)
-        self.values = {param: param for param in main.params}
-        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
-            with self.builder.dataflow():
-                for binding in bindings:
-                    self._binding(binding.var, binding.value)
-                result = self.builder.emit_output(self._moved(main.body.body))
-            self.builder.emit_func_output(result)
-        return self.builder.finalize()
+        self.waiting: dict[relax.Var, _Product] = {}
+        self.sums: dict[relax.Var, relax.Expr] = {}
+        self.found = 0
 
     def _count(self, value: relax.Expr) -> None:
         if isinstance(value, relax.Var):
             self.uses[value] += 1
 
-    def _binding(self, var: relax.Var, value: relax.Expr) -> None:
+    def bind(self, var: relax.Var, value: relax.Expr) -> None:
+        """Emit a product in integers, or keep it until its bias is added."""
         product = self._product(value)
         if product is not None:
             self.found += 1
             self.waiting[var] = product
-            if self.uses[var] != 1:
-                self.values[var] = self._sums(product, None)
             return
         biased = self._biased(value)
         if biased is not None:
-            self.values[var] = self._sums(*biased)
+            self.values[var] = self._in_floats(self._sums(*biased))
             return
-        self.values[var] = self.builder.emit(self._moved(value))
+        product_of = self._converted(value)
+        if product_of is not None:
+            self.value(product_of)
+            self.values[var] = self.sums[product_of]
+            return
+        super().bind(var, value)
+
+    def value(self, var: relax.Var) -> relax.Expr:
+        """Return a value; a product that waited for a bias is emitted without."""
+        if var in self.waiting and var not in self.values:
+            self.sums[var] = self._sums(self.waiting[var], None)
+            self.values[var] = self._in_floats(self.sums[var])
+        return super().value(var)
 
     def _product(self, value: relax.Expr) -> _Product | None:
         """Return the product of integers that a value is; None for another value."""
-        name = _operator(value)
+        name = operator_of(value)
         if name not in (*_CONVOLUTIONS, "relax.matmul") or str(value.ty.dtype) != FULL:
             return None
         x, weight = value.args
         if not isinstance(weight, GenericConst) or (name in _CONVOLUTIONS and not _first_channels(value)):
             return None
-        source, zero = self._centred(x)
-        kind = self.weights.get(str(source.ty.dtype)) if source is not None else None
-        if source is None or zero is None or kind is None:
+        found = self._centred(x)
+        kind = None if found is None else self.weights.get(str(found[0].ty.dtype))
+        if found is None or kind is None:
             return None
         numbers = weight.value.numpy()
         ends = np.iinfo(kind)
         least = ends.min if self.least is None else self.least
         if numbers.ndim < 2 or not _integral(numbers, least, ends.max):
             return None
-        product = _Product(value, source, zero, numbers.astype(kind))
+        product = _Product(value, *found, numbers.astype(kind))
+        if product.depthwise and not self.depthwise:
+            return None
+        if product.convolves and product.computed is not None and any(map(int, value.attrs.padding)):
+            return None  # an image is padded with a constant
         if product.in_rows and product.products % _TOGETHER:
             return None
         return product if product.largest <= _LARGEST else None
 
-    def _centred(self, value: relax.Expr) -> tuple[relax.Expr | None, int | None]:
-        """Return the integers and the zero point that a value comes from: `astype(integers) - zero`."""
-        zero = 0
+    def _centred(self, value: relax.Expr) -> tuple[relax.Expr, int, relax.Expr | None] | None:
+        """Return the integers and the zero point that a value comes from: `astype(integers) - zero`.
+
+        The zero point has a constant and a computed part; None for another value.
+        """
+        zero, computed = 0, None
         found = self.old.get(value)
-        if _operator(found) == "relax.subtract" and isinstance(found.args[1], GenericConst):
-            number = found.args[1].value.numpy()
-            if number.size != 1 or not _integral(number, -_LARGEST, _LARGEST):
-                return None, None
-            zero, found = int(number.reshape(())), self.old.get(found.args[0])
-        if _operator(found) != "relax.astype" or not isinstance(found.args[0], relax.Var):
-            return None, None
-        dtype = str(found.args[0].ty.dtype)
+        while (difference := operands_of(found, "subtract")) is not None:
+            found, less = self.old.get(difference[0]), difference[1]
+            number, other = number_of(less), self._byte(less)
+            if number is not None and abs(number) < _EXACT and number == int(number):
+                zero += int(number)
+            elif other is not None and computed is None:
+                computed = other
+            else:
+                return None
+        source = operands_of(found, "astype")
+        if source is None or not isinstance(source[0], relax.Var):
+            return None
+        dtype = str(source[0].ty.dtype)
         if dtype not in ("int8", "uint8") or not np.iinfo(dtype).min <= zero <= np.iinfo(dtype).max:
-            return None, None
-        return found.args[0], zero
+            return None
+        return source[0], zero, computed
+
+    def _byte(self, value: relax.Expr) -> relax.Expr | None:
+        """Return the one integer of 8 bits that a value in floats comes from; None for another value."""
+        source = operands_of(self.old.get(value), "astype")
+        if source is None or str(source[0].ty.dtype) not in ("int8", "uint8"):
+            return None
+        return source[0] if prod(map(int, list(source[0].ty.shape))) == 1 else None
+
+    def _converted(self, value: relax.Expr) -> relax.Var | None:
+        """Return the product whose sums a value converts to int32, in the careful way of TVM's importer.
+
+        It makes 0 of what is not finite and wraps what is too large around; sums of integers are neither.
+        """
+        steps = ("astype", "where", "floor_mod", "astype", "where")
+        places = (0, 2, 0, 0, 2)
+        if operands_of(value, "astype") is None or str(value.ty.dtype) != SUMS:
+            return None
+        found: relax.Expr | None = value
+        for name, place in zip(steps, places, strict=True):
+            operands = operands_of(found, name)
+            if operands is None:
+                return None
+            last, found = operands[place], self.old.get(operands[place])
+        return last if last in self.waiting else None
 
     def _biased(self, value: relax.Expr) -> tuple[_Product, Array] | None:
         """Return the product and the bias of a sum of both; None for another value."""
-        if _operator(value) != "relax.add":
+        if operator_of(value) != "relax.add":
             return None
         product = self.waiting.get(value.args[0])
         if product is None or self.uses[value.args[0]] != 1:
@@ -180,12 +250,11 @@ class _Integers:
         bias = self._constant(value.args[1])
         fits = bias is not None and _integral(bias, -_EXACT, _EXACT)
         if bias is None or not fits or bias.size not in (1, product.columns.size):
-            self.values[value.args[0]] = self._sums(product, None)
             return None
         return product, bias
 
     def _constant(self, value: relax.Expr) -> Array | None:
-        while _operator(self.old.get(value)) == "relax.reshape":
+        while operator_of(self.old.get(value)) == "relax.reshape":
             value = self.old[value].args[0]
         if not isinstance(value, GenericConst):
             return None
@@ -193,8 +262,8 @@ class _Integers:
         return number
 
     def _sums(self, product: _Product, bias: Array | None) -> relax.Expr:
-        """Emit a product in integers with its bias; return the sums in float32."""
-        zero, x, weight = product.zero, self._moved(product.x), relax.const(product.weight)
+        """Emit a product in integers with its bias; return the sums."""
+        zero, x, weight = product.zero, self.moved(product.x), relax.const(product.weight)
         if product.convolves:
             attrs = product.call.attrs
 
@@ -204,33 +273,20 @@ class _Integers:
             sums = self.builder.emit_te(convolution, x, weight, primfunc_name_hint="conv")
         else:
             sums = self.builder.emit(relax.op.matmul(x, weight, out_dtype=SUMS))
-        more = -zero * product.columns
+        columns = product.columns
+        more = -zero * columns
         if bias is not None:
-            more = more + np.reshape(bias.astype(np.int64), -1 if bias.size > 1 else ())
+            more = more + np.reshape(bias.astype(np.int64), columns.shape if bias.size > 1 else ())
+        if product.computed is not None:
+            shift = self.builder.emit(relax.op.astype(self.moved(product.computed), SUMS))
+            less = self.builder.emit(relax.op.multiply(shift, relax.const(columns.astype(SUMS))))
+            sums = self.builder.emit(relax.op.subtract(sums, less))
         if np.any(more):
-            behind = [1] * (len(sums.ty.shape) - 2) if product.convolves else []
-            constant = relax.const(more.astype(SUMS).reshape(-1, *behind))
-            sums = self.builder.emit(relax.op.add(sums, constant))
+            sums = self.builder.emit(relax.op.add(sums, relax.const(more.astype(SUMS))))
+        return sums
+
+    def _in_floats(self, sums: relax.Expr) -> relax.Expr:
         return self.builder.emit(relax.op.astype(sums, FULL))
-
-    def _moved(self, value: relax.Expr) -> relax.Expr:
-        """Return an expression over the new network's values."""
-        if isinstance(value, relax.Var):
-            if value in self.waiting and value not in self.values:
-                self.values[value] = self._sums(self.waiting[value], None)
-            return self.values.get(value, value)
-        if isinstance(value, relax.Tuple):
-            return relax.Tuple([self._moved(each) for each in value.fields])
-        if isinstance(value, relax.TupleGetItem):
-            return relax.TupleGetItem(self._moved(value.tuple_value), value.index)
-        if isinstance(value, relax.Call):
-            arguments = [self._moved(each) for each in value.args]
-            return relax.Call(value.op, arguments, value.attrs, value.ty_args)
-        return value
-
-
-def _operator(value: relax.Expr | None) -> str:
-    return str(getattr(value.op, "name", "")) if isinstance(value, relax.Call) else ""
 
 
 def _first_channels(call: relax.Call) -> bool:
@@ -261,7 +317,7 @@ def _convolution(x: te.Tensor, weight: te.Tensor, attrs: tvm.ir.Attrs, outside: 
     taps = [te.reduce_axis((0, extent), f"tap{axis}") for axis, extent in enumerate(kernel)]
     outputs, inputs = int(weight.shape[0]) // groups, int(weight.shape[1])
 
-    def value(n: tirx.Var, channel: tirx.Var, *place: tirx.Var) -> tirx.Expr:
+    def value(n: tirx.Var, channel: tirx.Var, *place: tirx.Var) -> Any:
         read = _windows(place, taps, stride, dilation)
         source = channels if groups == 1 else channel // outputs * inputs + channels
         factors = x(n, source, *read).astype(SUMS) * weight(channel, channels, *taps).astype(SUMS)
@@ -272,7 +328,7 @@ def _convolution(x: te.Tensor, weight: te.Tensor, attrs: tvm.ir.Attrs, outside: 
 
 def _windows(
     place: Sequence[tirx.Var], taps: Sequence[te.IterVar], stride: Sequence[int], dilation: Sequence[int]
-) -> list[tirx.Expr]:
+) -> list[Any]:
     """Return where a tap of the kernel reads the padded image."""
     axes = zip(place, taps, stride, dilation, strict=True)
     return [at * step + tap * apart for at, tap, step, apart in axes]

@@ -1,7 +1,7 @@
 """Keeps unsigned 8-bit integers as signed ones, 128 lower, for CPUs that multiply signed bytes alone.
 
-Rounding with a zero point that is 128 lower gives such a number, and whoever reads it adds 128 or takes another zero
-point; so nothing is converted in between.
+Rounding with a zero point that is 128 lower gives such a number, and whoever reads it adds 128 or takes
+another zero point; so nothing is converted in between.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import numpy as np
 import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
+
+from toolchain.lowering.graph.rebuilt import Rebuilt, number_of, operator_of
 
 FULL, BYTE, SIGNED = "float32", "uint8", "int8"
 OFFSET = 128
@@ -25,16 +27,14 @@ _MOVING = frozenset(
 
 def with_signed_values(module: tvm.ir.IRModule) -> tvm.ir.IRModule:
     """Return a module in which rounded values are signed."""
-    return relax.transform.DeadCodeElimination()(_Signing(module).run())
+    return _Signing(module).build()
 
 
-class _Signing:
-    """Builds the new network.
+class _Signing(Rebuilt):
+    """The network with signed values.
 
     Attributes
     ----------
-    values
-        Variable of the old network -> its value.
     signed
         Variable of the old network with unsigned bytes -> the signed ones.
     floats
@@ -42,65 +42,49 @@ class _Signing:
     """
 
     def __init__(self, module: tvm.ir.IRModule) -> None:
-        self.module = module
-        rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
-        self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
-        self.values: dict[relax.Var, relax.Expr] = {}
+        super().__init__(module)
         self.signed: dict[relax.Var, relax.Expr] = {}
         self.floats: dict[relax.Var, relax.Expr] = {}
 
-    def run(self) -> tvm.ir.IRModule:
-        main = self.module["main"]
-        self.values = {param: param for param in main.params}
-        with self.builder.function("main", list(main.params), dict(main.attrs or {})):
-            with self.builder.dataflow():
-                for block in main.body.blocks:
-                    for binding in block.bindings:
-                        self._binding(binding.var, binding.value)
-                result = self.builder.emit_output(self._moved(main.body.body))
-            self.builder.emit_func_output(result)
-        return self.builder.finalize()
-
-    def _binding(self, var: relax.Var, value: relax.Expr) -> None:
-        name = str(getattr(value.op, "name", "")) if isinstance(value, relax.Call) else ""
+    def bind(self, var: relax.Var, value: relax.Expr) -> None:
+        """Emit the signed form of unsigned bytes, and readers of it with other constants."""
+        name = operator_of(value)
         first = value.args[0] if isinstance(value, relax.Call) and value.args else None
         if name == "relax.quantize" and str(var.ty.dtype) == BYTE and isinstance(value.args[2], GenericConst):
             zero, attrs = _lower(value.args[2]), value.attrs
-            x, scale = map(self._moved, value.args[:2])
+            x, scale = map(self.moved, value.args[:2])
             made = relax.op.quantize(x, scale, zero, int(attrs.axis), SIGNED)
             self.signed[var] = self.builder.emit(made)
         elif name in _MOVING and first in self.signed:
-            rest = [self._moved(each) for each in value.args[1:]]
+            rest = [self.moved(each) for each in value.args[1:]]
             made = relax.Call(value.op, [self.signed[first], *rest], value.attrs, value.ty_args)
             self.signed[var] = self.builder.emit(made)
-        elif name == "relax.astype" and first in self.signed and str(var.ty.dtype) == FULL:
-            self.floats[var] = self.builder.emit(relax.op.astype(self.signed[first], FULL))
-        elif name == "relax.subtract" and first in self.floats and _is_number(value.args[1]):
-            number = float(value.args[1].value.numpy().reshape(())) - OFFSET
+        elif name == "relax.concat" and all(each in self.signed for each in _parts(first)):
+            parts = [self.signed[each] for each in _parts(first)]
+            self.signed[var] = self.builder.emit(relax.op.concat(parts, value.attrs.axis))
+        elif name == "relax.astype" and str(var.ty.dtype) == FULL and _unsigned(first):
+            self.floats[var] = self.builder.emit(relax.op.astype(self._lowered(first), FULL))
+        elif name == "relax.subtract" and first in self.floats and number_of(value.args[1]) is not None:
+            number = (number_of(value.args[1]) or 0.0) - OFFSET
             made = relax.op.subtract(self.floats[first], relax.const(number, FULL))
             self.values[var] = self.builder.emit(made)
         elif name == "relax.dequantize" and first in self.signed and isinstance(value.args[2], GenericConst):
             zero, attrs = _lower(value.args[2]), value.attrs
-            scale = self._moved(value.args[1])
+            scale = self.moved(value.args[1])
             made = relax.op.dequantize(self.signed[first], scale, zero, int(attrs.axis), FULL)
             self.values[var] = self.builder.emit(made)
         else:
-            self.values[var] = self.builder.emit(self._moved(value))
+            super().bind(var, value)
 
-    def _moved(self, value: relax.Expr) -> relax.Expr:
-        """Return an expression over the new network's values."""
-        if isinstance(value, relax.Var):
-            return self._value(value)
-        if isinstance(value, relax.Tuple):
-            return relax.Tuple([self._moved(each) for each in value.fields])
-        if isinstance(value, relax.TupleGetItem):
-            return relax.TupleGetItem(self._moved(value.tuple_value), value.index)
-        if isinstance(value, relax.Call):
-            arguments = [self._moved(each) for each in value.args]
-            return relax.Call(value.op, arguments, value.attrs, value.ty_args)
-        return value
+    def _lowered(self, var: relax.Var) -> relax.Expr:
+        """Return unsigned bytes as signed ones; what no rounding made, such as an input, is converted."""
+        if var not in self.signed:
+            wide = relax.op.astype(self.moved(var), "int16")
+            lower = relax.op.subtract(wide, relax.const(OFFSET, "int16"))
+            self.signed[var] = self.builder.emit(relax.op.astype(lower, SIGNED))
+        return self.signed[var]
 
-    def _value(self, var: relax.Var) -> relax.Expr:
+    def value(self, var: relax.Var) -> relax.Expr:
         """Return the value of a variable of the old network; unsigned bytes are made on first use."""
         if var not in self.values and var in self.floats:
             lower = relax.const(float(-OFFSET), FULL)
@@ -108,7 +92,7 @@ class _Signing:
         elif var not in self.values and var in self.signed:
             wide = relax.op.add(relax.op.astype(self.signed[var], "int16"), relax.const(OFFSET, "int16"))
             self.values[var] = self.builder.emit(relax.op.astype(wide, BYTE))
-        return self.values.get(var, var)
+        return super().value(var)
 
 
 def _lower(zero: GenericConst) -> relax.Expr:
@@ -116,5 +100,10 @@ def _lower(zero: GenericConst) -> relax.Expr:
     return relax.const((zero.value.numpy().astype(np.int16) - OFFSET).astype(SIGNED), SIGNED)
 
 
-def _is_number(value: relax.Expr) -> bool:
-    return isinstance(value, GenericConst) and value.value.numpy().size == 1
+def _parts(value: relax.Expr | None) -> list[relax.Expr]:
+    """Return the values of a tuple; of another value, itself."""
+    return list(value.fields) if isinstance(value, relax.Tuple) else [value]
+
+
+def _unsigned(value: relax.Expr | None) -> bool:
+    return isinstance(value, relax.Var) and str(value.ty.dtype) == BYTE

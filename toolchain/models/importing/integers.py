@@ -6,8 +6,8 @@ from typing import Any
 
 from tvm import relax
 
-from toolchain.models.quantising.exponents import HIGH
-from toolchain.models.quantising.graph import PLAIN, ROUND, SUMMED
+from toolchain.models.quantising.powers_of_two.exponents import HIGH
+from toolchain.models.quantising.powers_of_two.graph import PLAIN, ROUND, SUMMED
 from toolchain.tvm_compat import Converter
 
 

@@ -13,8 +13,8 @@ from onnx import numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.integer_sessions import ask_for_integers
 from toolchain.models.judging.division import with_safe_division
-from toolchain.models.judging.integers import ask_for_integers
 from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
 from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.samples import UnusableSampleError

@@ -1,1 +1,1 @@
-"""Quantises networks to 8-bit integers with power-of-two scales, and measures the loss."""
+"""Quantises networks to 8-bit integers, and measures the loss."""

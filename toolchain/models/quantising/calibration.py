@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import Generic, TypeVar
 
 import numpy as np
 import onnx
@@ -13,13 +15,15 @@ from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.integer_sessions import ask_for_integers
 from toolchain.models.npy import read_array
 from toolchain.models.options import split_named
 from toolchain.models.reading.opsets import with_known_opsets
-from toolchain.models.samples import SORTS, Sort, UnusableSampleError, samples
+from toolchain.models.samples import SORTS, Sort, UnusableSampleError, first_usable, samples
 from toolchain.models.spec import TensorSpec
 
 Inputs = dict[str, Array]
+T = TypeVar("T")
 
 CALIBRATING = range(1, 5)
 """Seeds of the inputs for choosing exponents, if the user gives none; 0 is the bundle's sample."""
@@ -58,6 +62,37 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
     if len(set(counts.values())) > 1:
         raise UsageError(f"--calibrate: the inputs have unlike numbers of batches: {counts}", wanted)
     return [dict(zip(sets, each, strict=True)) for each in zip(*sets.values(), strict=True)]
+
+
+@dataclass(frozen=True)
+class Calibrated(Generic[T]):
+    """The result of choosing with sample inputs.
+
+    Attributes
+    ----------
+    judging
+        The inputs with which to measure the loss: the user's own, or other random ones.
+    """
+
+    result: T
+    judging: Sequence[Inputs]
+
+
+def choose_with_inputs(
+    specs: Sequence[TensorSpec], images: Mapping[str, Path], choose: Callable[[Sequence[Inputs]], T]
+) -> Calibrated[T]:
+    """Call `choose` with the user's images; without any, with random inputs that the network can use.
+
+    Raises
+    ------
+    UsageError
+        The images do not fit, or the network can use no random inputs.
+    """
+    if images:
+        judging = given(specs, images)
+        return Calibrated(choose(judging), judging)
+    usable = first_usable(specs, lambda sort: choose(seeded(specs, CALIBRATING, sort)))
+    return Calibrated(usable.result, seeded(specs, JUDGING, usable.sort))
 
 
 def _split(first: str, rest: Path, specs: Sequence[TensorSpec]) -> tuple[str, Path]:
@@ -103,13 +138,13 @@ class Tapped:
         self._names = sorted(set(names) - self._inputs)
         self._wanted = set(names)
         self._origin = origin
-        tapped = onnx.ModelProto()
-        tapped.CopyFrom(with_known_opsets(model))
-        have = {output.name for output in tapped.graph.output}
-        tapped.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self._names if name not in have)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        tapped = onnx.ModelProto()
+        tapped.CopyFrom(with_known_opsets(ask_for_integers(options, model)))
+        have = {output.name for output in tapped.graph.output}
+        tapped.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self._names if name not in have)
         try:
             self._session = onnxruntime.InferenceSession(
                 tapped.SerializeToString(), options, providers=["CPUExecutionProvider"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,20 +12,55 @@ import onnx
 
 from toolchain.arrays import Array
 from toolchain.models.quantising.calibration import Inputs, Tapped
-from toolchain.models.quantising.layer import Layer
 
 SATURATED = 0.01
 """Share of clipped values in a layer above which the user is warned."""
 
-FINEST = "mse"
-"""The quantizer with a scale for each tensor."""
+COARSE = {"global-scale": "power-of-two"}
+"""Quantizer with one scale for all layers -> the one that gives each tensor its own."""
 
 _RANDOM = (
-    "judged by {} random inputs, which say little of real ones: a trained network may lose far more; "
-    "calibrate and judge it with --calibrate NAME=FILE.npy"
+    "calibrated and judged by {} random inputs: the scales will not fit real data, and a trained network may "
+    "lose far more; give --calibrate NAME=FILE.npy"
 )
 _MOST_DB = 200.0
 """SQNR in dB that is reported if nothing was lost."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A layer whose loss is measured.
+
+    Attributes
+    ----------
+    name
+        Of the layer.
+    result
+        The tensor that it computes, in the float graph.
+    integers
+        The same tensor's integers, in the quantised graph.
+    scale, zero
+        The integer n stands for (n - zero) * scale.
+    low, high
+        Smallest and largest integer.
+    """
+
+    name: str
+    result: str
+    integers: str
+    scale: float
+    zero: int
+    low: int
+    high: int
+
+    def real(self, integers: Array) -> Array:
+        """Return the numbers that integers stand for, in float32."""
+        return np.asarray((integers.astype(np.float32) - self.zero) * np.float32(self.scale))
+
+    def clipped(self, values: Array) -> int:
+        """Return how many numbers are more than half a step beyond the integers."""
+        low, high = ((end - self.zero) * self.scale for end in (self.low - 0.5, self.high + 0.5))
+        return int(np.count_nonzero((values < low) | (values > high)))
 
 
 @dataclass(frozen=True)
@@ -69,8 +104,8 @@ class QuantisingCost:
     def warnings(self) -> list[str]:
         """Return a warning if the images were random, and one for each layer that clips too many values."""
         said = [_RANDOM.format(self.images)] if self.random else []
-        if self.quantizer != FINEST:
-            way_out = f"give each tensor a scale of its own: --quantizer {FINEST}"
+        if self.quantizer in COARSE:
+            way_out = f"give each tensor a scale of its own: --quantizer {COARSE[self.quantizer]}"
         else:
             more = "" if self.random else "more "
             way_out = f"calibrate with {more}images that the network is made for: --calibrate NAME=FILE.npy"
@@ -88,8 +123,7 @@ class QuantisingCost:
 def cost_of(
     before: onnx.ModelProto,
     after: onnx.ModelProto,
-    layers: Sequence[Layer],
-    integers: Mapping[str, tuple[str, int]],
+    layers: Sequence[Watched],
     images: Sequence[Inputs],
     origin: str,
     *,
@@ -102,28 +136,23 @@ def cost_of(
     ----------
     random, quantizer
         As in `QuantisingCost`.
-    integers
-        Tensor of a layer -> name of its integers in `after`, and their exponent.
     """
     outputs = [output.name for output in before.graph.output]
-    results = [layer.site.result for layer in layers]
-    floats = Tapped(before, [*results, *outputs], origin)
-    whole = Tapped(after, [*(integers[name][0] for name in results), *outputs], origin)
-    noise: dict[str, _Noise] = {name: _Noise() for name in (*results, "")}
-    clipped = {name: [0, 0] for name in results}
+    floats = Tapped(before, [*(layer.result for layer in layers), *outputs], origin)
+    whole = Tapped(after, [*(layer.integers for layer in layers), *outputs], origin)
+    noise = [_Noise() for _ in layers]
+    total = _Noise()
+    clipped = [[0, 0] for _ in layers]
     rows: list[tuple[Array, Array]] = []
     for inputs in images:
         wanted, got = floats.values(inputs), whole.values(inputs)
-        for layer in layers:
-            name = layer.site.result
-            steps, exponent = got[integers[name][0]], integers[name][1]
-            noise[name].add(wanted[name], np.ldexp(steps.astype(np.float32), exponent))
-            top = np.ldexp(np.float32(127.5), exponent)
-            clipped[name][0] += int(np.count_nonzero(np.abs(wanted[name]) > top))
-            clipped[name][1] += wanted[name].size
+        for layer, lost, beyond in zip(layers, noise, clipped, strict=True):
+            lost.add(wanted[layer.result], layer.real(got[layer.integers]))
+            beyond[0] += layer.clipped(wanted[layer.result])
+            beyond[1] += wanted[layer.result].size
         for name in outputs:
             if np.issubdtype(wanted[name].dtype, np.floating):
-                noise[""].add(wanted[name], got[name])
+                total.add(wanted[name], got[name])
             if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
                 rows.append((wanted[name], got[name]))
     return QuantisingCost(
@@ -131,10 +160,10 @@ def cost_of(
         random=random,
         quantizer=quantizer,
         layers=tuple(
-            LayerCost(layer.site.name, noise[layer.site.result].db, _share(*clipped[layer.site.result]))
-            for layer in layers
+            LayerCost(layer.name, lost.db, _share(*beyond))
+            for layer, lost, beyond in zip(layers, noise, clipped, strict=True)
         ),
-        sqnr_db=noise[""].db,
+        sqnr_db=total.db,
         top1=_agreement(rows, 1),
         top5=_agreement(rows, 5),
     )

@@ -1,4 +1,4 @@
-"""Reads the user's source, a zoo network or an `.onnx` file, as a graph with its weights inside."""
+"""Reads the source: a zoo network, an `.onnx` or `.tflite` file, as a graph with its weights inside."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ from toolchain.models.foreign_formats import FOREIGN, SAVED_MODEL, export_first
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.reading.external import read_external_data
 from toolchain.models.reading.ir import declare_known_ir
+from toolchain.models.tflite.convert import read_tflite
+from toolchain.models.tflite.schema import is_tflite
 from toolchain.models.walk import all_names, all_tensors
 from toolchain.models.zoo import ZOO, ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
 
 ZOO_PREFIX = "zoo:"
+ENDINGS = (".onnx", ".tflite")
+"""Of files that are read."""
+
 MOST_ELEMENTS = 2**40
 """Of a stored tensor."""
 
@@ -52,20 +57,22 @@ class Source:
 
 
 def read_source(source: str, options: ModelOptions) -> Source:
-    """Read `zoo:NAME`, a bare zoo name or an `.onnx` path.
+    """Read `zoo:NAME`, a bare zoo name or the path of an `.onnx` or `.tflite` file.
 
     Raises
     ------
     UsageError
-        The network does not exist; or the file is missing, unreadable, not ONNX, truncated or lacks external
-        data. For another framework's file, the hint says how to convert it.
+        The network does not exist; or the file is missing, unreadable, of neither form, truncated or lacks
+        external data. For another framework's file, the hint says how to convert it.
+    MissingError
+        It is a `.tflite` file, and the package that reads its schema is not installed.
     """
     if source.startswith(ZOO_PREFIX):
         return _from_zoo(source.removeprefix(ZOO_PREFIX), options)
     path = Path(source)
     if source in ZOO and not _exists(path):
         return _from_zoo(source, options)
-    if path.suffix not in (".onnx", *FOREIGN) and not _exists(path):
+    if path.suffix not in (*ENDINGS, *FOREIGN) and not _exists(path):
         raise _unknown(source)
     try:
         return _from_file(path)
@@ -77,7 +84,9 @@ def read_source(source: str, options: ModelOptions) -> Source:
 
 def _unknown(name: str) -> UsageError:
     known = ", ".join(ZOO_PREFIX + network for network in ZOO)
-    return UsageError(f"unknown model {name!r}", f"use one of {known}, or the path of an .onnx file")
+    return UsageError(
+        f"unknown model {name!r}", f"use one of {known}, or the path of an .onnx or .tflite file"
+    )
 
 
 def _from_zoo(name: str, options: ModelOptions) -> Source:
@@ -104,6 +113,9 @@ def _zoo_shape(network: ZooNetwork, options: ModelOptions) -> tuple[int, ...]:
 
 def _from_file(path: Path) -> Source:
     data = _read(path)
+    if path.suffix == ".tflite" or is_tflite(data):
+        read = read_tflite(data, str(path))
+        return Source(path.stem, str(path.resolve()), read, hashlib.sha256(data).hexdigest())
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -145,7 +157,12 @@ def _read(path: Path) -> bytes:
                 raise export_first(path / SAVED_MODEL)
             raise UsageError(f"{path} is a folder, not an .onnx file", f"name a file in it: {path}/FILE.onnx")
         if stat.S_ISREG(status.st_mode) and status.st_size == 0:
-            raise UsageError(f"{path} is empty, not an ONNX file", "export or download it again")
+            kind = "a TensorFlow Lite" if path.suffix == ".tflite" else "an ONNX"
+            raise UsageError(f"{path} is empty, not {kind} file", "export or download it again")
+        if status.st_size > LARGEST and path.suffix == ".tflite":
+            raise UsageError(
+                f"{path} has {status.st_size} bytes; at most {LARGEST} are read", "convert it in parts"
+            )
         if status.st_size > LARGEST:
             raise UsageError(
                 f"{path} has {status.st_size} bytes; a protobuf file ends at 2 GiB",

@@ -20,6 +20,7 @@
 #include "library.h"
 #include "load.h"
 #include "pool.h"
+#include "shapes.h"
 #include "text.h"
 #include "timing.h"
 
@@ -73,10 +74,11 @@ static int Guard(const char* kind, Body body) {
 // of a later one that are not known here must be.
 static edge_options Known(const edge_options* given) {
   if (given == nullptr) return {};
-  static_assert(sizeof *given == offsetof(edge_options, device_folder) + sizeof given->device_folder,
+  static_assert(sizeof *given == offsetof(edge_options, pad) + sizeof given->pad,
                 "padding at the end would count as a field that is not known");
-  // Where the first version ended, and the second.
-  constexpr size_t kEnds[] = {offsetof(edge_options, device), offsetof(edge_options, device_folder)};
+  // Where the first version ended, the second, and the third.
+  constexpr size_t kEnds[] = {offsetof(edge_options, device), offsetof(edge_options, device_folder),
+                              offsetof(edge_options, pad)};
   constexpr size_t kMost = 4096;  // no version will have more: it is no size
   for (const size_t end : kEnds) {
     if (given->size != end) continue;
@@ -113,15 +115,16 @@ static edge_library* Open(const char* path, const edge_options& options) {
     throw Failure(EDGE_FAILED, "load", std::string(path) + " holds no network (no Relax executable)");
   }
   const Module machine = NewMachine(executable, found.device);
-  const auto main = machine->GetFunction("main");
-  if (!main.has_value()) {
+  if (!machine->GetFunction("main").has_value()) {
     throw Failure(EDGE_FAILED, "load", std::string(path) + " has no function main");
   }
-  auto library = std::make_unique<edge_library>(found, executable, machine, main.value(), placement);
+  auto library = std::make_unique<edge_library>(found, executable, machine, placement);
   const int count = machine->GetFunction("get_function_arity").value()("main").cast<int>();
   const Function name = machine->GetFunction("get_function_param_name").value();
   for (int i = 0; i < count; ++i) library->names.push_back(name("main", i).cast<std::string>());
   library->inputs.resize(count);
+  library->shapes = ReadShapes(machine, count);
+  library->pad = options.pad != 0;
   return library.release();
 }
 
@@ -147,6 +150,7 @@ static void SetInput(edge_library* library, int index, const edge_tensor& value)
   Tensor tensor = Tensor::Empty(shape, dtype, library->device);
   if (needed != 0) tensor.CopyFromBytes(value.data, needed);
   library->inputs[index] = tensor;
+  library->changed = true;
 }
 
 }  // namespace edge
@@ -167,6 +171,17 @@ const char* edge_input_name(const edge_library* library, int index) {
   return index < 0 || index >= edge_input_count(library) ? nullptr : library->names[index].c_str();
 }
 
+int edge_shape_count(const edge_library* library) {
+  return library->shapes.size() == 1 ? 0 : static_cast<int>(library->shapes.size());
+}
+
+const int64_t* edge_shape(const edge_library* library, int shape, int input, int* ndim) {
+  if (shape < 0 || shape >= edge_shape_count(library) || input < 0 || input >= edge_input_count(library)) return nullptr;
+  const std::vector<int64_t>& extents = library->shapes[shape].inputs[input];
+  *ndim = static_cast<int>(extents.size());
+  return extents.data();
+}
+
 int edge_set_input(edge_library* library, int index, const edge_tensor* value) {
   return edge::Guard("input", [&] { edge::SetInput(library, index, *value); });
 }
@@ -174,7 +189,8 @@ int edge_set_input(edge_library* library, int index, const edge_tensor* value) {
 int edge_run(edge_library* library) {
   return edge::Guard("run", [&] {
     library->outputs.clear();
-    edge::Flatten(edge::Call(*library, library->main), &library->outputs);
+    edge::ChooseShape(library);
+    edge::Flatten(edge::Call(*library, library->chosen->function), &library->outputs);
   });
 }
 
@@ -196,16 +212,23 @@ int edge_output(edge_library* library, int index, edge_tensor* value) {
 }
 
 int edge_measure(edge_library* library, int number, int min_repeat_ms, double* ms, int* runs) {
-  return edge::Guard("run", [&] { edge::Measure(library, number, min_repeat_ms, ms, runs); });
+  return edge::Guard("run", [&] {
+    edge::ChooseShape(library);
+    edge::Measure(library, number, min_repeat_ms, ms, runs);
+  });
 }
 
 int edge_measure_copies(edge_library* library, int repeat, double* to_ms, double* from_ms) {
-  return edge::Guard("run", [&] { edge::MeasureCopies(*library, repeat, to_ms, from_ms); });
+  return edge::Guard("run", [&] {
+    edge::ChooseShape(library);
+    edge::MeasureCopies(*library, repeat, to_ms, from_ms);
+  });
 }
 
 int edge_profile(edge_library* library, int runs, edge_operator report, void* context) {
   return edge::Guard("run", [&] {
     if (runs < 1) throw edge::Usage("a profile needs at least one run");
+    edge::ChooseShape(library);
     for (const auto& [name, time] : edge::Profile(library, runs)) {
       report(context, name.c_str(), static_cast<double>(time.calls) / runs, time.ms / runs);
     }

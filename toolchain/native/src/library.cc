@@ -39,10 +39,7 @@ Module NewMachine(const Module& executable, const tvm::Device& device) {
 
 Any Call(const edge_library& library, const Function& function) {
   std::vector<AnyView> arguments;
-  for (size_t i = 0; i < library.inputs.size(); ++i) {
-    if (!library.inputs[i].has_value()) throw Usage("input " + library.names[i] + " is not set");
-    arguments.push_back(library.inputs[i].value());
-  }
+  for (const Tensor& argument : library.arguments) arguments.emplace_back(argument);
   Any result;
   const Computing computing(library.computes_on);
   try {

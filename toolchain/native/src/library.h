@@ -12,15 +12,14 @@
 
 #include "cpu.h"
 #include "device.h"
+#include "shapes.h"
 
 struct edge_library {
-  edge_library(edge::Found found, tvm::ffi::Module executable, tvm::ffi::Module machine, tvm::ffi::Function main,
-               edge::Placement placement)
+  edge_library(edge::Found found, tvm::ffi::Module executable, tvm::ffi::Module machine, edge::Placement placement)
       : device(found.device),
         computes_on(found.name),
         executable(executable),
         machine(machine),
-        main(main),
         placement(placement) {}
   ~edge_library() {
     // What a device made of the network, such as graphs, goes before the memory that it uses.
@@ -31,11 +30,15 @@ struct edge_library {
   std::string computes_on;
   tvm::ffi::Module executable;
   tvm::ffi::Module machine;
-  tvm::ffi::Function main;
   edge::Placement placement;
   int number = 0;  // runs of the last edge_measure
   std::vector<std::string> names;
   std::vector<tvm::ffi::Optional<tvm::runtime::Tensor>> inputs;
+  std::vector<edge::NetworkShape> shapes;
+  bool pad = false;
+  bool changed = true;                          // an input, since a shape was chosen
+  const edge::NetworkShape* chosen = nullptr;   // of `shapes`
+  std::vector<tvm::runtime::Tensor> arguments;  // the inputs as the chosen shape takes them
   std::vector<tvm::runtime::Tensor> outputs;
   std::string dtype;  // of the output asked for last
 };
@@ -51,7 +54,7 @@ void Await(const tvm::Device& device);
 
 tvm::ffi::Module NewMachine(const tvm::ffi::Module& executable, const tvm::Device& device);
 
-// Calls a function of the network with the inputs that were set.
+// Calls a function of the network with the arguments of the shape that was chosen.
 tvm::ffi::Any Call(const edge_library& library, const tvm::ffi::Function& function);
 
 // Outputs may be nested tuples; they are numbered from left to right, and brought to the host's memory.

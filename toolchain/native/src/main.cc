@@ -15,6 +15,7 @@
 #include "machine.h"
 #include "measure.h"
 #include "offline/command.h"
+#include "rates/command.h"
 #include "serve.h"
 #include "text.h"
 
@@ -29,11 +30,12 @@ struct Command {
 constexpr Command kCommands[] = {
     {"info", edge::InfoCommand, "state devices! timeout"},
     {"run", edge::RunCommand,
-     "input output output-names device threads cluster spin-us requires functions state wait graph"},
+     "input output output-names device threads cluster spin-us requires functions state wait graph pad!"},
     {"bench", edge::BenchCommand,
      "input number repeat min-repeat-ms time warmup device threads cluster spin-us requires functions state wait profile! "
      "graph"},
     {"measure", edge::MeasureCommand, "device state wait time"},
+    {"probe", edge::rates::ProbeCommand, "state wait time timeout"},
     {"serve", edge::ServeCommand, "tracker key host port state threads cluster spin-us any-peer!"},
 #ifndef EDGE_WITHOUT_FIELD
     {"install", edge::field::InstallCommand, "field state silence"},

@@ -91,7 +91,8 @@ struct Session {
                              options.Int("threads", 0, 1, 1024),
                              spin_us == 0 ? -1 : spin_us,
                              name.c_str(),
-                             code.c_str()};
+                             code.c_str(),
+                             options.Has("pad")};
     edge_library* opened = edge_open(path.c_str(), &given);
     if (opened == nullptr) throw Failure(LastFailure());
     return opened;

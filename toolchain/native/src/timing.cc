@@ -26,7 +26,7 @@ constexpr int kMostRuns = 1 << 30;
 static double Evaluate(const edge_library& library, int number) {
   bool first = true;
   Function body = Function::FromPacked([&](const AnyView*, int, Any*) {
-    if (!std::exchange(first, false)) Call(library, library.main);
+    if (!std::exchange(first, false)) Call(library, library.chosen->function);
   });
   const auto bytes = tvm::runtime::WrapTimeEvaluator(body, library.device, number, 1, 0, 1, 0, 1)()
                          .cast<tvm::ffi::Bytes>();
@@ -65,14 +65,14 @@ void MeasureCopies(const edge_library& library, int repeat, double* to_ms, doubl
   if (repeat < 1) throw Usage("a measurement needs at least one run");
   *to_ms = *from_ms = 0;
   if (IsCpu(library.device)) return;
-  const Any results = Call(library, library.main);
+  const Any results = Call(library, library.chosen->function);
   Await(library.device);
   std::vector<Tensor> inputs, back;
-  for (const auto& input : library.inputs) inputs.push_back(input.value().CopyTo(kCpu));
+  for (const Tensor& input : library.arguments) inputs.push_back(input.CopyTo(kCpu));
   Flatten(results, &back);  // memory that is touched for the first time is no part of a copy
   *to_ms = Fastest(repeat, [&] {
     for (size_t i = 0; i < inputs.size(); ++i) {
-      Tensor target = library.inputs[i].value();
+      Tensor target = library.arguments[i];
       target.CopyFrom(inputs[i]);
     }
     Await(library.device);
@@ -106,7 +106,7 @@ std::map<std::string, OperatorTime> Profile(edge_library* library, int runs) {
         ++operators[name].calls;
         operators[name].ms += took.count();
       }));
-  Function main = machine->GetFunction("main").value();
+  Function main = machine->GetFunction(library->chosen->name).value();
   const WithoutGraphs each;  // operator is waited for
   Call(*library, main);
   counting = true;

@@ -235,7 +235,9 @@ class BoardRunner:
             pooled.worker.call(START_S, ready)
             with self.pool.tracker() as tracker:
                 grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
-            least = least_task_ms(task, record_key(task.workload, self._target, pooled.board.record_class))
+            key = record_key(task.workload, self._target, pooled.board.record_class)
+            rates = self._target.rates
+            least = least_task_ms(task, key, rates.peak_flops() if rates else None)
             request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
             begun = time.monotonic()
             try:

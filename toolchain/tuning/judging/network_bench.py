@@ -35,11 +35,13 @@ class Variant:
 
     Attributes
     ----------
+    bundles
+        The bundle for each of the network's shapes.
     workloads
         Name of a function in a profile -> workload of its task.
     """
 
-    bundle: Bundle
+    bundles: Sequence[Bundle]
     workloads: Mapping[str, str]
 
 
@@ -71,53 +73,67 @@ class BoardNetworkBench:
         made = self._bundling.make(self._network, {**self._others, **points}, decisions, folder, step)
         reference = self._bundling.reference
         library = made.code.read_bytes()
-        bundle = Bundle(made.code, made.manifest, library, dict(reference.sample), reference.outputs, "")
-        return Variant(bundle, made.objects.workloads)
+        bundle = Bundle(
+            made.code,
+            made.manifest,
+            library,
+            dict(reference.sample),
+            reference.outputs,
+            "",
+            tuple((dict(sample), dict(outputs)) for sample, outputs in self._bundling.cases),
+        )
+        return Variant(bundle.each(), made.objects.workloads)
 
     def look(self, variant: Variant, limit_s: float | None) -> float:
-        """Time one inference after one warm-up inference; return its seconds."""
-        timed = bench_bundle(
-            variant.bundle,
-            self._board,
-            repeat=1,
-            threads=self._target.threads,
-            cluster=self._target.cpu,
-            warmup=_SLOW_WARMUP,
-            timeout=limit_s,
-            wait=_WAIT_S if limit_s is None else min(_WAIT_S, limit_s),
-        )
-        seconds = min(timed.times_ms) / 1e3
-        if seconds > _SAMPLE_S:
+        """Time one inference of each shape after one warm-up inference; return the seconds of all."""
+        total = 0.0
+        for bundle in variant.bundles:
+            timed = bench_bundle(
+                bundle,
+                self._board,
+                repeat=1,
+                threads=self._target.threads,
+                cluster=self._target.cpu,
+                warmup=_SLOW_WARMUP,
+                timeout=limit_s,
+                wait=_WAIT_S if limit_s is None else min(_WAIT_S, limit_s),
+            )
+            total += min(timed.times_ms) / 1e3
+        if total > _SAMPLE_S:
             self._warmup = _SLOW_WARMUP
-        return seconds
+        return total
 
     def profile(self, variant: Variant) -> tuple[float, Mapping[str, float]]:
-        """Time the network, then its functions; return both in ms."""
-        timed = self._bench(variant, profile=True)
+        """Time the network, then its functions; return both in ms, for an inference of each shape."""
         by_task: dict[str, float] = {}
-        for operator in timed.operators or []:
-            workload = variant.workloads.get(operator["name"])
-            if workload is not None:
-                by_task[workload] = by_task.get(workload, 0.0) + operator["ms"]
-        return median(timed.times_ms), by_task
+        total = 0.0
+        for bundle in variant.bundles:
+            timed = self._bench(bundle, profile=True)
+            total += median(timed.times_ms)
+            for operator in timed.operators or []:
+                workload = variant.workloads.get(operator["name"])
+                if workload is not None:
+                    by_task[workload] = by_task.get(workload, 0.0) + operator["ms"]
+        return total, by_task
 
     def time(self, variant: Variant) -> float:
-        """Time the network; return the median of its inferences in ms."""
-        return median(self._bench(variant, profile=False).times_ms)
+        """Time an inference of each shape; return the sum of the medians in ms."""
+        return sum(median(self._bench(bundle, profile=False).times_ms) for bundle in variant.bundles)
 
     def check(self, variant: Variant) -> str:
         """Compare the network's outputs with onnxruntime's; return the error message, empty if they agree."""
         try:
-            verify_bundle(
-                variant.bundle, self._board, self._target.threads, self._target.cpu, wait=_WAIT_S
-            ).check()
+            for bundle in variant.bundles:
+                verify_bundle(
+                    bundle, self._board, self._target.threads, self._target.cpu, wait=_WAIT_S
+                ).check()
         except CheckError as error:
             return error.message
         return ""
 
-    def _bench(self, variant: Variant, *, profile: bool) -> BenchResult:
+    def _bench(self, bundle: Bundle, *, profile: bool) -> BenchResult:
         return bench_bundle(
-            variant.bundle,
+            bundle,
             self._board,
             time_s=_SAMPLE_S,
             threads=self._target.threads,
@@ -152,7 +168,8 @@ def prepare_network_bench(
     UsageError
         The network's outputs are not finite for any sample.
     """
-    made_by = bundling(model, backend, board.build_for, target, seeded_reference(model, SAMPLE_SEED))
+    references = [seeded_reference(shape, SAMPLE_SEED) for shape in model.shapes]
+    made_by = bundling(model, backend, board.build_for, target, references)
     tuned = {task.workload for task in tasks}
     others = [task for task in network.tasks if task.workload not in tuned]
     decided = [decide_task(network, task, store, target, board.record_class) for task in others]

@@ -9,7 +9,12 @@ import numpy as np
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
-from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_COMMON, MOST_DIAGONAL, MOST_RIGHT
+from toolchain.models.quantising.powers_of_two.limits import (
+    LEAST_RIGHT,
+    MOST_COMMON,
+    MOST_DIAGONAL,
+    MOST_RIGHT,
+)
 
 FIELDS = ("batch", "h", "w", "ic", "oc", "kh", "kw", "ph", "pw", "sh", "sw")
 """Names of the numbers in a shape as text, in the order of Apache TVM's tutorial on VTA."""

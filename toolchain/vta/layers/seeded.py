@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from toolchain.arrays import Array
-from toolchain.models.quantising.limits import LEAST_RIGHT, MOST_DIAGONAL, MOST_RIGHT
+from toolchain.models.quantising.powers_of_two.limits import LEAST_RIGHT, MOST_DIAGONAL, MOST_RIGHT
 from toolchain.vta.layers.layer import ConvLayer, ConvShape
 from toolchain.vta.layers.region import Region, RegionLayer
 

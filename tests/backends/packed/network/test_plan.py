@@ -36,7 +36,11 @@ def test_a_value_has_the_halo_of_all_its_readers() -> None:
     found = planned(Conv(LANES, SAME), Branches(((Conv(LANES, SAME),), (Conv(LANES, WIDE),))))
     steps = generated(found)
     (first,) = (step for step in steps if sum(step.var in each.arguments for each in steps) == 2)
-    needs = [step.algorithm.halo(step.subject, step.choice, found.machine) for step in steps if first.var in step.arguments]
+    needs = [
+        step.algorithm.halo(step.subject, step.choice, found.machine)
+        for step in steps
+        if first.var in step.arguments
+    ]
     assert first.var in found.packed and len(set(needs)) == 2
     layout = found.layout(first.var)
     assert (layout.lanes, layout.halo) == (LANES, tuple(map(max, *needs)))

@@ -42,7 +42,8 @@ def seconds(computing: float, reading: float, exposed: float) -> float:
 
 def missed(size: float, machine: Machine) -> float:
     """Return the share of `size` bytes that the cache has evicted before they are read again."""
-    return min(1.0, max(0.0, (size - machine.cache / 2) / machine.cache))
+    cache = machine.rates.cache or machine.cache
+    return min(1.0, max(0.0, (size - cache / 2) / cache))
 
 
 def padded(channels: int, block: int) -> int:

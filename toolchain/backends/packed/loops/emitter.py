@@ -43,9 +43,11 @@ class Emitter:
         self.arguments = []
         for param, layout in zip(read.params, layouts, strict=True):
             shape = shape_of(param) if layout is None else layout.shape(shape_of(param))
+            dtype = str(param.dtype)
             if param.same_as(conv.weight):
                 shape = tuple(weight)
-            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+                dtype = nest.machine.products_of(conv.dtype).stored or dtype
+            self.arguments.append(ir.arg(param.name, ir.buffer(shape, dtype)))
         self.x, self.weight, self.out = map(self._argument, (conv.x, conv.weight, read.output))
         self.dtype = conv.dtype  # of the products; `y` may be wider
         self.zero = tirx.const(0, self.dtype)

@@ -1,8 +1,8 @@
 """Rounds to 8-bit integers by an addition, which every vector unit has.
 
 To a float32 below 2^22 in size, 1.5 * 2^23 is added: the sum has no bits for fractions, so that the processor
-rounds them away, halves to even; its last bits are the integer in two's complement. (ARMv7's vector unit has no
-instruction that rounds, and on others rounding, converting and narrowing take two instructions more.)
+rounds them away, halves to even; its last bits are the integer in two's complement. (ARMv7's vector unit has
+no instruction that rounds, and on others rounding, converting and narrowing take two instructions more.)
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ def _rounded(node: tirx.Cast, mutator: tvm_ffi.StructuralMutator) -> Expr:
     if clipped is None:
         return made
     rounded, low, high = clipped
-    value, zero = _apart(rounded)
-    if not _rounds(value) or str(value.ty) != "float32":
+    steps, zero = _apart(rounded)
+    value = _before_rounding(steps)
+    if value is None or str(value.ty) != "float32":
         return made
     bounds = (low - zero, high - zero)
     if any(abs(bound) > _LARGEST or bound != int(bound) for bound in (*bounds, zero)):
         return made
     floats = [tirx.const(bound, "float32") for bound in bounds]
-    within = tirx.Max(tirx.Min(value.args[0], floats[1]), floats[0])
+    within = tirx.Max(tirx.Min(value, floats[1]), floats[0])
     bits = tirx.reinterpret("int32", tirx.Add(within, tirx.const(_WITHOUT_FRACTIONS, "float32")))
-    steps = bits if not zero else tirx.Add(bits, tirx.const(int(zero), "int32"))
-    return tirx.Cast(str(made.ty), steps)
+    moved = bits if not zero else tirx.Add(bits, tirx.const(int(zero), "int32"))
+    return tirx.Cast(str(made.ty), moved)
 
 
 def _clipped(value: Expr) -> tuple[Expr, float, float] | None:
@@ -61,5 +62,9 @@ def _apart(value: Expr) -> tuple[Expr, float]:
     return value, 0.0
 
 
-def _rounds(value: Expr) -> bool:
-    return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "tirx.round"
+def _before_rounding(value: Expr) -> Expr | None:
+    """Return what is rounded to an integer; None if the value is not rounded."""
+    if not isinstance(value, tvm.ir.Call) or getattr(value.op, "name", "") != "tirx.round":
+        return None
+    rounded: Expr = value.args[0]
+    return rounded

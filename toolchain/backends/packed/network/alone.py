@@ -28,9 +28,15 @@ def _stand_in(recipe: Recipe) -> tirx.PrimFunc:
 
 def contraction(task: FusedTask, choices: Choices) -> Contraction | None:
     """Return the contraction of a task; None if the task has no contraction with code variants."""
+    step = generated(task, choices)
+    return None if step is None else step.contraction
+
+
+def generated(task: FusedTask, choices: Choices) -> Generated | None:
+    """Return the step that a task's candidates compute; None if no algorithm generates it."""
     for step in plan(_network(task), choices).steps:
         if isinstance(step, Generated) and step.function == task.name:
-            return step.contraction
+            return step
     return None
 
 

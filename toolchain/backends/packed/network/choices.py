@@ -47,6 +47,11 @@ class Choices:
             return choice
         return default_choice(contraction, self.machine, self.winograd)
 
+    def improves(self, name: str | None, choice: Choice, contraction: Contraction) -> bool:
+        """Return whether a function's choice was decided for it and is not the default."""
+        decided = name is not None and self.decided.get(name) == choice
+        return decided and choice != default_choice(contraction, self.machine, self.winograd)
+
     def permits(self, choice: Choice, contraction: Contraction) -> bool:
         """Return whether a choice computes a contraction and is allowed."""
         return legal(choice, contraction, self.machine) and (self.winograd or algorithm_of(choice).exact)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -17,13 +18,16 @@ from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.network.agreement import Agreement
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
 from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read, shape_of
 from toolchain.backends.packed.recognise.split import until
 from toolchain.backends.packed.stages.recurrent import recurrence_of
+from toolchain.models.entries import MAIN, entries
 from toolchain.models.recurrent.spec import Recurrence
 
 
@@ -150,23 +154,63 @@ def packable(value: relax.Expr, machine: Machine) -> bool:
     return images(value, machine) and prod(extents(value)[2:]) > 1
 
 
+def plans(fused: tvm.IRModule, choices: Choices) -> dict[str, Plan]:
+    """Plan the network in each of its shapes; return the plans by the name of the shape's function."""
+    functions, names = Functions(fused, choices.machine), entries(fused)
+    agreement = Agreement(choices) if len(names) > 1 else None
+    return {name: _plan(functions, fused[name], choices, agreement, largest=name == MAIN) for name in names}
+
+
 def plan(fused: tvm.IRModule, choices: Choices) -> Plan:
     """Plan every call of the network's function `main`."""
-    functions = Functions(fused, choices.machine)
+    return _plan(Functions(fused, choices.machine), fused[MAIN], choices, None, largest=True)
+
+
+def _plan(
+    functions: Functions,
+    main: relax.Function,
+    choices: Choices,
+    agreement: Agreement | None,
+    *,
+    largest: bool,
+) -> Plan:
     result = Plan(choices.machine)
-    bindings = [binding for block in fused["main"].body.blocks for binding in block.bindings]
-    outputs = _outputs(functions, bindings, fused["main"].body.body)
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    outputs = _outputs(functions, bindings, main.body.body)
+
+    def agreed(step: Generated, name: str | None) -> Generated:
+        return step if agreement is None else _agreed(step, name, choices, agreement, largest=largest)
+
     for binding in bindings:
         if binding.var in outputs:
             steps: list[PlanStep] = list(outputs[binding.var])
         else:
-            steps = _steps(functions, binding, choices)
+            steps = _steps(functions, binding, choices, agreed)
         for step in steps:
             if isinstance(step, Generated):
                 step = _placed(step, result)
             result.steps.append(step)
-    _concatenate(result, fused["main"].body.body)
+    _concatenate(result, main.body.body)
     return result
+
+
+def _agreed(
+    step: Generated, name: str | None, choices: Choices, agreement: Agreement, *, largest: bool
+) -> Generated:
+    """Return a step of one of several shapes with a choice that reads its weight as the largest shape does.
+
+    A choice that was decided by a record stays, unless it is the default.
+    """
+    weight = getattr(step.contraction, "weight", None)
+    if step.contraction is None or weight is None or not isinstance(step.argument(weight), GenericConst):
+        return step
+    value = step.argument(weight).value.numpy()
+    if largest:
+        agreement.store(step.contraction, value, step.choice)
+        return step
+    if choices.improves(name, step.choice, step.contraction):
+        return step
+    return replace(step, choice=agreement.agreed(step.contraction, value, step.choice))
 
 
 def _outputs(
@@ -232,8 +276,19 @@ def _concatenate(result: Plan, output: relax.Expr) -> None:
             result.places.update(placed)
 
 
-def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> list[PlanStep]:
-    """Return the steps of a binding: one, or one for each part of its function."""
+def _steps(
+    functions: Functions,
+    binding: relax.Binding,
+    choices: Choices,
+    agreed: Callable[[Generated, str | None], Generated],
+) -> list[PlanStep]:
+    """Return the steps of a binding: one, or one for each part of its function.
+
+    Parameters
+    ----------
+    agreed
+        Returns a step with the choice on which the shapes of the network agree.
+    """
     var, value = binding.var, binding.value
     name = called(value)
     if name is None:
@@ -246,7 +301,7 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
         return [Call(var, value, name)]
     if len(function.parts) == 1:
         step = Generated(var, value, name, function.whole)
-        return [_computed(step, function.parts[0][1], name, choices)]
+        return [agreed(_computed(step, function.parts[0][1], name, choices), name)]
     steps: list[PlanStep] = []
     values = list(zip(function.whole.params, value.args[1].fields, strict=False))
     first = next(
@@ -261,7 +316,7 @@ def _steps(functions: Functions, binding: relax.Binding, choices: Choices) -> li
         # A record is for one contraction, the first, which keeps the function's name.
         own = name if number == first else None
         step = Generated(target, call, own or f"{name}_part{number}", part)
-        steps.append(_computed(step, contraction, own, choices))
+        steps.append(agreed(_computed(step, contraction, own, choices), own))
     return steps
 
 
@@ -287,7 +342,15 @@ def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> 
         return False
     if not contraction.in_blocks:
         return products.depth == 1 or step.read.place(contraction.x) is not None
-    return packable(step.var, machine) and images(step.argument(contraction.x), machine)
+    row = any(each.inputs == contraction.dtype for each in machine.products)
+    return row and packable(step.var, machine) and images(step.argument(contraction.x), machine)
+
+
+def _surrounded(source: relax.Expr, contraction: Contraction | None, result: Plan) -> bool:
+    """Return whether a value can have the number around it that a convolution pads it with; keep that."""
+    if not isinstance(contraction, Convolution) or not any(contraction.pads):
+        return True
+    return result.fills.setdefault(source, contraction.outside) == contraction.outside
 
 
 def _at_least(step: Generated, weight: tirx.Buffer | None, least: int) -> bool:
@@ -306,8 +369,7 @@ def _placed(step: Generated, result: Plan) -> Generated:
     if operand is not None:
         source = step.argument(operand)
         need = algorithm.halo(step.subject, step.choice, result.machine)
-        read = any(need) and any(step.subject.pads)
-        if read and result.fills.setdefault(source, step.subject.outside) != step.subject.outside:
+        if any(need) and not _surrounded(source, step.subject, result):
             return _placed(replace(step, choice=GENERAL, contraction=None), result)
         result.packed.add(step.var)
         have = result.halos.get(source, (0,) * len(need))

@@ -14,6 +14,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.network.agreement import digest_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.plan import (
     Call,
@@ -22,12 +23,13 @@ from toolchain.backends.packed.network.plan import (
     Recurrent,
     extents,
     packable,
-    plan,
+    plans,
 )
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.backends.packed.network.repeated import share_repeated
 from toolchain.backends.packed.stages.panels import pack_weight
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
+from toolchain.models.entries import MAIN
 from toolchain.tasks.parameter import Parameter
 
 ROWS = "rows"  # rule of functions that keep their default schedule
@@ -95,9 +97,12 @@ class _Rewriter:
     def __init__(self, fused: tvm.IRModule, choices: Choices, render: Render) -> None:
         self.fused, self.machine, self.render = fused, choices.machine, render
         self.unread = choices.unread
-        self.plan = plan(fused, choices)
+        self.plans = plans(fused, choices)
+        self.plan = self.plans[MAIN]  # of the function that is rebuilt
         if not self.machine.pieces.fine:
-            share_repeated(self.plan)
+            for each in self.plans.values():
+                share_repeated(each)
+        self.constants: dict[bytes, GenericConst] = {}  # of several shapes, which have weights in common
         self.builder = relax.BlockBuilder()
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
@@ -110,14 +115,15 @@ class _Rewriter:
         self.transformed = 0
 
     def run(self) -> Rewritten:
-        main = self.fused["main"]
-        self.plain = {param: param for param in main.params}
-        with self.builder.function("main", list(main.params)):
-            with self.builder.dataflow():
-                for step in self.plan.steps:
-                    self._step(step)
-                result = self.builder.emit_output(self._plain_expr(main.body.body))
-            self.builder.emit_func_output(result)
+        for name, plan in self.plans.items():
+            main, self.plan = self.fused[name], plan
+            self.plain, self.packed = {param: param for param in main.params}, {}
+            with self.builder.function(name, list(main.params)):
+                with self.builder.dataflow():
+                    for step in self.plan.steps:
+                        self._step(step)
+                    result = self.builder.emit_output(self._plain_expr(main.body.body))
+                self.builder.emit_func_output(result)
         return Rewritten(self.builder.finalize(), self.rules, self.made, self.named, self.transformed)
 
     def _step(self, step: PlanStep) -> None:
@@ -151,7 +157,7 @@ class _Rewriter:
         place = list(of.parameters).index("r")
         constant = isinstance(arguments[place], GenericConst)
         if constant:
-            arguments[place] = _constant(pack_weight(arguments[place].value.numpy(), of, self.machine))
+            arguments[place] = self._stored(pack_weight(arguments[place].value.numpy(), of, self.machine))
 
         def make() -> tirx.PrimFunc:
             recipe = Recurring(of, self.machine, constant, len(arguments) + _outputs(step))
@@ -235,11 +241,20 @@ class _Rewriter:
             source = algorithm.source(subject)
             lanes = 1 if source is None else self.plan.layout(step.argument(source)).lanes
             packed = algorithm.weight(value, subject, step.choice, self.machine, lanes)
-            if not algorithm.exact:
+            if not algorithm.exact and (len(self.plans) == 1 or digest_of(packed) not in self.constants):
                 self.transformed += max(0, packed.nbytes - value.nbytes)
-            return None, _constant(packed)
+            return None, self._stored(packed)
         layout = algorithm.constant(param, subject, self.machine)
-        return layout, _constant(value if layout is None else layout.pack(value))
+        return layout, self._stored(value if layout is None else layout.pack(value))
+
+    def _stored(self, value: Array) -> GenericConst:
+        """Return a constant; for several shapes, the same object for the same value."""
+        if len(self.plans) == 1:
+            return _constant(value)
+        key = digest_of(value)
+        if key not in self.constants:
+            self.constants[key] = _constant(value)
+        return self.constants[key]
 
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:

@@ -15,7 +15,6 @@ from toolchain.arrays import Array
 from toolchain.backends.packed.recognise.convolution import Convolution, product
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var
 
-
 _TYPES = {
     (frozenset({"float32"}), "float32"),
     (frozenset({"float16"}), "float32"),

@@ -11,7 +11,6 @@ from toolchain.backends.packed.recognise.contraction import Contraction, recogni
 from toolchain.backends.packed.recognise.expressions import bind, calls, inlined
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, loads, shape_of
 
-
 _STORED = frozenset({"float32", "float16", "int8", "uint8"})
 """Types in which a contraction's function may store its result."""
 

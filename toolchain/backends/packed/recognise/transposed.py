@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from operator import add
+from typing import ClassVar
 
 from tvm import tirx
 from tvm.ir.expr import TensorLoad

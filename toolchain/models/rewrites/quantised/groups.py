@@ -20,7 +20,11 @@ from toolchain.arrays import Array
 from toolchain.models.folding.fold import fold
 from toolchain.models.folding.result import Folded
 from toolchain.models.names import Names
-from toolchain.models.rewrites.quantised.table import MICROSOFT
+from toolchain.models.rewrites.quantised.table import (
+    CONVOLUTION_WITH_FLOATS,
+    GEMM_WITH_FLOATS,
+    MICROSOFT,
+)
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
 from toolchain.models.walk import all_nodes, attributes_of
 
@@ -224,6 +228,18 @@ class _Graph:
         fits = np.allclose(np.ravel(scale), wanted, rtol=BIAS_SCALE, atol=0)
         return str(node.input[0]) if fits else None
 
+    def float_bias(self, name: str, one: str, other: str) -> str | None:
+        """Return the name of a constant bias in floats, in steps of the sums; None for another bias."""
+        bias = self.values.get(name)
+        if bias is None or bias.dtype != np.float32:
+            return None
+        steps = np.ravel(self.values[one]) * np.ravel(self.values[other])
+        with np.errstate(all="ignore"):
+            made = np.asarray(np.ravel(bias) / steps, np.float32)
+        if made.size != bias.size or not np.all(np.isfinite(made)):
+            return None
+        return self.constant(made.reshape(bias.shape), f"{name}.steps")
+
     def constant(self, array: Array, like: str) -> str:
         """Store an array under a name made from `like`."""
         name = self._names.free(like)
@@ -237,12 +253,16 @@ def _convolution(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> on
     if x is None or w is None or w[0] not in graph.values:
         return None
     inputs = [*x, *w, *graph.out(end)]
+    kind, domain = "QLinearConv", ""
     if len(node.input) > 2 and node.input[2]:
         bias = graph.bias(node.input[2], x[1], w[1])
         if bias is None:
+            bias = graph.float_bias(node.input[2], x[1], w[1])
+            kind, domain = CONVOLUTION_WITH_FLOATS, MICROSOFT[:-1]
+        if bias is None:
             return None
         inputs.append(bias)
-    return helper.make_node("QLinearConv", inputs, list(end.output), **attributes_of(node))
+    return helper.make_node(kind, inputs, list(end.output), domain=domain, **attributes_of(node))
 
 
 def _product(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
@@ -258,14 +278,16 @@ def _gemm(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.Node
     a, b = graph.integers(node.input[0]), graph.integers(node.input[1], axis=columns)
     if a is None or b is None:
         return None
-    bias = ""
+    bias, kind = "", "QGemm"
     if len(node.input) > 2 and node.input[2]:
         bias = graph.bias(node.input[2], a[1], b[1]) or ""
+        if not bias:
+            bias, kind = graph.float_bias(node.input[2], a[1], b[1]) or "", GEMM_WITH_FLOATS
         if not bias or own.get("beta", 1.0) != 1.0 or own.get("alpha", 1.0) != 1.0:
             return None
     own.pop("beta", None)
     inputs = [*a, *b, bias, *graph.out(end)]
-    return helper.make_node("QGemm", inputs, list(end.output), domain=MICROSOFT[:-1], **own)
+    return helper.make_node(kind, inputs, list(end.output), domain=MICROSOFT[:-1], **own)
 
 
 def _pair(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:

@@ -7,6 +7,9 @@ from toolchain.models.rewrites.quantised import pointwise, pools, products
 
 MICROSOFT = "com.microsoft."
 
+CONVOLUTION_WITH_FLOATS, GEMM_WITH_FLOATS = "QLinearConvWithFloats", "QGemmWithFloats"
+"""Our own operators: like those of integers, but with a bias in floats, in steps of the sums."""
+
 RULES: dict[str, Rule] = {
     "ConvInteger": products.integer_convolution,
     "MatMulInteger": products.integer_product,
@@ -16,10 +19,12 @@ RULES: dict[str, Rule] = {
     f"{MICROSOFT}DynamicQuantizeMatMul": products.dynamic_product,
     f"{MICROSOFT}MatMulIntegerToFloat": products.integer_product_to_float,
     f"{MICROSOFT}QGemm": products.gemm,
+    f"{MICROSOFT}{GEMM_WITH_FLOATS}": products.gemm,
     f"{MICROSOFT}QLinearAdd": pointwise.addition,
     f"{MICROSOFT}QLinearAveragePool": pools.average_pool,
     f"{MICROSOFT}QLinearConcat": pointwise.concatenation,
     f"{MICROSOFT}QLinearConv": products.convolution,
+    f"{MICROSOFT}{CONVOLUTION_WITH_FLOATS}": products.convolution,
     f"{MICROSOFT}QLinearGlobalAveragePool": pools.global_average_pool,
     f"{MICROSOFT}QLinearLeakyRelu": pointwise.single("LeakyRelu"),
     f"{MICROSOFT}QLinearMul": pointwise.multiplication,

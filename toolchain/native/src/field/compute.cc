@@ -48,7 +48,7 @@ Computed Compute(const std::string& folder, const Release& release, const std::s
   const MeasureLock lock(state, "self-test of " + release.app, release.test.timeout_s);
   if (!code.empty()) SetDeviceFolder(code, true);
   const edge_options options{sizeof options, cluster.c_str(), features.c_str(), release.run.threads, 0,
-                             device.c_str(), code.c_str()};
+                             device.c_str(), code.c_str(), 0};
   const std::unique_ptr<edge_library, decltype(&edge_close)> library(edge_open(path.c_str(), &options), edge_close);
   if (!library) throw Failure(LastFailure());
   for (int i = 0; i < release.inputs; ++i) {

@@ -25,7 +25,7 @@ class Dense(Algorithm[Matmul, DenseChoice]):
     any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether it is a matrix product, whose factors lie as the machine's instruction reads them."""
+        """Return whether it is a matrix product whose factors the instruction can load."""
         if not isinstance(contraction, Matmul):
             return False
         depth = machine.products_of(contraction.dtype).depth
@@ -52,8 +52,9 @@ class Dense(Algorithm[Matmul, DenseChoice]):
     ) -> Array:
         """Return the weight, packed in panels; see `weight_shape`."""
         del input_lanes
-        depth = machine.products_of(contraction.dtype).depth
-        return pack_weight(value, contraction, choice, machine.lanes, depth)
+        products = machine.products_of(contraction.dtype)
+        value = value.astype(products.stored or value.dtype)
+        return pack_weight(value, contraction, choice, machine.lanes, products.depth)
 
     def function(
         self,

@@ -29,7 +29,8 @@ class ProductOperands:
         for param in read.params:
             packed = product.weight is not None and param.same_as(product.weight)
             shape = tuple(weight) if packed else shape_of(param)
-            self.arguments.append(ir.arg(param.name, ir.buffer(shape, str(param.dtype))))
+            stored = nest.machine.products_of(product.dtype).stored if packed else ""
+            self.arguments.append(ir.arg(param.name, ir.buffer(shape, stored or str(param.dtype))))
 
     def weight(self, batch: Sequence[Expr]) -> tuple[tirx.Buffer, Expr] | None:
         """Return the packed weight, and the number of the matrix in it; None if `b` is no constant."""

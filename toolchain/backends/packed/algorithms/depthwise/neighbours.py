@@ -1,8 +1,8 @@
 """Depthwise convolution by dot products: one instruction multiplies neighbouring columns of every channel.
 
-The columns of a block of channels lie one behind the other. One load has as many of them as a dot product adds
-up, and one shuffle puts the columns of each channel side by side: a row of a 3x3 kernel is a load, a shuffle and a
-dot product. Columns beyond the kernel are multiplied by zeros.
+The columns of a block of channels lie one behind the other. One load has as many of them as a dot product
+adds up, and one shuffle puts the columns of each channel side by side: a row of a 3x3 kernel is a load, a
+shuffle and a dot product. Columns beyond the kernel are multiplied by zeros.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from toolchain.backends.packed.recognise.read import Expr
 
 def takes_neighbours(conv: Convolution, machine: Machine) -> bool:
     """Return whether the machine multiplies these numbers by dot products, and the taps are neighbours."""
-    products = machine.products_of(conv.dtype)
-    return issubclass(products.code, DotProduct) and conv.dilation[-1] == 1
+    return issubclass(machine.products_of(conv.dtype).code, DotProduct) and conv.dilation[-1] == 1
 
 
 def halo(conv: Convolution, depth: int) -> tuple[int, ...]:
@@ -57,8 +56,8 @@ def tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, c
     """Emit a tile: `columns` outputs of all channels of a block."""
     conv, nest, lanes = emitter.conv, emitter.nest, emitter.lanes
     instruction = nest.machine.instruction(emitter.dtype)
-    if not isinstance(instruction, DotProduct):
-        raise TypeError(f"{emitter.dtype}: a dot product is needed")
+    if not isinstance(instruction, DotProduct) or not isinstance(conv, Convolution):
+        raise TypeError(f"{emitter.dtype}: a convolution by dot products is needed")
     depth, products = instruction.products.depth, instruction.products
     total = nest.local((columns * lanes,), products.sums)
     with nest.unroll(columns) as column, nest.vector(lanes) as lane:

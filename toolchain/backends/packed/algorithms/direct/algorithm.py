@@ -56,8 +56,9 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
         self, value: Array, contraction: Convolution, choice: DirectChoice, machine: Machine, input_lanes: int
     ) -> Array:
         """Return the weight, packed as `weight_shape`."""
-        depth = machine.products_of(contraction.dtype).depth
-        return pack_weight(value, contraction, choice, machine.lanes, input_lanes, depth)
+        products = machine.products_of(contraction.dtype)
+        value = value.astype(products.stored or value.dtype)
+        return pack_weight(value, contraction, choice, machine.lanes, input_lanes, products.depth)
 
     def function(
         self,

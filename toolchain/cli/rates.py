@@ -1,0 +1,127 @@
+"""Measures boards' rates and keeps them; chooses whose rates code is made by, as `--rates` says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolchain.cli.output import note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolchain.architectures.rates import BoardRates
+    from toolchain.boards.board import Board
+    from toolchain.targets.build_for import BuildFor
+    from toolchain.tasks.options import CodeOptions
+
+
+def with_chosen_rates(target: BuildFor, code: CodeOptions) -> BuildFor:
+    """Return what to build for with the rates that `--rates` chooses in its profile.
+
+    Raises
+    ------
+    UsageError
+        The user asked for a board's rates, and there are none.
+    """
+    from toolchain.boards.inventory.rates import with_rates
+
+    rates = _chosen(target.board, code, target.profile.name, emulated=target.emulated)
+    if rates is None:
+        return target
+    return replace(target, profile=with_rates(target.profile, rates), rates="board")
+
+
+def with_chosen_rates_of_all(boards: Sequence[Board], code: CodeOptions) -> list[Board]:
+    """Return boards with the rates that `--rates` chooses: those of the first hold for all, as its code does.
+
+    Raises
+    ------
+    UsageError
+        The user asked for a board's rates, and there are none.
+    """
+    from toolchain.boards.inventory.rates import with_rates
+
+    first = boards[0]
+    name = None if first.name == first.profile.name else first.name  # a class in place of a board
+    rates = _chosen(name, code, first.profile.name, emulated=first.emulated)
+    if rates is None:
+        return list(boards)
+    return [replace(each, profile=with_rates(each.profile, rates), rates="board") for each in boards]
+
+
+def _chosen(board: str | None, code: CodeOptions, board_class: str, *, emulated: bool) -> BoardRates | None:
+    """Return the measured rates to use; None: those of the class."""
+    from toolchain.boards.inventory.rates import kept_rates
+    from toolchain.errors import UsageError
+
+    if code.rates == "class":
+        return None
+    if board is None or emulated:
+        if code.rates == "auto":
+            return None
+        what = f"{board} is emulated" if emulated else f"{board_class} is a board class"
+        raise UsageError(
+            f"--rates board: {what}, and only real boards are measured", "use --rates class, or name a board"
+        )
+    rates = kept_rates(board) or _of_this_host(board, code)
+    if rates is None and code.rates == "board":
+        raise UsageError(
+            f"--rates board: the cores of board {board} were not measured", f"toolchain board probe {board}"
+        )
+    return rates
+
+
+def _of_this_host(board: str, code: CodeOptions) -> BoardRates | None:
+    """Measure this host if the user did not yet; None if that is not to be, or fails."""
+    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.boards.inventory.rates import is_this_host
+    from toolchain.errors import ToolchainError
+    from toolchain.runtime import arch_of
+    from toolchain.runtime.cache import is_compiled
+
+    if not is_this_host(board) or code.device_kind != "cpu":
+        return None
+    found = find_board(board)
+    try:
+        if code.rates == "auto" and not is_compiled(arch_of(found.profile)):
+            return None  # that takes minutes, and every later step on this host does it, too
+        return measure_and_keep(found)
+    except ToolchainError as error:
+        if code.rates == "board":
+            raise
+        note(f"warning: this host's cores are not measured, and its class's rates are used: {error.message}")
+        return None
+
+
+def measure_and_keep(board: Board) -> BoardRates:
+    """Measure a board's rates and keep them; say where, and warn if other programs ran meanwhile."""
+    from toolchain.boards.inventory.rates import keep_rates
+    from toolchain.measuring.rates import BUSY_SHARE, measure_rates
+
+    note(f"measuring the cores of {board.name}: 3 s")
+    rates = measure_rates(board, note)
+    file = keep_rates(board, rates)
+    note(f"{file} has them")
+    if rates.cpu_share < BUSY_SHARE:
+        note(
+            f"warning: other programs ran on {board.name}, and it measured with {rates.cpu_share:.0%} of its "
+            f"CPUs; when it is idle: toolchain board probe {board.name}"
+        )
+    return rates
+
+
+def measure_if_unknown(board: Board) -> None:
+    """Measure and keep a real board's rates if there are none; a failure does not stop the command."""
+    from toolchain.boards.inventory.rates import kept_rates
+    from toolchain.errors import ToolchainError
+
+    if board.emulated or kept_rates(board.name) is not None:
+        return
+    try:
+        measure_and_keep(board)
+    except ToolchainError as error:
+        note(
+            f"warning: its cores were not measured: {error.message}; "
+            f"to try again: toolchain board probe {board.name}"
+        )

@@ -1,0 +1,76 @@
+"""Session options that make onnxruntime compute a quantised file in integers.
+
+onnxruntime computes a file in QDQ form in integers only with optimisations. We work around three habits of
+its optimiser: on x86 it leaves most operators between int8 activations in floats; on processors without VNNI
+its sums of products saturate; and where they must not, it cannot load bytes that two nodes read, such as the
+zero points of files from PyTorch. Integer operators need no optimisation, which even breaks some of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import onnx
+
+from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.names import Names
+from toolchain.models.rewrites.quantised.groups import GROUPED
+from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
+from toolchain.models.walk import all_names, all_nodes
+
+ROWS = 16
+"""Threads for files with DynamicQuantizeLSTM: onnxruntime rounds states with one scale for all rows of a
+thread. Boards use one scale per row, as onnxruntime does with a thread for each row."""
+
+_BYTES = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
+EXACT_SUMS = "session.x64quantprecision"
+
+
+def ask_for_integers(options: Any, model: onnx.ModelProto) -> onnx.ModelProto:
+    """Set the options of a session for a quantised model, and return the model to load."""
+    options.add_session_config_entry(EXACT_SUMS, "1")
+    if any(node.op_type == "DynamicQuantizeLSTM" for node in all_nodes(model.graph)):
+        options.intra_op_num_threads = ROWS
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if has_groups(model):
+        return with_own_bytes(with_unsigned_activations(model))
+    if any(node.op_type in (ROUND, REAL) for node in all_nodes(model.graph)):
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return model
+
+
+def has_groups(model: onnx.ModelProto) -> bool:
+    """Whether the model has float operators between DequantizeLinear and QuantizeLinear."""
+    makers = {name: node.op_type for node in model.graph.node for name in node.output}
+    return ROUND in makers.values() and any(
+        node.op_type in GROUPED and makers.get(node.input[0]) == REAL for node in model.graph.node
+    )
+
+
+def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model in which each node that rounds, or undoes it, has constant bytes of its own."""
+    stored = {each.name: each for each in model.graph.initializer if each.data_type in _BYTES}
+    readers = Counter(
+        name
+        for node in model.graph.node
+        if node.op_type in (ROUND, REAL)
+        for name in node.input
+        if name in stored
+    )
+    if max(readers.values(), default=0) < 2:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    names, seen = Names(all_names(copy.graph)), set[str]()
+    for node in copy.graph.node:
+        if node.op_type not in (ROUND, REAL):
+            continue
+        for place, name in enumerate(node.input):
+            if name in seen:
+                own = copy.graph.initializer.add()
+                own.CopyFrom(stored[name])
+                own.name = node.input[place] = names.free(f"{name}.own")
+            elif name in stored:
+                seen.add(str(name))
+    return copy

@@ -1,0 +1,1 @@
+"""Integers whose scales are powers of two, for accelerators that requantise by shifts."""

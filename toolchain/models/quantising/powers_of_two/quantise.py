@@ -1,0 +1,114 @@
+"""Quantises a float network to 8-bit integers whose scales are powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import onnx
+
+from toolchain.errors import UsageError
+from toolchain.models.preparing.batch_norms import fold_batch_norms
+from toolchain.models.preparing.declared import input_specs
+from toolchain.models.preparing.infer_shapes import infer_shapes
+from toolchain.models.preparing.padding import with_explicit_pads
+from toolchain.models.quantising.calibration import Inputs, Tapped, choose_with_inputs
+from toolchain.models.quantising.cost import Watched, cost_of
+from toolchain.models.quantising.powers_of_two.exponents import HIGH, best_exponent, finest, one_for_all
+from toolchain.models.quantising.powers_of_two.graph import with_integers
+from toolchain.models.quantising.powers_of_two.layer import Layer, layer_of, rounded_convolution
+from toolchain.models.quantising.powers_of_two.sites import Sites, find_sites
+from toolchain.models.quantising.result import Quantised
+
+FINEST = "power-of-two"
+"""The quantizer with an exponent for each tensor."""
+
+GLOBAL_EXPONENT = -4
+"""TVM's `global_scale = 8.0`, over 128 steps (tutorials "Deploy Pretrained Vision Model on VTA")."""
+
+
+@dataclass(frozen=True)
+class Shifted(Quantised):
+    """A network quantised by powers of two.
+
+    Attributes
+    ----------
+    layers
+        The convolutions in integers, in the graph's order.
+    """
+
+    layers: tuple[Layer, ...]
+
+
+def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path], origin: str) -> Shifted:
+    """Quantise a network.
+
+    Parameters
+    ----------
+    model
+        A static, folded float32 model.
+    quantizer
+        `power-of-two`: those with the least squared error, for weights one per output channel.
+        `global-scale`: one for all activations and one for the weights of each layer, as in TVM's tutorials.
+    images
+        Input -> `.npy` file for calibration; empty: seeded images.
+
+    Raises
+    ------
+    UsageError
+        Nothing can be quantised, or the images do not fit.
+    """
+    plain = infer_shapes(fold_batch_norms(with_explicit_pads(model)), origin)
+    sites = find_sites(plain)
+    if not sites.integers:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(sites.left.items())[:3])
+        raise UsageError(
+            f"{origin}: --dtype int8: nothing of it can be quantised ({reasons or 'it has one convolution'})",
+            "build it with --dtype float32",
+        )
+    specs = input_specs(plain)
+    chosen = choose_with_inputs(
+        specs, images, lambda samples: _exponents(plain, sites, quantizer, samples, origin)
+    )
+    exponents = chosen.result
+    choose = finest if quantizer == FINEST else one_for_all
+    layers = tuple(layer_of(site, exponents, choose) for site in sites.integers)
+    floats = {
+        position: rounded_convolution(each, exponents[each.source], choose)
+        for position, each in sites.rounded.items()
+    }
+    written = with_integers(plain, layers, floats, exponents)
+    graph = infer_shapes(written.model, origin)
+    watched = [
+        Watched(
+            layer.site.name,
+            layer.site.result,
+            written.integers[layer.site.result],
+            2.0 ** exponents[layer.site.result],
+            0,
+            -HIGH,
+            HIGH,
+        )
+        for layer in layers
+    ]
+    judge = partial(
+        cost_of, plain, graph, watched, chosen.judging, origin, random=not images, quantizer=quantizer
+    )
+    return Shifted(graph, {"convolution": len(layers)}, sites.left, judge, layers)
+
+
+def _exponents(
+    model: onnx.ModelProto, sites: Sites, quantizer: str, images: Sequence[Inputs], origin: str
+) -> dict[str, int]:
+    """Return the exponent of each quantised tensor; those of the network's inputs have the least error."""
+    names = {name for site in sites.integers for name in (site.source, site.result, site.residual) if name}
+    names.update(each.source for each in sites.rounded.values())
+    inputs = {value.name for value in model.graph.input}
+    asked = names if quantizer == FINEST else names & inputs
+    tapped = Tapped(model, asked, origin)
+    values = [tapped.values(each) for each in images]
+    return {name: GLOBAL_EXPONENT for name in names} | {
+        name: best_exponent([each[name] for each in values]) for name in asked
+    }

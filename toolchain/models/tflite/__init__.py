@@ -1,0 +1,1 @@
+"""Reads TensorFlow Lite files (`.tflite`) as ONNX graphs; quantised ones in QDQ form."""

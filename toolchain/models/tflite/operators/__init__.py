@@ -1,0 +1,1 @@
+"""The rules that translate TensorFlow Lite's operators to ONNX, by the schema's names."""

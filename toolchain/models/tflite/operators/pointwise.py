@@ -1,0 +1,180 @@
+"""Operators that compute each element from one element of each input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from toolchain.models.tflite.call import OperatorCall, Rule
+from toolchain.models.tflite.graph import OnnxGraph
+from toolchain.models.tflite.layout import TO_FIRST, ChannelOrder
+from toolchain.models.tflite.network import TfliteTensor
+
+Formula = Callable[[OnnxGraph, str, OperatorCall], str]
+"""Emits a function of one value; returns the name of its result."""
+
+
+def _single(kind: str, **attributes: Any) -> Rule:
+    """Return the rule of an operator that ONNX has."""
+    return _formula(lambda graph, x, call: graph.emit(kind, [x], call.output.name, **attributes))
+
+
+def _formula(formula: Formula) -> Rule:
+    def rule(call: OperatorCall) -> None:
+        layout = call.layout()
+        made = formula(call.graph, call.graph.real(call.input(0).index, layout), call)
+        call.graph.result(call.output.index, made, layout)
+
+    return rule
+
+
+def _limits(low: float, high: float) -> Rule:
+    def rule(call: OperatorCall) -> None:
+        layout = call.layout()
+        real = call.graph.real(call.input(0).index, layout)
+        made = call.graph.limited(real, (low, high), call.output)
+        call.graph.result(call.output.index, made, layout)
+
+    return rule
+
+
+def _pair(kind: str) -> Rule:
+    """Return the rule of an operator on two tensors, which are broadcast from their last dimensions."""
+
+    def rule(call: OperatorCall) -> None:
+        layout = call.layout()
+        inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
+        made = call.graph.emit(kind, inputs, call.output.name)
+        call.graph.result(call.output.index, made, layout, call.bounds())
+
+    return rule
+
+
+def operand(call: OperatorCall, tensor: TfliteTensor, layout: ChannelOrder) -> str:
+    """Return the name of an operand's numbers; constants of lower rank are fitted to NCHW."""
+    graph = call.graph
+    if layout is ChannelOrder.LAST or tensor.rank == 4:
+        return graph.real(tensor.index, layout)
+    real = graph.real(tensor.index)
+    if math.prod(tensor.shape) == 1:
+        return real
+    shape = [1] * (4 - tensor.rank) + [*tensor.shape]
+    if shape[1] == shape[2] == 1:  # values of channels: they lie as they are
+        return graph.emit("Reshape", [real, graph.integers([shape[i] for i in TO_FIRST])], tensor.name)
+    whole = graph.emit("Reshape", [real, graph.integers(shape)], tensor.name)
+    return graph.emit("Transpose", [whole], tensor.name, perm=TO_FIRST)
+
+
+def _compared(kind: str, *, negated: bool = False) -> Rule:
+    def rule(call: OperatorCall) -> None:
+        layout = call.layout()
+        inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
+        made = call.graph.emit(kind, inputs, call.output.name)
+        call.graph.define(call.output.index, call.graph.emit("Not", [made]) if negated else made, layout)
+
+    return rule
+
+
+def _choice(call: OperatorCall) -> None:
+    if call.operator.name == "SELECT" and call.input(0).rank == 1 < call.output.rank:
+        raise call.refusal("a condition for each row")  # of the first dimension, not of the last as elsewhere
+    layout = call.layout()
+    made = call.graph.emit("Where", [operand(call, each, layout) for each in call.inputs], call.output.name)
+    call.graph.result(call.output.index, made, layout)
+
+
+def _sum_of_all(call: OperatorCall) -> None:
+    layout = call.layout()
+    made = call.graph.emit("Sum", [operand(call, each, layout) for each in call.inputs], call.output.name)
+    call.graph.result(call.output.index, made, layout)
+
+
+def _slopes(call: OperatorCall) -> None:
+    layout = call.layout()
+    inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
+    call.graph.result(call.output.index, call.graph.emit("PRelu", inputs, call.output.name), layout)
+
+
+def _squared_difference(call: OperatorCall) -> None:
+    layout = call.layout()
+    inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
+    less = call.graph.emit("Sub", inputs, call.output.name)
+    call.graph.result(call.output.index, call.graph.emit("Mul", [less, less], call.output.name), layout)
+
+
+def _reciprocal_root(graph: OnnxGraph, x: str, call: OperatorCall) -> str:
+    return graph.emit("Reciprocal", [graph.emit("Sqrt", [x], call.output.name)], call.output.name)
+
+
+def _gelu(graph: OnnxGraph, x: str, call: OperatorCall) -> str:
+    """x * Phi(x): by erf, or by the tanh that approximates it."""
+    name = call.output.name
+    if call.option("approximate", False):
+        cube = graph.emit("Mul", [graph.emit("Mul", [x, x], name), x], name)
+        inner = graph.emit("Add", [x, graph.emit("Mul", [cube, graph.float(0.044715)], name)], name)
+        bent = graph.emit(
+            "Tanh", [graph.emit("Mul", [inner, graph.float(math.sqrt(2 / math.pi))], name)], name
+        )
+    else:
+        bent = graph.emit("Erf", [graph.emit("Mul", [x, graph.float(math.sqrt(0.5))], name)], name)
+    half = graph.emit("Mul", [x, graph.float(0.5)], name)
+    return graph.emit("Mul", [half, graph.emit("Add", [bent, graph.float(1.0)], name)], name)
+
+
+def _leaky(graph: OnnxGraph, x: str, call: OperatorCall) -> str:
+    return graph.emit("LeakyRelu", [x], call.output.name, alpha=float(call.option("alpha", 0.0)))
+
+
+_SINGLE = {
+    "ABS": "Abs",
+    "CEIL": "Ceil",
+    "COS": "Cos",
+    "ELU": "Elu",
+    "EXP": "Exp",
+    "FLOOR": "Floor",
+    "HARD_SWISH": "HardSwish",
+    "LOG": "Log",
+    "LOGICAL_NOT": "Not",
+    "LOGISTIC": "Sigmoid",
+    "NEG": "Neg",
+    "ROUND": "Round",
+    "SIN": "Sin",
+    "SQRT": "Sqrt",
+    "TANH": "Tanh",
+}
+_PAIRS = {
+    "ADD": "Add",
+    "DIV": "Div",
+    "LOGICAL_AND": "And",
+    "LOGICAL_OR": "Or",
+    "MAXIMUM": "Max",
+    "MINIMUM": "Min",
+    "MUL": "Mul",
+    "POW": "Pow",
+    "SUB": "Sub",
+}
+
+RULES: dict[str, Rule] = {
+    **{name: _single(kind) for name, kind in _SINGLE.items()},
+    **{name: _pair(kind) for name, kind in _PAIRS.items()},
+    "ADD_N": _sum_of_all,
+    "EQUAL": _compared("Equal"),
+    "GELU": _formula(_gelu),
+    "GREATER": _compared("Greater"),
+    "GREATER_EQUAL": _compared("GreaterOrEqual"),
+    "LEAKY_RELU": _formula(_leaky),
+    "LESS": _compared("Less"),
+    "LESS_EQUAL": _compared("LessOrEqual"),
+    "NOT_EQUAL": _compared("Equal", negated=True),
+    "PRELU": _slopes,
+    "RELU": _limits(0.0, math.inf),
+    "RELU6": _limits(0.0, 6.0),
+    "RELU_N1_TO_1": _limits(-1.0, 1.0),
+    "RELU_0_TO_1": _limits(0.0, 1.0),
+    "RSQRT": _formula(_reciprocal_root),
+    "SELECT": _choice,
+    "SELECT_V2": _choice,
+    "SQUARE": _formula(lambda graph, x, call: graph.emit("Mul", [x, x], call.output.name)),
+    "SQUARED_DIFFERENCE": _squared_difference,
+}

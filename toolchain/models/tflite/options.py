@@ -1,0 +1,67 @@
+"""Reads the options of an operator, whatever fields their type has."""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+from typing import Any
+
+from toolchain.models.tflite.budget import ByteBudget
+
+MOST_NUMBERS = 1024
+"""Of a vector that is no weights: operands, dimensions, options."""
+
+
+def read_options(schema: ModuleType, operator: Any, budget: ByteBudget) -> dict[str, Any]:
+    """Return the fields of an operator's options by the schema's names; empty if it has none.
+
+    Parameters
+    ----------
+    schema
+        The package `tflite`.
+    operator
+        Its view of an operator.
+    """
+    code = operator.BuiltinOptionsType()
+    kind = next((key for key, value in vars(schema.BuiltinOptions).items() if value == code), "NONE")
+    table = operator.BuiltinOptions()
+    if kind == "NONE" or table is None:
+        return {}
+    options = getattr(schema, kind)()
+    options.Init(table.Bytes, table.Pos)
+    members = [name for name in vars(type(options)) if name[0].isupper() and name != "Init"]
+    fields = [
+        name for name in members if not name.startswith("GetRootAs") and "BufferHasIdentifier" not in name
+    ]
+    vectors = {name.removesuffix("Length") for name in fields if name.endswith("Length")}
+    found: dict[str, Any] = {"table": kind}
+    for name in vectors:
+        if f"{name}AsNumpy" in fields:
+            found[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")(), budget)
+    for name in fields:
+        if not any(name.startswith(vector) for vector in vectors):
+            found[_snake(name)] = getattr(options, name)()
+    return found
+
+
+def numbers(vector: Any, budget: ByteBudget) -> list[int]:
+    """Return a vector of the file; `tflite` gives 0 for one that is absent.
+
+    Raises
+    ------
+    ValueError
+        It is too long to be what it should be.
+    UsageError
+        The file's vectors are many times the file.
+    """
+    if isinstance(vector, int):
+        return []
+    if len(vector) > MOST_NUMBERS:
+        raise ValueError(f"{len(vector)} numbers where {MOST_NUMBERS} are the most")
+    budget.spend(vector.nbytes)
+    return [number.item() for number in vector]
+
+
+def _snake(name: str) -> str:
+    """Return a method's name as the schema spells the field: `DilationHFactor` is `dilation_h_factor`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

@@ -1,0 +1,212 @@
+"""Reads a `.tflite` file, a flatbuffer, with the package `tflite`, which is imported here alone.
+
+The package believes the file: offsets may point outside of it, and lengths may be anything. Whatever it then
+raises becomes a refusal here, and nothing is read whose size is not bounded by the size of the file.
+"""
+
+from __future__ import annotations
+
+import struct
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from toolchain.errors import MissingError, UsageError
+from toolchain.foreign import shortened
+from toolchain.models.tflite.budget import ByteBudget
+from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator
+from toolchain.models.tflite.options import numbers, read_options
+from toolchain.models.tflite.tensors import MOST_TENSORS, DeclaredTensor, checked_tensor
+
+IDENTIFIER = b"TFL3"
+"""At byte 4 of every file."""
+
+VERSION = 3
+MOST_OPERATORS = 50_000
+"""Most operators of a network, as of an ONNX graph with its functions inlined."""
+
+_BROKEN = (struct.error, IndexError, ValueError, OverflowError, TypeError)
+_BUILTIN_CODE = 10
+"""Of `OperatorCode.builtin_code` in a table of offsets: its field 3."""
+
+_CONTROL = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"})
+_COPIES, _SPARE = 8, 1 << 20
+"""Times the file's size, and bytes more, that its names and vectors of numbers may have."""
+
+_AGAIN = "convert or download it again"
+
+
+def is_tflite(data: bytes) -> bool:
+    """Whether bytes begin as a `.tflite` file does."""
+    return data[4:8] == IDENTIFIER
+
+
+def read_network(data: bytes, origin: str) -> TfliteNetwork:
+    """Read the network of a `.tflite` file.
+
+    Raises
+    ------
+    UsageError
+        The file is broken, or holds what no operator table can translate: several subgraphs, control flow,
+        operators of its maker's own, types or sparse tensors that are unknown here.
+    MissingError
+        The package `tflite` is not installed.
+    """
+    schema = _schema(origin)
+    if not is_tflite(data):
+        raise UsageError(f"{origin}: not a TensorFlow Lite file, or a truncated one", _AGAIN)
+    try:
+        return _network(schema, data, origin)
+    except _BROKEN as error:
+        raise UsageError(
+            f"{origin}: a broken TensorFlow Lite file: its parts point outside of it", _AGAIN
+        ) from error
+
+
+def _schema(origin: str) -> ModuleType:
+    try:
+        import tflite
+    except ImportError as error:
+        raise MissingError(
+            f"{origin}: TensorFlow Lite files need the Python package tflite",
+            "pip install 'edge-toolchain[tflite]'",
+        ) from error
+    module: ModuleType = tflite
+    return module
+
+
+def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
+    model = schema.Model.GetRootAs(data, 0)
+    if model.Version() != VERSION:
+        raise UsageError(
+            f"{origin}: version {model.Version()} of TensorFlow Lite's schema; known is {VERSION}", _AGAIN
+        )
+    budget = ByteBudget(origin, _COPIES * len(data) + _SPARE)
+    names = {value: key for key, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    codes = [
+        _operator_name(names, model.OperatorCodes(place))
+        for place in range(
+            _bounded(model.OperatorCodesLength(), MOST_OPERATORS, "kinds of operators", origin)
+        )
+    ]
+    subgraphs = model.SubgraphsLength()
+    if subgraphs < 1:
+        raise UsageError(f"{origin}: not a network: the file holds no graph", _AGAIN)
+    graph = model.Subgraphs(0)
+    operators = tuple(
+        _operator(schema, codes, place, graph.Operators(place), budget)
+        for place in range(_bounded(graph.OperatorsLength(), MOST_OPERATORS, "operators", origin))
+    )
+    _refuse_calls(operators, subgraphs, origin)
+    size = _bounded(graph.TensorsLength(), MOST_TENSORS, "tensors", origin)
+    inputs, outputs = (
+        tuple(index for index in _indices(found, size, budget) if index is not None)
+        for found in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
+    )
+    types = {value: key for key, value in vars(schema.TensorType).items() if isinstance(value, int)}
+    entries = (
+        _entry(types, model, data, place, graph.Tensors(place), origin, budget) for place in range(size)
+    )
+    tensors = tuple(checked_tensor(entry, origin, is_input=entry.index in inputs) for entry in entries)
+    for operator in operators:
+        if any(index is not None and index >= size for index in (*operator.inputs, *operator.outputs)):
+            raise UsageError(f"{origin}: broken: {operator} names a tensor that is not there", _AGAIN)
+    return TfliteNetwork(tensors, operators, inputs, outputs, len(data))
+
+
+def _operator_name(names: dict[int, str], code: Any) -> str:
+    value = max(_builtin_code(code), code.DeprecatedBuiltinCode())  # older files know the latter only
+    if names.get(value) == "CUSTOM":
+        custom = code.CustomCode() or b""
+        return f"custom operator {shortened(custom.decode(errors='replace'))!r}"
+    return names.get(value, f"operator of code {value}")
+
+
+def _builtin_code(code: Any) -> int:
+    """Return an operator's code; `tflite` gives 0 for codes below 127 in files that lack the older field."""
+    table = code._tab
+    place = table.Offset(_BUILTIN_CODE)
+    return int(struct.unpack_from("<i", table.Bytes, table.Pos + place)[0]) if place else 0
+
+
+def _operator(
+    schema: ModuleType, codes: list[str], place: int, found: Any, budget: ByteBudget
+) -> TfliteOperator:
+    name = codes[found.OpcodeIndex()]
+    inputs = _indices(found.InputsAsNumpy(), None, budget)
+    outputs = _indices(found.OutputsAsNumpy(), None, budget)
+    kept = tuple(index for index in outputs if index is not None)
+    return TfliteOperator(place, name, inputs, kept, read_options(schema, found, budget))
+
+
+def _entry(
+    types: dict[int, str],
+    model: Any,
+    data: bytes,
+    place: int,
+    tensor: Any,
+    origin: str,
+    budget: ByteBudget,
+) -> DeclaredTensor:
+    rules, name = tensor.Quantization(), tensor.Name() or b""
+    budget.spend(len(name) + (0 if rules is None else 4 * rules.ScaleLength() + 8 * rules.ZeroPointLength()))
+    return DeclaredTensor(
+        index=place,
+        name=name.decode(errors="replace"),
+        shape=tuple(numbers(tensor.ShapeAsNumpy(), budget)),
+        open_shape=tuple(numbers(tensor.ShapeSignatureAsNumpy(), budget)),
+        type=types.get(tensor.Type(), f"type {tensor.Type()}"),
+        sparse=tensor.Sparsity() is not None,
+        variable=bool(tensor.IsVariable()),
+        data=_stored(model, data, tensor.Buffer(), origin),
+        scale=None if rules is None else np.array(rules.ScaleAsNumpy(), np.float32).reshape(-1),
+        has_scale=rules is not None and rules.ScaleLength() > 0,
+        zero=np.zeros(0, np.int64)
+        if rules is None or rules.ZeroPointIsNone()
+        else np.array(rules.ZeroPointAsNumpy(), np.int64).reshape(-1),
+        axis=0 if rules is None else int(rules.QuantizedDimension()),
+        custom=rules is not None and rules.DetailsType() != 0,
+    )
+
+
+def _stored(model: Any, data: bytes, index: int, origin: str) -> memoryview | None:
+    """Return the bytes of a buffer; None if it is empty, as that of every computed tensor."""
+    if index >= model.BuffersLength():
+        raise UsageError(f"{origin}: broken: a tensor names buffer {index}, which is not there", _AGAIN)
+    buffer = model.Buffers(index)
+    if not buffer.DataIsNone() and buffer.DataLength():
+        return memoryview(np.ascontiguousarray(buffer.DataAsNumpy()).data).cast("B")
+    start, size = buffer.Offset(), buffer.Size()  # behind the flatbuffer, in files of 2 GB and more
+    if start <= 1 or not size:
+        return None
+    if start + size > len(data):
+        raise UsageError(f"{origin}: broken: buffer {index} ends outside of the file", _AGAIN)
+    return memoryview(data)[start : start + size]
+
+
+def _bounded(count: int, most: int, what: str, origin: str) -> int:
+    if count > most:
+        raise UsageError(f"{origin} has {count} {what}; at most {most} are read", _AGAIN)
+    return count
+
+
+def _indices(vector: Any, tensors: int | None, budget: ByteBudget) -> tuple[int | None, ...]:
+    found = numbers(vector, budget)
+    if any(index < -1 or (tensors is not None and not 0 <= index < tensors) for index in found):
+        raise ValueError("an index of no tensor")
+    return tuple(None if index == -1 else index for index in found)
+
+
+def _refuse_calls(operators: tuple[TfliteOperator, ...], subgraphs: int, origin: str) -> None:
+    for operator in operators:
+        if operator.name in _CONTROL:
+            raise UsageError(
+                f"{origin}: {operator} calls another graph of the file; control flow cannot be built",
+                "convert the network again without loops and branches, one file for each part",
+            )
+    if subgraphs > 1:
+        raise UsageError(
+            f"{origin} holds {subgraphs} graphs (signatures); one is read",
+            "convert each signature to a file of its own",
+        )
