@@ -10,6 +10,9 @@ MICROSOFT = "com.microsoft."
 CONVOLUTION_WITH_FLOATS, GEMM_WITH_FLOATS = "QLinearConvWithFloats", "QGemmWithFloats"
 """Our own operators: like those of integers, but with a bias in floats, in steps of the sums."""
 
+OWN = frozenset({f"{MICROSOFT}{CONVOLUTION_WITH_FLOATS}", f"{MICROSOFT}{GEMM_WITH_FLOATS}"})
+"""Operators that no file has."""
+
 RULES: dict[str, Rule] = {
     "ConvInteger": products.integer_convolution,
     "MatMulInteger": products.integer_product,
