@@ -185,6 +185,14 @@ def test_the_host_offers_float16_where_its_cpu_has_it() -> None:
             target_for(profile, dtype="float16")
 
 
+def test_integers_use_the_best_of_a_classs_instructions_and_other_code_does_not() -> None:
+    offering = load_profile("x86_64").model_copy(update={"optional": ("+avxvnni", "+avx512vnni")})
+    made = target_for(offering, integers=True)
+    assert "avx512_vnni" in made.requires and "avx_vnni" not in made.requires
+    assert not {"avx512_vnni", "avx_vnni"} & set(target_for(offering).requires)
+    assert target_for(load_profile("x86_64"), integers=True) == target_for(load_profile("x86_64"))
+
+
 def test_a_device_has_its_limits_and_the_cores_as_its_host() -> None:
     profile = load_profile("rk3399")
     made = device_target(profile, "opencl", cluster="cortex-a53")

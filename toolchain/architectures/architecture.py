@@ -118,7 +118,7 @@ class Architecture:
 
     @property
     def integers(self) -> tuple[str, ...]:
-        """LLVM's features for products of 8-bit integers."""
+        """LLVM's features for products of 8-bit integers, the best first."""
         return tuple(self.products[name] for name in ("dot", "dot-avx", "matrix") if name in self.products)
 
     @property

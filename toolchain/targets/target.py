@@ -92,7 +92,7 @@ def target_for(
     Parameters
     ----------
     integers
-        Whether to use the class's optional instructions for products of 8-bit integers.
+        Whether to use the class's optional instructions for products of 8-bit integers: the best of them.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def target_for(
     _check_features(source, profile)
     features = profile.features + _for_dtype(profile, cores.cpu, dtype)
     if integers:
-        features += tuple(f"+{name}" for name in row.integers if f"+{name}" in profile.optional)
+        features += tuple(f"+{name}" for name in row.integers if f"+{name}" in profile.optional)[:1]
     count = threads or cores.cores
     options: dict[str, object] = {
         "kind": "llvm",
