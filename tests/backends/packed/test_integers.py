@@ -51,6 +51,11 @@ class Extreme(Quantised):
         return np.full(super().inputs().shape, self.inputs_all + 128, np.uint8)
 
 
+WIDE = pytest.mark.skipif(
+    "avx512bw" not in host_cpu_flags(), reason="this CPU has no AVX-512; qemu has none either"
+)
+
+
 def with_vnni() -> Profile:
     """Return the class of hosts whose CPU has VNNI."""
     cluster = X86.clusters[0].model_copy(update={"cpu": "x86-64-v4"})
@@ -158,7 +163,7 @@ def test_vnni_computes_every_kind_of_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", pytest.param("x86-64-v4", marks=WIDE)])
 def test_pairs_of_products_compute_every_kind_of_layer_but_depthwise(level: str, tmp_path: Path) -> None:
     cluster = X86.clusters[0].model_copy(update={"cpu": level})
     profile = X86.model_copy(update={"clusters": (cluster,)})
