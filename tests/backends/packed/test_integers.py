@@ -17,7 +17,8 @@ from tests.backends.packed.integers import LAYERS, Quantised, fused
 from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI
+from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI, VNNI_AVX
+from toolchain.backends.packed.instruction import Products
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import Made, rewrite
@@ -51,15 +52,15 @@ class Extreme(Quantised):
         return np.full(super().inputs().shape, self.inputs_all + 128, np.uint8)
 
 
-WIDE = pytest.mark.skipif(
-    "avx512bw" not in host_cpu_flags(), reason="this CPU has no AVX-512; qemu has none either"
-)
+def having(flag: str) -> pytest.MarkDecorator:
+    """Skip a test on hosts whose CPU lacks a feature; qemu has none of those asked for here."""
+    return pytest.mark.skipif(flag not in host_cpu_flags(), reason=f"this CPU has no {flag}")
 
 
-def with_vnni() -> Profile:
-    """Return the class of hosts whose CPU has VNNI."""
-    cluster = X86.clusters[0].model_copy(update={"cpu": "x86-64-v4"})
-    return X86.model_copy(update={"clusters": (cluster,), "features": ("+avx512vnni",)})
+def with_vnni(level: str, feature: str) -> Profile:
+    """Return the class of hosts whose CPU has VNNI, of AVX-512 or in its VEX form."""
+    cluster = X86.clusters[0].model_copy(update={"cpu": level})
+    return X86.model_copy(update={"clusters": (cluster,), "features": (f"+{feature}",)})
 
 
 def functions(layer: Quantised, machine: Machine, profile: Profile) -> Made:
@@ -152,18 +153,26 @@ def test_the_largest_products_that_fit_do(place: int, value: int, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "avx512_vnni" not in host_cpu_flags(), reason="this CPU has no VNNI; qemu has none either"
+@pytest.mark.parametrize(
+    ("level", "feature", "product"),
+    [
+        pytest.param("x86-64-v4", "avx512vnni", VNNI, marks=having("avx512_vnni")),
+        pytest.param("x86-64-v3", "avxvnni", VNNI_AVX, marks=having("avx_vnni")),
+    ],
 )
-def test_vnni_computes_every_kind_of_layer(tmp_path: Path) -> None:
-    profile = with_vnni()
+def test_vnni_computes_every_kind_of_layer(
+    level: str, feature: str, product: Products, tmp_path: Path
+) -> None:
+    profile = with_vnni(level, feature)
     machine = machines.machine_of(target_for(profile), integers=True)
-    assert VNNI in machine.products
+    assert product in machine.products
     check(LAYERS, machine, profile, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", pytest.param("x86-64-v4", marks=WIDE)])
+@pytest.mark.parametrize(
+    "level", ["x86-64-v2", "x86-64-v3", pytest.param("x86-64-v4", marks=having("avx512bw"))]
+)
 def test_pairs_of_products_compute_every_kind_of_layer_but_depthwise(level: str, tmp_path: Path) -> None:
     cluster = X86.clusters[0].model_copy(update={"cpu": level})
     profile = X86.model_copy(update={"clusters": (cluster,)})
