@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
 
 from tests.backends.packed.dot import Dot
 from tests.backends.packed.emulated import Called, run
@@ -24,6 +25,8 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import Made, rewrite
 from toolchain.backends.packed.pairs import SMULL, Pairs
 from toolchain.host import host_cpu_flags
+from toolchain.lowering.graph.integers import with_integers
+from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.profiles import Profile, load_profile
 from toolchain.targets.target import target_for
@@ -244,3 +247,28 @@ def innermost(code: str) -> list[str]:
     start = max(number for number in range(first) if lines[number].startswith(".LBB"))
     end = next(number for number in range(first, len(lines)) if lines[number].startswith(("b.ne", "bne")))
     return [line for line in lines[start + 1 : end + 1] if line and not line.startswith((".", "@", "/", ";"))]
+
+
+@pytest.mark.slow
+def test_an_image_that_two_layers_pad_with_different_numbers_is_right_for_both() -> None:
+    weight = np.random.default_rng(5).integers(-127, 128, (16, 16, 3, 3)).astype("f4")
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 16, 6, 6), "uint8"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            floats = builder.emit(relax.op.astype(x, "float32"))
+            sums = []
+            for zero in (5.0, 9.0):
+                centred = builder.emit(relax.op.subtract(floats, relax.const(zero)))
+                call = relax.op.nn.conv2d(centred, relax.const(weight), padding=[1, 1, 1, 1])
+                sums.append(builder.emit(relax.op.nn.relu(builder.emit(call))))
+            out = builder.emit_output(builder.emit(relax.op.subtract(*sums)))
+        builder.emit_func_output(out)
+    target, module = target_for(X86).target, builder.get()
+    image = np.random.default_rng(6).integers(0, 256, (1, 16, 6, 6)).astype("uint8")
+    outputs = []
+    for each in (module, with_integers(module, {"uint8": "int8"})):
+        made = rewrite(fuse(each, target), Choices(WRITTEN, winograd=False))
+        outputs.append(virtual_machine(made.module, target)["main"](tvm.runtime.tensor(image)).numpy())
+    assert "int32" in str(made.module) and "direct" in made.rules.values()
+    assert np.array_equal(*outputs)

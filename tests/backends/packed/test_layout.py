@@ -1,4 +1,4 @@
-"""Values go into a layout and come back whole; what is around them is zero."""
+"""Values go into a layout and come back whole; around them is the number that the layout says."""
 
 from __future__ import annotations
 
@@ -43,3 +43,11 @@ def test_a_part_of_a_concatenation_begins_behind_the_others() -> None:
     part = replace(dense_layout(4, 4), offset=2, whole=5)
     assert part.shape((1, 8, 3, 3)) == (1, 5, 3, 3, 4)
     assert [number(each) for each in part.at([0, 5, 1, 2], Analyzer())] == [0, 3, 1, 2, 1]
+
+
+def test_the_halo_has_the_fill_and_channels_without_a_value_have_zeros() -> None:
+    packed = Layout(4, (1, 0, 1, 2), fill=9).pack(np.ones((1, 5, 2, 3), np.uint8))
+    assert packed.shape == (1, 2, 4, 5, 4)
+    inside = packed[:, :, 1:3, 0:3]
+    assert np.array_equal(inside[:, 0], np.ones((1, 2, 3, 4))) and inside[:, 1].sum() == 6
+    assert packed.sum() == inside.sum() + 9 * (packed.size - inside.size)
