@@ -66,7 +66,7 @@ def test_what_was_tuned_on_the_cpu_alone_serves_beside_a_vta(invoke: Toolchain, 
     beside = invoke("build", *COMMON, "-o", "out", "--json").document["beside"]
     first = next(row["task"] for row in beside["records"] if "conv2d" in row["name"])
     assert beside["tasks"]["tuned"] == 0 and beside["rules"][first] != "vta"
-    on_cpu = ("net.onnx", "--board", "local", "--dtype", "int8")
+    on_cpu = ("net.onnx", "--board", "local", "--dtype", "int8", "--quantizer", "power-of-two")
     tuned = invoke("tune", *on_cpu, "--tasks", first, "--trials", "2", "--json")
     assert tuned.code == 0, tuned.err
     built = invoke("build", *COMMON, "-o", "out", "--json").document

@@ -240,7 +240,7 @@ def test_hostile_headers_never_crash_it(
 def test_an_unknown_command_lists_those_there_are(native: Edge) -> None:
     done = subprocess.run([*native.command, "rnu"], capture_output=True, text=True)
     assert done.returncode == USAGE
-    assert "info, run, bench, measure, serve" in done.stderr
+    assert "info, run, bench, measure, probe, serve" in done.stderr
 
 
 def test_names_of_any_bytes_are_answered_in_json(native: Edge, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.instruction import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
 from toolchain.backends.packed.rates import Rates
+from toolchain.backends.packed.recognise.split import FLOATING
 
 Loads = Literal["inputs", "weights"]
 BYTES = frozenset({"int8", "uint8"})
@@ -170,6 +171,11 @@ class Machine:
     def lanes(self) -> int:
         """Number of sums in a vector register, and of channels in a block."""
         return self.products_of(self.dtype).lanes(self.vector)
+
+    @property
+    def stored(self) -> frozenset[str]:
+        """Types in which a contraction's function may store its result: floats, and bytes if it has them."""
+        return FLOATING | (self.packed & BYTES)
 
     def size(self, dtype: str) -> int:
         """Return the size of a factor in bytes."""

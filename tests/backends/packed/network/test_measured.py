@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,8 @@ def test_a_convolution_that_is_rounded_is_compared_with_its_sums(tmp_path: Path)
     net = Net()
     net.conv(net.conv("data", "x", (3, 16), 3), "y", (16, 16))
     onnx.save(net.model("y"), tmp_path / "net.onnx")
-    model = load_model(str(tmp_path / "net.onnx"), ModelOptions(quantizer="minmax"))
+    loaded = load_model(str(tmp_path / "net.onnx"), ModelOptions(quantizer="minmax"))
+    model = replace(loaded, rounding=None)  # as for a machine that multiplies no integers
     backend = Packed(find_target("x86_64").profile, CodeOptions(dtype="int8"))
     with backend.lower(model, backend.target()) as network:
         for task in network.tasks:

@@ -51,7 +51,7 @@ class Functions:
             whole = read(self.fused[name])
         except UnreadableError:
             return None
-        for found in (parts(whole), [(whole, None)]):
+        for found in (parts(whole, self.machine.stored), [(whole, None)]):
             if all(contraction is not None or self.try_general(part) for part, contraction in found):
                 return SplitFunction(whole, found)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from tvm import tirx
 from tvm.sym import Analyzer
@@ -11,25 +11,29 @@ from toolchain.backends.packed.recognise.contraction import Contraction, recogni
 from toolchain.backends.packed.recognise.expressions import bind, calls, inlined
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, loads, shape_of
 
-_STORED = frozenset({"float32", "float16", "int8", "uint8"})
-"""Types in which a contraction's function may store its result."""
+FLOATING = frozenset({"float32", "float16"})
 
 
-def parts(read: Read) -> list[tuple[Read, Contraction | None]]:
+def parts(read: Read, stored: Set[str] = FLOATING) -> list[tuple[Read, Contraction | None]]:
     """Return the functions into which a function is split, in order, with the contraction of each.
 
     The output of every part but the last is a parameter of later parts.
+
+    Parameters
+    ----------
+    stored
+        Types in which the function of a contraction may store its result.
     """
     contraction = recognise(read)
     if contraction is None:
         return [(read, None)]
     before = [buffer for buffer in contraction.operands if _computed(read, buffer)]
-    end = _end(read, contraction.y)
+    end = _end(read, contraction.y, stored)
     if not before and end.same_as(read.output):
         return [(read, contraction)]
     found: list[tuple[Read, Contraction | None]] = []
     for part in split(read, [*before, end]):
-        found += [(part, contraction)] if part.output.same_as(end) else parts(part)
+        found += [(part, contraction)] if part.output.same_as(end) else parts(part, stored)
     return found
 
 
@@ -65,7 +69,7 @@ def _computed(read: Read, buffer: tirx.Buffer) -> bool:
     return any(stage.init is not None or calls(stage.value) for stage in stages)
 
 
-def _end(read: Read, y: tirx.Buffer) -> tirx.Buffer:
+def _end(read: Read, y: tirx.Buffer, stored: Set[str]) -> tirx.Buffer:
     """Return the last value that depends element-wise on `y` and on which all later values depend."""
     after = [stage.buffer for stage in read.stages]
     while not after.pop(0).same_as(y):
@@ -73,12 +77,12 @@ def _end(read: Read, y: tirx.Buffer) -> tirx.Buffer:
     for buffer in reversed(after):
         rest = until(read, read.output, [buffer])
         needs = rest.producer(y) is not None
-        if (buffer.same_as(read.output) or not needs) and _elementwise(read, y, buffer):
+        if (buffer.same_as(read.output) or not needs) and _elementwise(read, y, buffer, stored):
             return buffer
     return y
 
 
-def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer) -> bool:
+def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer, stored: Set[str]) -> bool:
     """Return whether an element of `buffer` depends on no other element of `y` than its own."""
     if shape_of(buffer) != shape_of(y):
         return False
@@ -86,7 +90,7 @@ def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer) -> bool:
     here = [bind(analyzer, tirx.Var("i", "int32"), extent) for extent in shape_of(y)]
     own = True
 
-    def stored(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
+    def load(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
         nonlocal own
         if source.same_as(y):
             own &= all(analyzer.can_prove_equal(*pair) for pair in zip(index, here, strict=True))
@@ -95,7 +99,7 @@ def _elementwise(read: Read, y: tirx.Buffer, buffer: tirx.Buffer) -> bool:
         return tirx.BufferLoad(source, index)
 
     try:
-        inlined(read, stored, analyzer)(buffer, list(here))
+        inlined(read, load, analyzer)(buffer, list(here))
     except UnreadableError:
         return False
-    return own and str(buffer.dtype) in _STORED
+    return own and str(buffer.dtype) in stored
