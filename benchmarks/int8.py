@@ -169,7 +169,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     parts = [conditions(document), f"Dot products of this CPU, by Linux's names: {dots}."]
     for threads in sorted({row["threads"] for row in document["rows"]}):
         rows = [row for row in document["rows"] if row["threads"] == threads]
-        found = [each for row in rows if (each := ratio(row["contenders"], row["contenders"])) is not None]
+        found = [each for row in rows if (each := ratio(row, "contenders", "ours")) is not None]
         parts.append(f"### {threads} thread{'s' if threads > 1 else ''}")
         if found:
             parts.append(
@@ -181,7 +181,7 @@ def markdown(document: Mapping[str, Any]) -> str:
 
 HEADER = (
     "network",
-    "ours int8, CPU ms",
+    "ours int8, ms",
     "onnxruntime int8",
     "ours / onnxruntime",
     "ours int8 / ours float32",
@@ -191,24 +191,34 @@ HEADER = (
 )
 
 
-def ratio(ours: Mapping[str, Any], theirs: Mapping[str, Any], whose: str = "onnxruntime") -> float | None:
-    """Return our CPU time by a contender's; None where one of them has none."""
-    times = [ours.get("ours", {}).get("cpu_ms"), theirs.get(whose, {}).get("cpu_ms")]
-    return None if None in times else times[0] / times[1]
+def time_ms(row: Mapping[str, Any], form: str, who: str) -> float | None:
+    """Return the least time of a contender with a form of the network; None if there is none.
+
+    With one thread it is the time on a CPU. With several, the clock of a process counts what other threads do
+    at ticks only, so it is the time that passed.
+    """
+    found = row[form].get(who, {}).get("cpu_ms" if row["threads"] == 1 else "min_ms")
+    return None if found is None else float(found)
+
+
+def ratio(
+    row: Mapping[str, Any], other: str, who: str, form: str = "contenders", whose: str = "onnxruntime"
+) -> float | None:
+    """Return the time of `who` with a form of the network by that of `whose` with the `other` form."""
+    mine, theirs = time_ms(row, form, who), time_ms(row, other, whose)
+    return None if mine is None or theirs is None else mine / theirs
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
     """Return a row of the table; what misses its goal is bold."""
-    integers, floats = row["contenders"], row["float32"]
-    theirs = {"ours": integers.get("onnxruntime", {})}
     goal = GOALS_OF_FLOAT.get(row["network"], 1.0)
-    peaks = [each.get("ours", {}).get("peak_mib") for each in (integers, floats)]
+    peaks = [row[form].get("ours", {}).get("peak_mib") for form in ("contenders", "float32")]
     return [
         row["network"],
-        *(number(integers.get(name, {}).get("cpu_ms")) for name in ("ours", "onnxruntime")),
-        judged(ratio(integers, integers), GOAL),
-        judged(ratio(integers, floats, "ours"), goal),
-        judged(ratio(theirs, floats), 1.0),
+        *(number(time_ms(row, "contenders", name)) for name in ("ours", "onnxruntime")),
+        judged(ratio(row, "contenders", "ours"), GOAL),
+        judged(ratio(row, "float32", "ours", whose="ours"), goal),
+        judged(ratio(row, "float32", "onnxruntime"), 1.0),
         " / ".join(number(each, 0) for each in peaks),
         " / ".join(number(row["mib"][kind], 1) for kind in ("int8", "float32")),
     ]
