@@ -15,8 +15,6 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import geometric_mean
@@ -30,12 +28,12 @@ import onnx  # noqa: E402
 
 from benchmarks.families import mobile, sequences  # noqa: E402
 from benchmarks.families.table import Network as Family  # noqa: E402
-from benchmarks.latency import document as text  # noqa: E402
 from benchmarks.latency.measure import Plan, measure  # noqa: E402
 from benchmarks.latency.networks import Network, build, toolchain  # noqa: E402
 from benchmarks.latency.process import ContenderError  # noqa: E402
 from benchmarks.latency.tables import conditions, table  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
+from benchmarks.reporting import add_options, report  # noqa: E402
 from benchmarks.words import counts, listed, note  # noqa: E402
 from toolchain.files.atomic import write_text  # noqa: E402
 
@@ -67,10 +65,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4, help="blocks of each contender (default 4)")
     parser.add_argument("--runs", type=int, default=50, help="most inferences of a block (default 50)")
     parser.add_argument("--seconds", type=float, default=0.5, help="of a block, about (default 0.5)")
-    parser.add_argument("--json", action="store_true", help="print the numbers instead of tables")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the numbers")
-    parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: take kept numbers")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="fill the tables of a Markdown file")
+    add_options(parser)
     return parser.parse_args()
 
 
@@ -192,7 +187,7 @@ HEADER = (
 
 
 def time_ms(row: Mapping[str, Any], form: str, who: str) -> float | None:
-    """Return the least time of a contender with a form of the network; None if there is none.
+    """Return the least time of a contender with a form of the network; None if it was not timed.
 
     With one thread it is the time on a CPU. With several, the clock of a process counts what other threads do
     at ticks only, so it is the time that passed.
@@ -236,19 +231,7 @@ def judged(value: float | None, goal: float) -> str:
 
 def main() -> None:
     """Measure, then print, keep and write what was asked for."""
-    given = options()
-    if given.read:
-        result = json.loads(given.read.read_text())
-    else:
-        begun = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="bench-int8-") as folder:
-            result = measured(given, Path(folder))
-        note(f"took {time.monotonic() - begun:.0f} s")
-    if given.save:
-        write_text(given.save, json.dumps(result, indent=1))
-    print(json.dumps(result, indent=2) if given.json else markdown(result))
-    if given.write:
-        text.write(given.write, {"tables": markdown(result)}, "benchmarks/int8.py")
+    report(options(), "benchmarks/int8.py", measured, markdown)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,12 +29,12 @@ from benchmarks.families.compare import costlier, joined, ours  # noqa: E402
 from benchmarks.families.nodes import theirs  # noqa: E402
 from benchmarks.families.page import markdown, ratios  # noqa: E402
 from benchmarks.families.table import FAMILIES  # noqa: E402
-from benchmarks.latency import document as text  # noqa: E402
 from benchmarks.latency.layers import functions  # noqa: E402
 from benchmarks.latency.measure import Plan, field, measure  # noqa: E402
 from benchmarks.latency.networks import Network, build  # noqa: E402
 from benchmarks.latency.process import ContenderError  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
+from benchmarks.reporting import add_options, report  # noqa: E402
 from benchmarks.words import counts, listed, note  # noqa: E402
 from toolchain.files.atomic import write_text  # noqa: E402
 
@@ -55,10 +53,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4, help="blocks of each contender (default 4)")
     parser.add_argument("--runs", type=int, default=25, help="most inferences of a block (default 25)")
     parser.add_argument("--seconds", type=float, default=0.5, help="of a block, about (default 0.5)")
-    parser.add_argument("--json", action="store_true", help="print the numbers instead of tables")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the numbers")
-    parser.add_argument("--read", type=Path, metavar="FILE", help="measure nothing: take kept numbers")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="fill the tables of a Markdown file")
+    add_options(parser)
     return parser.parse_args()
 
 
@@ -136,19 +131,7 @@ def measured(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, then print, keep and write what was asked for."""
-    given = options()
-    if given.read:
-        result = json.loads(given.read.read_text())
-    else:
-        begun = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="bench-networks-") as folder:
-            result = measured(given, Path(folder))
-        note(f"took {time.monotonic() - begun:.0f} s")
-    if given.save:
-        write_text(given.save, json.dumps(result, indent=1))
-    print(json.dumps(result, indent=2) if given.json else markdown(result))
-    if given.write:
-        text.write(given.write, {"tables": markdown(result)}, "benchmarks/networks.py")
+    report(options(), "benchmarks/networks.py", measured, markdown)
 
 
 if __name__ == "__main__":

@@ -26,13 +26,7 @@ _B0 = (
 def efficientnet_b0(net: Net) -> str:
     """EfficientNet-B0 (arXiv:1905.11946, table 1): squeeze-and-excite, SiLU, 5x5 depthwise."""
     x = net.norm_conv("stem", net.data, 32, 3, 2, act="silu")
-    for i, (expand, channels, depth, stride, kernel) in enumerate(_B0):
-        for j in range(depth):
-            width = net.channels(x)
-            step = stride if j == 0 else 1
-            x = _inverted(
-                net, f"s{i}b{j}", x, width * expand, channels, kernel, step, "silu", width // 4, "Sigmoid"
-            )
+    x = _stages(net, x, _B0, "silu", squeezes=True)
     return _head(net, net.norm_conv("head", x, 1280, 1, act="silu"))
 
 
@@ -95,12 +89,22 @@ def ds_cnn(net: Net) -> str:
     return _head(net, x, 12)
 
 
-def _stages(net: Net, x: str, stages: Sequence[tuple[int, int, int, int, int]]) -> str:
+def _stages(
+    net: Net,
+    x: str,
+    stages: Sequence[tuple[int, int, int, int, int]],
+    act: str = "relu6",
+    *,
+    squeezes: bool = False,
+) -> str:
     """Add inverted residuals: (expansion, channels, depth, first stride, kernel) of each stage."""
     for i, (expand, channels, depth, stride, kernel) in enumerate(stages):
         for j in range(depth):
-            inner, step = net.channels(x) * expand, stride if j == 0 else 1
-            x = _inverted(net, f"s{i}b{j}", x, inner, channels, kernel, step, "relu6", 0, "")
+            width, step = net.channels(x), stride if j == 0 else 1
+            squeeze = width // 4 if squeezes else 0
+            x = _inverted(
+                net, f"s{i}b{j}", x, width * expand, channels, kernel, step, act, squeeze, "Sigmoid"
+            )
     return x
 
 

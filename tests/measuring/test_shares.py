@@ -1,4 +1,4 @@
-"""Shares of the peak: of which products, for how many threads, and where there is none."""
+"""Shares of the peak: by the products and threads of a bundle, and None without measured rates."""
 
 from __future__ import annotations
 

@@ -116,9 +116,11 @@ class PackedNetwork(FusedNetwork):
 
 def in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
     """Return a quantised network with what the machine has for it."""
-    if machine.integers.keys() == {SIGNED}:
-        module = with_signed_values(fold_constants(module))
-    module = with_integers(module, machine.integers, machine.least, depthwise=machine.channels_of_bytes)
+    if machine.integers:
+        module = fold_constants(module)
+        if machine.integers.keys() == {SIGNED}:
+            module = with_signed_values(module)
+        module = with_integers(module, machine.integers, machine.least, depthwise=machine.channels_of_bytes)
     return with_fused_sums(module) if machine.fuses else module
 
 

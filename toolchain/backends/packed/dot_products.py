@@ -37,10 +37,7 @@ class DotProduct(Instruction):
         """Emit the intrinsic; `x` is the first of four inputs in memory, or all four as one `WORD`."""
         del nest
         products, lanes = self.products, self.lanes
-        four = x(0)
-        if str(four.ty) != WORD:
-            four = tirx.reinterpret(WORD, neighbours_of(four, DEPTH))
-        inputs = tirx.reinterpret(f"{products.inputs}x{DEPTH * lanes}", tirx.Broadcast(four, lanes))
+        inputs = tirx.reinterpret(f"{products.inputs}x{DEPTH * lanes}", tirx.Broadcast(word_of(x(0)), lanes))
         weights = neighbours_of(weight(0, tirx.const(0, "int32")), DEPTH * lanes)
         self.accumulate(total, first, inputs, weights)
 
@@ -103,6 +100,19 @@ class WidenedPairs(Instruction):
         products = tirx.call_llvm_pure_intrin(f"int32x{lanes}", f"llvm.x86.{name}", inputs, weights)
         place = tirx.Ramp(first, 1, lanes)
         ir.buffer_store(total, tirx.Add(tirx.BufferLoad(total, [place]), products), [place])
+
+
+def word_of(value: Expr) -> Expr:
+    """Return four inputs as one `WORD`: the first of them in memory, or a word already."""
+    return value if str(value.ty) == WORD else tirx.reinterpret(WORD, neighbours_of(value, DEPTH))
+
+
+def distance_between(one: TensorLoad, other: TensorLoad) -> Expr:
+    """Return how many numbers behind one load another load of the same buffer reads."""
+    distance: Expr = tirx.const(0, "int32")
+    for extent, first, second in zip(one.source.shape, one.indices, other.indices, strict=True):
+        distance = distance * extent + (second - first)
+    return distance
 
 
 def neighbours_of(value: Expr, count: int) -> TensorLoad:

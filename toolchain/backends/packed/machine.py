@@ -10,10 +10,10 @@ from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.instruction import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
 from toolchain.backends.packed.rates import Rates
+from toolchain.backends.packed.recognise.convolution import BYTES
 from toolchain.backends.packed.recognise.split import FLOATING
 
 Loads = Literal["inputs", "weights"]
-BYTES = frozenset({"int8", "uint8"})
 FLOATS = (multiply_add("float32"), multiply_add("float16"))
 
 

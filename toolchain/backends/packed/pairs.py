@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.dot_products import DEPTH, WORD, neighbours_of
+from toolchain.backends.packed.dot_products import DEPTH, neighbours_of, word_of
 from toolchain.backends.packed.instruction import Instruction, Products, VectorLoops
 from toolchain.backends.packed.recognise.read import Expr
 
@@ -57,10 +57,7 @@ class Pairs(Instruction):
         count = DEPTH * self.lanes
         factors = []
         for four, weight in zip(inputs, weights, strict=True):
-            word = four
-            if str(four.ty) != WORD:
-                word = tirx.reinterpret(WORD, neighbours_of(four, DEPTH))
-            x = tirx.reinterpret(f"int8x{count}", tirx.Broadcast(word, self.lanes))
+            x = tirx.reinterpret(f"int8x{count}", tirx.Broadcast(word_of(four), self.lanes))
             factors.append((x, neighbours_of(weight(0, tirx.const(0, "int32")), count)))
         summed = in_16_bits(factors, count)
         each = count // PARTS

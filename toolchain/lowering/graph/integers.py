@@ -23,7 +23,6 @@ from tvm import relax, te, tirx, topi
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
-from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.rebuilt import Rebuilt, number_of, operands_of, operator_of
 
 FULL, SUMS = "float32", "int32"
@@ -42,7 +41,7 @@ def with_integers(
     *,
     depthwise: bool = True,
 ) -> tvm.ir.IRModule:
-    """Return a module whose products of 8-bit integers are computed as such.
+    """Return a module whose products of 8-bit integers are computed as such; its constants are folded.
 
     Parameters
     ----------
@@ -55,7 +54,7 @@ def with_integers(
     """
     if not weights:
         return module
-    made = _Integers(fold_constants(module), weights, least, depthwise)
+    made = _Integers(module, weights, least, depthwise)
     changed = made.build()
     return changed if made.found else module
 

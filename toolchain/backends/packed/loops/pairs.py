@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.dot_products import DEPTH, WORD, neighbours_of
+from toolchain.backends.packed.dot_products import DEPTH, WORD, distance_between, neighbours_of
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.recognise.read import Expr
 
@@ -69,10 +69,7 @@ class Words:
 
     def _distance(self, one: TensorLoad, other: TensorLoad) -> int | None:
         """Return how many words behind one load another reads; None if that is not known."""
-        distance: Expr = tirx.const(0, "int32")
-        for extent, first, second in zip(one.source.shape, one.indices, other.indices, strict=True):
-            distance = distance * extent + (second - first)
-        known = self.nest.simplify(distance)
+        known = self.nest.simplify(distance_between(one, other))
         if not isinstance(known, tirx.IntImm) or int(known) % DEPTH:
             return None
         return int(known) // DEPTH

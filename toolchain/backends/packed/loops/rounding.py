@@ -12,9 +12,9 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain import tvm_compat
+from toolchain.backends.packed.recognise.convolution import BYTES
 from toolchain.backends.packed.recognise.read import Expr
 
-_BYTES = frozenset({"int8", "uint8"})
 _WITHOUT_FRACTIONS = 1.5 * 2**23
 _LARGEST = 2**21
 """Largest bound of a clipped number, well below 2^22."""
@@ -27,7 +27,7 @@ def by_additions(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 def _rounded(node: tirx.Cast, mutator: tvm_ffi.StructuralMutator) -> Expr:
     made = mutator.default_mutate(node)
-    clipped = _clipped(made.value) if str(made.ty) in _BYTES else None
+    clipped = _clipped(made.value) if str(made.ty) in BYTES else None
     if clipped is None:
         return made
     rounded, low, high = clipped

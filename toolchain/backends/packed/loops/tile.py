@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.dot_products import WORD, DotProduct, neighbours_of
+from toolchain.backends.packed.dot_products import WORD, DotProduct, distance_between, neighbours_of
 from toolchain.backends.packed.instruction import Instruction
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.nest import Nest
@@ -225,10 +225,7 @@ class Inputs:
 
     def _adjoin(self, one: TensorLoad, other: TensorLoad) -> bool:
         """Return whether the inputs of one column end where those of another begin."""
-        distance: Expr = tirx.const(0, "int32")
-        for extent, first, second in zip(one.source.shape, one.indices, other.indices, strict=True):
-            distance = distance * extent + (second - first)
-        return bool(self.tile.nest.analyzer.can_prove_equal(distance, self.channels))
+        return bool(self.tile.nest.analyzer.can_prove_equal(distance_between(one, other), self.channels))
 
     def _by_weights(self, source: Source, weight: Weight) -> None:
         """Emit the products with all weights in registers, and the inputs of one column after the other."""

@@ -41,7 +41,7 @@ class Agreement:
             stored.append((choice, packed))
 
     def agreed(self, contraction: Contraction, weight: Array, own: Choice) -> Choice:
-        """Return a choice that reads the weight as it is stored; `own` if there is none."""
+        """Return a choice that reads the weight as it is stored; `own` if no choice does."""
         for stored, packed in self._stored.get(digest_of(weight), []):
             for choice in self._near(own, stored, contraction):
                 if self._packed(contraction, weight, choice) == packed:

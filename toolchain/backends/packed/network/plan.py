@@ -188,7 +188,7 @@ def _plan(
             steps = _steps(functions, binding, choices, agreed)
         for step in steps:
             if isinstance(step, Generated):
-                step = _placed(step, result)
+                step = _place(step, result)
             result.steps.append(step)
     _concatenate(result, main.body.body)
     return result
@@ -346,8 +346,8 @@ def _multiplies(step: Generated, contraction: Contraction, machine: Machine) -> 
     return row and packable(step.var, machine) and images(step.argument(contraction.x), machine)
 
 
-def _surrounded(source: relax.Expr, contraction: Contraction | None, result: Plan) -> bool:
-    """Return whether a value can have the number around it that a convolution pads it with; keep that."""
+def _reserve_halo(source: relax.Expr, contraction: Contraction | None, result: Plan) -> bool:
+    """Reserve a halo for the number that a convolution pads its image with; return whether it is free."""
     if not isinstance(contraction, Convolution) or not any(contraction.pads):
         return True
     return result.fills.setdefault(source, contraction.outside) == contraction.outside
@@ -359,7 +359,7 @@ def _at_least(step: Generated, weight: tirx.Buffer | None, least: int) -> bool:
     return isinstance(value, GenericConst) and int(value.value.numpy().min()) >= least
 
 
-def _placed(step: Generated, result: Plan) -> Generated:
+def _place(step: Generated, result: Plan) -> Generated:
     """Decide whether the step's value is packed, and which halo its input needs; return the step.
 
     An input that another step reads with another number around it is left to the general algorithm.
@@ -369,8 +369,8 @@ def _placed(step: Generated, result: Plan) -> Generated:
     if operand is not None:
         source = step.argument(operand)
         need = algorithm.halo(step.subject, step.choice, result.machine)
-        if any(need) and not _surrounded(source, step.subject, result):
-            return _placed(replace(step, choice=GENERAL, contraction=None), result)
+        if any(need) and not _reserve_halo(source, step.subject, result):
+            return _place(replace(step, choice=GENERAL, contraction=None), result)
         result.packed.add(step.var)
         have = result.halos.get(source, (0,) * len(need))
         result.halos[source] = tuple(map(max, have, need))

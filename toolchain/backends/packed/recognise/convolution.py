@@ -17,7 +17,7 @@ from toolchain.backends.packed.recognise.read import Expr, Read, Stage, shape_of
 
 _WIDENED = {("float32", "float16"), ("int32", "int8"), ("int32", "uint8")}
 """Types of a sum's number, and of a narrower one that it was converted from."""
-_BYTES = frozenset({"int8", "uint8"})
+BYTES = frozenset({"int8", "uint8"})
 _FACTORS = {("int8", "uint8"), ("uint8", "int8")}
 """Types that may differ: of an input and of its weight."""
 
@@ -240,7 +240,7 @@ def _unpadded(read: Read, buffer: tirx.Buffer) -> tuple[tirx.Buffer | None, tupl
     value, number = stage.value, 0
     if isinstance(value, tvm.ir.Call) and len(value.args) == 3:  # if_then_else(inside, value, number)
         _inside, value, outside = value.args
-        if isinstance(outside, tirx.IntImm) and str(value.ty.dtype) in _BYTES:
+        if isinstance(outside, tirx.IntImm) and str(value.ty.dtype) in BYTES:
             number = int(outside)
         elif not isinstance(outside, tirx.FloatImm) or float(outside) != 0.0:
             return None, (), 0

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from operator import add
-from typing import ClassVar
 
 from tvm import tirx
 from tvm.ir.expr import TensorLoad
@@ -47,7 +46,6 @@ class Transposed(Windowed):
     """
 
     crop: tuple[int, ...]
-    outside: ClassVar[int] = 0
 
     @property
     def pads(self) -> tuple[int, ...]:

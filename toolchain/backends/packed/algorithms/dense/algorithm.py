@@ -53,7 +53,7 @@ class Dense(Algorithm[Matmul, DenseChoice]):
         """Return the weight, packed in panels; see `weight_shape`."""
         del input_lanes
         products = machine.products_of(contraction.dtype)
-        value = value.astype(products.stored or value.dtype)
+        value = value.astype(products.stored or value.dtype, copy=False)
         return pack_weight(value, contraction, choice, machine.lanes, products.depth)
 
     def function(

@@ -57,7 +57,7 @@ class Direct(PackedAlgorithm[Convolution, DirectChoice]):
     ) -> Array:
         """Return the weight, packed as `weight_shape`."""
         products = machine.products_of(contraction.dtype)
-        value = value.astype(products.stored or value.dtype)
+        value = value.astype(products.stored or value.dtype, copy=False)
         return pack_weight(value, contraction, choice, machine.lanes, input_lanes, products.depth)
 
     def function(
