@@ -16,6 +16,7 @@ from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.taps import halo
 from toolchain.backends.packed.algorithms.direct.weight import pack_weight, weight_shape
+from toolchain.backends.packed.algorithms.policy import legal
 from toolchain.backends.packed.machine import Machine
 
 DILATED = (
@@ -49,6 +50,27 @@ def test_sums_of_several_passes_wait_in_the_output() -> None:
     machine, layer = MACHINES[0], Layer(64, 32, (5, 7))
     choice = direct_space.default(layer.read()[1], machine)
     cases = [Case(layer, replace(choice, depth=depth), halo=1) for depth in (0, 1, 2)]
+    assert not wrong(cases, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_tiles_need_not_be_equally_wide(machine: Machine) -> None:
+    lanes = machine.lanes
+    cases = []
+    for blocks in (7, 11):
+        layers = [
+            Layer(2 * lanes, blocks * lanes - 3, (5, 9)),
+            Layer(4 * lanes, blocks * lanes, (7, 7), kernel=1, pad=0, batch=2),
+            Layer(3, blocks * lanes, (9, 13), stride=2),
+        ]
+        for layer in layers:
+            conv = layer.read()[1]
+            choice = DirectChoice(2, 4)
+            assert legal(choice, conv, machine)
+            cases += [Case(layer, choice, halo=1), *spread([layer], machine)]
+            if layer.ci > 3:
+                cases.append(Case(layer, replace(choice, depth=1)))
     assert not wrong(cases, machine)
 
 

@@ -138,3 +138,11 @@ def test_every_thread_gets_several_pieces(threads: int) -> None:
         choice = direct_space.default(layer, machine)
         pieces = prod(layer.out[:-1]) // choice.rows * (layer.co // 16 // choice.blocks)
         assert pieces >= 4 * threads
+
+
+def test_blocks_that_nothing_divides_get_tiles_of_several_where_that_saves_loads() -> None:
+    primes = conv(672, 112, 14, 14, kernel=1), conv(84, 28, 14, 14, kernel=1)
+    assert direct_space.default(primes[0], AVX512).blocks == 2
+    assert direct_space.default(primes[1], A64).blocks == 2
+    assert direct_space.default(primes[1], ARMV7).blocks == 1  # three blocks would leave two columns
+    assert {each.blocks for each in direct_space.candidates(primes[0], AVX512)} >= {1, 2, 3, 4}

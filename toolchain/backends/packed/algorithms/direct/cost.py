@@ -18,7 +18,7 @@ def cost(choice: DirectChoice, conv: Convolution, machine: Machine) -> Cost:
     if machine.gpu is not None:
         return _on_gpu(choice, conv, machine, machine.gpu)
     rate = machine.rates
-    ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes * choice.blocks)
+    ci, co = padded(conv.ci, machine.lanes), padded(conv.co, machine.lanes)
     products = conv.batch * prod(conv.out) * prod(conv.kernel) * ci * co
     weights = prod(conv.kernel) * ci * co * machine.size(conv.dtype)
     reads = conv.batch * max(1, prod(conv.out[:-1]) // choice.rows) if choice.order == "rows" else 1

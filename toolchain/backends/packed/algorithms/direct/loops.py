@@ -12,18 +12,21 @@ pass's weights. Measured on an AVX-512 server core, weights from memory, ms: 512
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import prod
 
 from tvm import tirx
+from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
+from toolchain.backends.packed.algorithms.direct.space import columns_of_stripe
+from toolchain.backends.packed.algorithms.direct.stripes import Stripe
 from toolchain.backends.packed.algorithms.direct.taps import halo, inside
-from toolchain.backends.packed.algorithms.direct.weight import weight_shape
+from toolchain.backends.packed.algorithms.direct.weight import stripe_shapes, weight_shape
 from toolchain.backends.packed.dot_products import DEPTH
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import shares
@@ -66,10 +69,24 @@ def direct(
 
 
 @dataclass(frozen=True)
+class _Tiles:
+    """The tiles of a stripe: its packed weight, and a tile's largest number of columns."""
+
+    stripe: Stripe
+    weight: tirx.Buffer
+    columns: int
+
+    def block(self, group: Expr, place: Expr | int) -> Expr:
+        """Return the output block at a place of a group."""
+        return group * self.stripe.blocks + (place + self.stripe.first)
+
+
+@dataclass(frozen=True)
 class _Place:
-    """Where a tile is: its image, group of output blocks, place on all axes but the last, first column."""
+    """Where a tile is: its image, group of a stripe, place on all axes but the last, first column."""
 
     n: Expr
+    tiles: _Tiles
     group: Expr
     row: list[Expr]
     first: Expr
@@ -90,10 +107,38 @@ class _Direct:
         self.emitter, self.conv, self.choice = emitter, conv, choice
         self.nest, self.machine = emitter.nest, emitter.nest.machine
         self.input_lanes, self.analyzer = input_lanes, emitter.analyzer
-        self.groups, self.inner = (int(extent) for extent in emitter.weight.shape[:2])
+        depth = self.machine.products_of(conv.dtype).depth
+        shapes = stripe_shapes(conv, choice, self.machine.lanes, input_lanes, depth)
+        self.groups, self.inner = sum(stripe.groups for stripe, _shape in shapes), shapes[0][1][1]
+        self.stripes = [
+            _Tiles(stripe, weight, columns_of_stripe(stripe.blocks, choice, conv, self.machine))
+            for (stripe, _shape), weight in zip(shapes, self._weights(shapes), strict=True)
+        ]
         whole = choice.depth and self.inner % choice.depth == 0
         self.depth = choice.depth if whole else self.inner
         self.passes = self.inner // self.depth
+
+    def _weights(self, shapes: Sequence[tuple[Stripe, tuple[int, ...]]]) -> list[tirx.Buffer]:
+        """Return the packed weight of each stripe."""
+        whole, start, made = self.emitter.weight, 0, []
+        if len(shapes) == 1:
+            return [whole]
+        for _stripe, shape in shapes:
+            made.append(ir.decl_buffer(shape, str(whole.dtype), data=whole.data, elem_offset=start))
+            start += prod(shape)
+        return made
+
+    @contextmanager
+    def _of_stripe(self, group: Expr, tiles: _Tiles) -> Iterator[Expr]:
+        """Emit what follows if a group of all is one of a stripe; yield its number in the stripe."""
+        first, *others = self.stripes
+        if not others:
+            yield group
+            return
+        condition = group < first.stripe.groups if tiles is first else group >= first.stripe.groups
+        with self.nest.when(condition), self.analyzer.constraint_scope(condition):
+            one = tiles.stripe.groups == 1
+            yield tirx.IntImm("int32", 0) if one else group
 
     def pieces(self) -> None:
         """Emit the loops around the tiles."""
@@ -104,10 +149,8 @@ class _Direct:
             spatial[-1] //= rows
         by_rows = choice.order == "rows"
         space = [conv.batch, *spatial, self.groups] if by_rows else [self.groups, conv.batch, *spatial]
-        cut = self._cut()
-        across = sum(count for _first, count, _size in cut)
         with self.nest.pieces(space) as where:
-            group = where.pop() if by_rows else where.pop(0)
+            any_group = where.pop() if by_rows else where.pop(0)
             n, *outer = where
 
             def rows_of_piece() -> AbstractContextManager[Sequence[Expr]]:
@@ -116,46 +159,51 @@ class _Direct:
             def row_at(step: Sequence[Expr]) -> list[Expr]:
                 return [*outer[:-1], analyzer.simplify(outer[-1] * rows + step[0])] if step else []
 
-            with (
-                self.nest.grid([self.passes] if self.passes > 1 else []) as pass_,
-                rows_of_piece() as step,
-            ):
-                done = 0
-                for start, count, size in cut:
-                    with self.nest.grid([count]) as (tile,):
-                        number = (step[0] if step else 0) * across + done + tile
-                        part = _Pass(pass_[0], number, rows * across) if pass_ else None
-                        first = analyzer.simplify(tile * size + start)
-                        self.tile(_Place(n, group, row_at(step), first, size), part)
-                    done += count
-            if any(self.emitter.layout(self.emitter.read.output).halo):
-                flat_rows = conv.out[:-1] if choice.flat else []
-                with rows_of_piece() as step, self.nest.grid(flat_rows) as flat:
-                    for block in range(choice.blocks):
-                        self.emitter.zero_halo(n, group * choice.blocks + block, flat or row_at(step))
+            for tiles in self.stripes:
+                cut = self._cut(tiles.columns)
+                across = sum(count for _first, count, _size in cut)
+                with self._of_stripe(any_group, tiles) as group:
+                    with (
+                        self.nest.grid([self.passes] if self.passes > 1 else []) as pass_,
+                        rows_of_piece() as step,
+                    ):
+                        done = 0
+                        for start, count, size in cut:
+                            with self.nest.grid([count]) as (tile,):
+                                number = (step[0] if step else 0) * across + done + tile
+                                part = _Pass(pass_[0], number, rows * across) if pass_ else None
+                                first = analyzer.simplify(tile * size + start)
+                                self.tile(_Place(n, tiles, group, row_at(step), first, size), part)
+                            done += count
+                    if any(self.emitter.layout(self.emitter.read.output).halo):
+                        flat_rows = conv.out[:-1] if choice.flat else []
+                        with rows_of_piece() as step, self.nest.grid(flat_rows) as flat:
+                            for block in range(tiles.stripe.blocks):
+                                at = flat or row_at(step)
+                                self.emitter.zero_halo(n, tiles.block(group, block), at)
 
     def tiles(self) -> None:
         """Emit every tile as a piece of its own."""
-        conv, choice = self.conv, self.choice
-        for start, count, size in self._cut():
+        conv, choice, (tiles,) = self.conv, self.choice, self.stripes
+        for start, count, size in self._cut(tiles.columns):
             space = [conv.batch, self.groups, *conv.out[:-1], count]
             with self.nest.pieces(space, group=choice.group) as (n, group, *row, tile):
                 first = self.analyzer.simplify(tile * size + start)
-                self.tile(_Place(n, group, row, first, size), None)
-                for block in range(choice.blocks):
-                    self.emitter.zero_halo_of_tile(n, group * choice.blocks + block, row, first, size)
+                self.tile(_Place(n, tiles, group, row, first, size), None)
+                for block in range(tiles.stripe.blocks):
+                    self.emitter.zero_halo_of_tile(n, tiles.block(group, block), row, first, size)
 
-    def _cut(self) -> list[tuple[int, int, int]]:
+    def _cut(self, columns: int) -> list[tuple[int, int, int]]:
         """Return the tiles of a row, or of an image if flat: (start, number of tiles, columns per tile)."""
-        width, choice = self.conv.out[-1], self.choice
-        unit = width if choice.flat and choice.columns % width == 0 else 1
-        return shares(prod(self.conv.out) if choice.flat else width, choice.columns, unit)
+        width, flat = self.conv.out[-1], self.choice.flat
+        unit = width if flat and columns % width == 0 else 1
+        return shares(prod(self.conv.out) if flat else width, columns, unit)
 
     def tile(self, at: _Place, part: _Pass | None) -> None:
         """Emit one tile."""
         emitter, instruction = self.emitter, self.machine.instruction(self.emitter.dtype)
         count = self.depth * self.input_lanes * prod(self.conv.kernel)
-        tile = Tile(self.nest, instruction, self.choice.blocks, at.columns, count, self.choice.loads)
+        tile = Tile(self.nest, instruction, at.tiles.stripe.blocks, at.columns, count, self.choice.loads)
         totals = tile.totals
         if part is not None:
             with self.nest.when(part.number > 0):
@@ -179,13 +227,13 @@ class _Direct:
     def _each(self, at: _Place, do: Callable[[int, Expr, list[Expr]], None]) -> None:
         """Call `do` with every vector of the tile: block, place in its buffer, logical index."""
         lanes = self.machine.lanes
-        for place in range(self.choice.blocks):
+        for place in range(at.tiles.stripe.blocks):
             with self.nest.unroll(at.columns) as column, self.nest.vector(lanes) as lane:
                 do(place, column * lanes + lane, self._index(at, place, column, lane))
 
     def _index(self, at: _Place, place: Expr | int, column: Expr, lane: Expr) -> list[Expr]:
         """Return the logical index of a lane of a vector of the tile."""
-        channel = (at.group * self.choice.blocks + place) * self.machine.lanes + lane
+        channel = at.tiles.block(at.group, place) * self.machine.lanes + lane
         return [at.n, channel, *self._output(at, column)]
 
     def _output(self, at: _Place, column: Expr) -> list[Expr]:
@@ -207,13 +255,13 @@ class _Direct:
         group = self.analyzer.simplify(at.group // (self.groups // merged(self.conv, self.machine.lanes)[0]))
         return tirx.BufferLoad(self.emitter.x, [at.n, group * self.inner + block, *spatial, channel])
 
-    def _weight(self, place: list[Expr], channel: Expr, output: Expr) -> Expr:
-        """Return the weight of an input channel and an output of a group, see `weight_shape`."""
+    def _weight(self, at: _Place, step: Sequence[Expr], channel: Expr, output: Expr) -> Expr:
+        """Return the weight of an input channel and an output of a group, see `stripe_shapes`."""
         depth = self.machine.products_of(self.emitter.dtype).depth
         if depth > 1:
             k = self.analyzer.simplify(channel % depth)
             channel, output = self.analyzer.simplify(channel // depth), output * depth + k
-        return self.emitter.weight[(*place, channel, output)]
+        return at.tiles.weight[(at.group, *step, channel, output)]
 
     def _reduce(self, at: _Place, tile: Tile, part: _Pass | None) -> None:
         """Add the products of the tile, of one pass or of all input blocks."""
@@ -239,7 +287,7 @@ class _Direct:
                 inputs.multiply(
                     lambda column, channel: self._source(at, block, taps, column, channel),
                     lambda channel, number, lane: self._weight(
-                        [at.group, block, *taps], channel, number * lanes + lane
+                        at, [block, *taps], channel, number * lanes + lane
                     ),
                     lambda channel: self._fetch(at, part, [step, *taps, *channel]),
                 )
@@ -250,7 +298,7 @@ class _Direct:
         A part of a row is loaded once for all its taps. Instructions per vector of products on a Cortex-A72,
         3 channels, 7x7 stride 2: 1.18 instead of 1.84.
         """
-        stride, dilation, packed = self.conv.stride[-1], self.conv.dilation[-1], self.emitter.weight
+        stride, dilation, packed = self.conv.stride[-1], self.conv.dilation[-1], at.tiles.weight
         lanes, *above, wide = self.machine.lanes, *self.conv.kernel
         length = (at.columns - 1) * stride + (wide - 1) * dilation + 1
         first = at.first * stride + self.emitter.origin[-1]
@@ -286,14 +334,14 @@ class _Direct:
         # With 16 registers, LLVM would load too much ahead, and spill.
         unrolled = self.machine.registers > _FEW_REGISTERS
 
-        def weight(place: list[Expr], k: int, number: int, lane: Expr) -> Expr:
-            return self._weight(place, tirx.const(k, "int32"), number * lanes + lane)
+        def weight(step: list[Expr], k: int, number: int, lane: Expr) -> Expr:
+            return self._weight(at, step, tirx.const(k, "int32"), number * lanes + lane)
 
         def both(steps: Sequence[tuple[Expr, list[Expr]]]) -> None:
             weights = []
             for own, (block, taps) in zip(inputs, steps, strict=False):
                 own.load(partial(self._source, at, block, taps))
-                weights.append(partial(weight, [at.group, block, *taps]))
+                weights.append(partial(weight, [block, *taps]))
             tile.add_pairs([own.word for own, _step in zip(inputs, steps, strict=False)], weights)
 
         if blocks:
@@ -328,7 +376,7 @@ class _Direct:
         count, index = prod(extents), tirx.const(0, "int32")
         for place, extent in zip(step, extents, strict=True):
             index = index * extent + place
-        shape = [int(extent) for extent in self.emitter.weight.shape]
+        shape = [int(extent) for extent in at.tiles.weight.shape]
         elements, steps, now = self.depth * prod(shape[2:]), part.tiles * count, part.tile * count + index
         following: list[Expr | int] = [at.group, (part.number + 1) * self.depth, *[0] * len(shape[2:])]
-        prefetch_share(self.emitter.weight, following, elements, now, steps, self.analyzer, near=False)
+        prefetch_share(at.tiles.weight, following, elements, now, steps, self.analyzer, near=False)
