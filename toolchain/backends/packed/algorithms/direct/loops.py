@@ -23,13 +23,12 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.direct.groups import merged
-from toolchain.backends.packed.algorithms.direct.space import columns_of_stripe
+from toolchain.backends.packed.algorithms.direct.space import columns_of_stripe, cut
 from toolchain.backends.packed.algorithms.direct.stripes import Stripe
 from toolchain.backends.packed.algorithms.direct.taps import halo, inside
 from toolchain.backends.packed.algorithms.direct.weight import stripe_shapes, weight_shape
 from toolchain.backends.packed.dot_products import DEPTH
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import shares
 from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
@@ -160,15 +159,15 @@ class _Direct:
                 return [*outer[:-1], analyzer.simplify(outer[-1] * rows + step[0])] if step else []
 
             for tiles in self.stripes:
-                cut = self._cut(tiles.columns)
-                across = sum(count for _first, count, _size in cut)
+                parts = cut(conv, tiles.columns, flat=choice.flat)
+                across = sum(count for _first, count, _size in parts)
                 with self._of_stripe(any_group, tiles) as group:
                     with (
                         self.nest.grid([self.passes] if self.passes > 1 else []) as pass_,
                         rows_of_piece() as step,
                     ):
                         done = 0
-                        for start, count, size in cut:
+                        for start, count, size in parts:
                             with self.nest.grid([count]) as (tile,):
                                 number = (step[0] if step else 0) * across + done + tile
                                 part = _Pass(pass_[0], number, rows * across) if pass_ else None
@@ -185,19 +184,13 @@ class _Direct:
     def tiles(self) -> None:
         """Emit every tile as a piece of its own."""
         conv, choice, (tiles,) = self.conv, self.choice, self.stripes
-        for start, count, size in self._cut(tiles.columns):
+        for start, count, size in cut(conv, tiles.columns, flat=choice.flat):
             space = [conv.batch, self.groups, *conv.out[:-1], count]
             with self.nest.pieces(space, group=choice.group) as (n, group, *row, tile):
                 first = self.analyzer.simplify(tile * size + start)
                 self.tile(_Place(n, tiles, group, row, first, size), None)
                 for block in range(tiles.stripe.blocks):
                     self.emitter.zero_halo_of_tile(n, tiles.block(group, block), row, first, size)
-
-    def _cut(self, columns: int) -> list[tuple[int, int, int]]:
-        """Return the tiles of a row, or of an image if flat: (start, number of tiles, columns per tile)."""
-        width, flat = self.conv.out[-1], self.choice.flat
-        unit = width if flat and columns % width == 0 else 1
-        return shares(prod(self.conv.out) if flat else width, columns, unit)
 
     def tile(self, at: _Place, part: _Pass | None) -> None:
         """Emit one tile."""

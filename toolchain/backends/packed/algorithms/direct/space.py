@@ -31,6 +31,7 @@ from toolchain.backends.packed.algorithms.items import (
     group_of_row,
 )
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
+from toolchain.backends.packed.loops.cut import shares
 from toolchain.backends.packed.machine import Loads, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
@@ -45,6 +46,7 @@ _ROWS = 8  # largest number of rows per piece without passes; 4 to 8 measured al
 _FEW = 1024  # largest output size at which passes pay: they gain 5 % at 28x28, and lose 3 % from 56x56 on
 _STAYS = 256 << 10  # bytes of weights that are assumed to stay in L2 between runs
 _SECOND = 1 << 20  # bytes of weights that stay in L2 while rows and images pass through it
+_FEWER = 0.9  # tiles of several widths must load so many fewer vectors than tiles of one block
 _SHORTEST = 64  # fewest products per sum in a pass, to pay for loading the sum from the output and storing it
 
 
@@ -52,16 +54,35 @@ def default(conv: Convolution, machine: Machine) -> DirectChoice:
     """Return the choice that builds use without a record."""
     if machine.pieces.fine:
         return _items(conv, machine, machine.tiles.blocks, machine.tiles.columns)
-    count = _output_blocks(conv, machine)
     paired = machine.paired(conv.dtype, 1) is not None
     most = machine.tiles.paired_blocks if paired else machine.tiles.blocks
-    blocks = next((each for each in most if count % each == 0), 1)
-    made = _choice(conv, machine, blocks, _limit(conv, machine, blocks))
-    if blocks > 1 or count <= min(most):
-        return made
-    uneven = _choice(conv, machine, min(most), _limit(conv, machine, min(most)))
-    wide = columns_of_stripe(uneven.blocks + 1, uneven, conv, machine)
-    return uneven if wide > uneven.blocks and legal(uneven, conv, machine) else made
+    count = _output_blocks(conv, machine)
+    sizes = sorted((*most, 1), key=lambda blocks: count % blocks > 0)  # tiles of equal width first
+    made = [_choice(conv, machine, blocks, _limit(conv, machine, blocks)) for blocks in sizes]
+    first, *others = [choice for choice in made if _covers(choice, conv, machine)]
+    if first.blocks > 1:
+        return first
+    bound = _FEWER * _loads(first, conv, machine)
+    return next((choice for choice in others if _loads(choice, conv, machine) < bound), first)
+
+
+def _loads(choice: DirectChoice, conv: Convolution, machine: Machine) -> float:
+    """Return the vectors that the inner loops load for each vector of products."""
+    loaded = products = 0
+    inputs = machine.lanes if machine.operand == "lane" else 1  # that one load brings
+    for stripe in stripes(_output_blocks(conv, machine), choice.blocks):
+        columns = columns_of_stripe(stripe.blocks, choice, conv, machine)
+        for _start, count, size in cut(conv, columns, flat=choice.flat):
+            loaded += count * stripe.groups * (size + inputs * stripe.blocks)
+            products += count * stripe.groups * size * stripe.blocks * inputs
+    return loaded / products
+
+
+def cut(conv: Convolution, columns: int, *, flat: bool) -> list[tuple[int, int, int]]:
+    """Return the tiles of a row, or of an image if flat: (start, number of tiles, columns per tile)."""
+    width = conv.out[-1]
+    unit = width if flat and columns % width == 0 else 1
+    return shares(prod(conv.out) if flat else width, columns, unit)
 
 
 def widest(machine: Machine, blocks: int) -> int:
