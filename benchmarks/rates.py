@@ -1,6 +1,6 @@
 """Networks with code chosen by the class's rates, by those of this host, and by measuring each layer.
 
-    python benchmarks/rates.py [NETWORK…] [--level x86-64-v3]
+    python -m benchmarks.rates [NETWORK…] [--level x86-64-v3]
 
 Needs `toolchain board probe local` before. One thread; the CPU time of each function inside the network, the
 least of many calls in turns between the variants, so that other programs on this machine change little.
@@ -12,35 +12,25 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tvm
-from tvm import relax
-
+from benchmarks.in_network import Call, Points, compiled, lowered, time_calls, workload_of
 from toolchain.backends.packed.algorithms.policy import cost
-from toolchain.backends.packed.backend import Packed, PackedNetwork
+from toolchain.backends.packed.backend import PackedNetwork
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.boards.inventory.rates import kept_rates, with_rates
 from toolchain.host import host_profile
-from toolchain.linking.library import link_library
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import Cluster, Profile
-from toolchain.tasks.options import CodeOptions
 
 NETWORKS = ("zoo:resnet-18", "zoo:resnet-50", "zoo:inception_v3", "zoo:squeezenet_v1.1", "zoo:vgg-11")
 _EACH = 2  # candidates of an algorithm and tile that are measured for "best"
 _SEARCH_RUNS, _TURNS, _RUNS = 12, 8, 4
-
-Points = dict[str, Any]
-Call = tuple[int, str]  # its place in an inference, and the function's name
 
 
 def main() -> None:
@@ -69,23 +59,23 @@ def main() -> None:
 def compare(model: Model, profile: Profile, measured: Profile) -> dict[str, float]:
     """Return the milliseconds of an inference for each way to choose its code."""
     variants = {"class": _defaults(model, profile), "board": _defaults(model, measured)}
-    with tempfile.TemporaryDirectory() as name, _lowered(model, profile) as network:
+    with tempfile.TemporaryDirectory() as name, lowered(model, profile) as network:
         folder = Path(name)
         variants["best"] = {**variants["class"], **_fastest(model, network, profile, folder)}
         machines = {
-            variant: _machine(network, points, profile, folder / variant)
+            variant: compiled(network, points, profile, folder / variant)
             for variant, points in variants.items()
         }
         times: dict[str, dict[Call, int]] = {variant: {} for variant in variants}
         for _ in range(_TURNS):
             for variant, machine in machines.items():
-                _time(machine, model, _RUNS, times[variant])
+                time_calls(machine, model, _RUNS, times[variant])
         workloads = {name: task.workload for task in network.tasks for name in task.functions}
     least: dict[tuple[Call, Any], int] = {}
     for keeps in (True, False):
         for variant, calls in times.items():
             for call, took in calls.items():
-                key = (call, variants[variant].get(_workload(call[1], workloads)))
+                key = (call, variants[variant].get(workload_of(call[1], workloads)))
                 if keeps:
                     least[key] = min(took, least.get(key, took))
                 else:
@@ -93,13 +83,8 @@ def compare(model: Model, profile: Profile, measured: Profile) -> dict[str, floa
     return {variant: sum(calls.values()) / 1e6 for variant, calls in times.items()}
 
 
-def _lowered(model: Model, profile: Profile) -> PackedNetwork:
-    backend = Packed(profile, CodeOptions())
-    return backend.lower(model, backend.target(None, 1), compiles=True)
-
-
 def _defaults(model: Model, profile: Profile) -> Points:
-    with _lowered(model, profile) as network:
+    with lowered(model, profile) as network:
         return {task.workload: network.space(task).points[0] for task in network.tasks}
 
 
@@ -111,10 +96,10 @@ def _fastest(model: Model, network: PackedNetwork, profile: Profile, folder: Pat
     for turn in range(max(map(len, lists.values()))):
         points = {workload: each[turn % len(each)] for workload, each in lists.items()}
         calls: dict[Call, int] = {}
-        _time(_machine(network, points, profile, folder / str(turn)), model, _SEARCH_RUNS, calls)
+        time_calls(compiled(network, points, profile, folder / str(turn)), model, _SEARCH_RUNS, calls)
         sums: dict[str, int] = defaultdict(int)
         for (_place, name), took in calls.items():
-            sums[_workload(name, workloads)] += took
+            sums[workload_of(name, workloads)] += took
         for workload, point in points.items():
             if workload in sums and sums[workload] < found.get(workload, (1 << 62, None))[0]:
                 found[workload] = (sums[workload], point)
@@ -136,42 +121,6 @@ def _promising(space: PackedSpace, network: PackedNetwork) -> Sequence[Any]:
 
     chosen = [point for each in groups.values() for point in sorted(each, key=seconds)[:_EACH]]
     return list(dict.fromkeys([space.points[0], *chosen]))
-
-
-def _machine(network: PackedNetwork, points: Points, profile: Profile, folder: Path) -> relax.VirtualMachine:
-    folder.mkdir()
-    objects = network.compile(points, folder, lambda _step: None)
-    library = folder / "library.so"
-    link_library(objects.files, library, profile, None)
-    return relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
-
-
-def _time(machine: relax.VirtualMachine, model: Model, runs: int, least: dict[Call, int]) -> None:
-    """Run a network; keep the least CPU time of each call in nanoseconds."""
-    generator = np.random.default_rng(0)
-    inputs = [
-        tvm.runtime.tensor(generator.standard_normal(spec.shape).astype(spec.dtype)) for spec in model.inputs
-    ]
-    begun = place = 0
-
-    def watch(_function: object, name: str, before: bool, _result: object, *_arguments: object) -> int:
-        nonlocal begun, place
-        took = time.thread_time_ns() - begun
-        if not before and not name.startswith("vm."):
-            least[place, name] = min(took, least.get((place, name), took))
-            place += 1
-        begun = time.thread_time_ns()
-        return 0
-
-    machine.set_instrument(watch)
-    for _ in range(runs):
-        place = 0
-        machine["main"](*inputs)
-
-
-def _workload(name: str, workloads: Mapping[str, str]) -> str:
-    """Return the workload of a compiled function: that of its name, or of its name before `_1`."""
-    return workloads.get(name) or workloads.get(re.sub(r"_\d+$", "", name), "")
 
 
 if __name__ == "__main__":
