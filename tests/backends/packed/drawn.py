@@ -104,10 +104,10 @@ class Branches:
 
 @dataclass(frozen=True)
 class Move:
-    """Values that change places; see `on` for the kinds. `scale` is how much upsampling enlarges each axis."""
+    """Values that change places; see `on` for the kinds."""
 
     kind: str
-    scale: int = 2
+    scale: int = 2  # by which upsampling enlarges each axis
 
     def on(self, net: Sketch, x: str, shape: Shape) -> tuple[str, Shape]:
         batch, channels, *size = shape
