@@ -107,6 +107,7 @@ class Move:
     """Values that change places; see `on` for the kinds."""
 
     kind: str
+    scale: int = 2  # by which upsampling enlarges each axis
 
     def on(self, net: Sketch, x: str, shape: Shape) -> tuple[str, Shape]:
         batch, channels, *size = shape
@@ -126,10 +127,10 @@ class Move:
                 y = net.op("Pad", x, net.constant(pads, "i8"), net.constant(0.5))
                 return y, (batch, channels, *[extent + 3 for extent in size])
             case "upsample":
-                scales = net.constant([1, 1, *[2] * rank])
+                scales = net.constant([1, 1, *[self.scale] * rank])
                 nearest = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
                 y = net.op("Resize", x, "", scales, mode="nearest", **nearest)
-                return y, (batch, channels, *[2 * extent for extent in size])
+                return y, (batch, channels, *[self.scale * extent for extent in size])
             case _:  # there and back, with something between
                 there = [0, *range(2, 2 + rank), 1]
                 back = [0, 1 + rank, *range(1, 1 + rank)]

@@ -6,7 +6,7 @@ import pytest
 from tvm import relax
 
 from tests.backends.packed.computed import loaded
-from tests.backends.packed.drawn import Branches, Head, Network, Pointwise, merged
+from tests.backends.packed.drawn import Branches, Head, Move, Network, Pointwise, merged
 from tests.backends.packed.windows import Conv, Window
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.network.choices import Choices
@@ -73,6 +73,23 @@ def test_what_has_one_pixel_is_not_packed() -> None:
     last = generated(found)[-1]
     assert extents(last.var) == (1, 10) and last.var not in found.packed
     assert not packable(last.var, MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("scale", "after", "plain"),
+    [
+        (4, (), True),
+        (2, (), False),  # packing and unpacking costs less than reading packed columns one by one
+        (4, (Conv(LANES),), False),  # a convolution reads it packed
+    ],
+)
+def test_an_output_that_is_resized_to_many_times_its_size_is_plain(
+    scale: int, after: tuple[Conv, ...], plain: bool
+) -> None:
+    found = planned(Conv(LANES), Move("upsample", scale), *after)
+    (resized,) = (step for step in generated(found) if extents(step.var)[2] == 9 * scale and not step.subject)
+    assert (resized.var not in found.packed) == plain
+    assert generated(found)[0].var in found.packed
 
 
 @pytest.mark.parametrize("channels", [1, 3, LANES - 1])

@@ -34,11 +34,11 @@ class FunctionStorage:
             shape = shape_of(param) if layout is None else layout.shape(shape_of(param))
             self._stored.append((param, ir.arg(param.name, ir.buffer(shape, str(param.dtype))), layout))
 
-    def allocate(self, buffer: tirx.Buffer) -> None:
-        """Allocate a buffer for a value inside the function."""
+    def allocate(self, buffer: tirx.Buffer, *, packs: bool = True) -> None:
+        """Allocate a buffer for a value inside the function; `packs` allows it to be packed."""
         shape = shape_of(buffer)
         layout = None
-        if shape[:2] in self._channels and len(shape) >= 3 and prod(shape[2:]) > 1:
+        if packs and shape[:2] in self._channels and len(shape) >= 3 and prod(shape[2:]) > 1:
             layout = dense_layout(self.lanes, len(shape))
         extents = shape if layout is None else layout.shape(shape)
         self._stored.append((buffer, self.nest.shared(extents, str(buffer.dtype)), layout))

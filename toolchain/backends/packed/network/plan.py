@@ -22,6 +22,7 @@ from toolchain.backends.packed.network.agreement import Agreement
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.network.functions import Functions, called, variables
+from toolchain.backends.packed.network.outputs import grown_outputs
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.read import Read, shape_of
@@ -190,6 +191,12 @@ def _plan(
             if isinstance(step, Generated):
                 step = _place(step, result)
             result.steps.append(step)
+    if choices.machine.gpu is None:
+        general = {
+            step.var for step in result.steps if isinstance(step, Generated) and step.choice == GENERAL
+        }
+        values = [(step.var, step.value) for step in result.steps]
+        result.packed -= general & grown_outputs(values, result.packed, main.body.body)
     _concatenate(result, main.body.body)
     return result
 

@@ -22,8 +22,10 @@ from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Unreadab
 from toolchain.backends.packed.stages.alike import rows_of
 from toolchain.backends.packed.stages.blocks import StageLoops
 from toolchain.backends.packed.stages.plain import plain
+from toolchain.backends.packed.stages.rows import with_input_rows
 from toolchain.backends.packed.stages.rowwise import rowwise
 from toolchain.backends.packed.stages.shared_rows import shared_rows
+from toolchain.backends.packed.stages.tables import with_tables
 from toolchain.backends.packed.stages.value import StageValue
 
 
@@ -41,6 +43,13 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
     made = _by_rows(read, kept, last, layouts, machine)
     if made is not None:
         return made
+    rows: list[tirx.Buffer] = []
+    if machine.gpu is None:
+        read, tables = with_tables(read)
+        if layouts[-1] is None:
+            read, rows = with_input_rows(read)
+        stored = [*tables, *rows, *(stage.buffer for stage in kept)]
+        kept = [stage for stage in read.stages if any(stage.buffer.same_as(each) for each in stored)]
 
     def body(nest: Nest) -> None:
         memory = FunctionStorage(nest, read, layouts)
@@ -51,7 +60,7 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
             value = StageValue(memory, stage) if first is None else StageValue(memory, first, stage)
             for part in stage.parts:
                 if read.place(part.buffer) is None:
-                    memory.allocate(part.buffer)
+                    memory.allocate(part.buffer, packs=not any(part.buffer.same_as(own) for own in rows))
             outs, layout = memory.targets(stage)
             if layout is None:
                 plain(value, outs)
