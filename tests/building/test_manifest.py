@@ -44,6 +44,7 @@ def test_the_bundle_says_what_it_is(model: Model, built: BuildResult) -> None:
     told = json.loads(json.dumps(built.to_json()))
     assert told["tasks"] == {"total": 8, "tuned": 0, "improved": 0}
     assert told["rules"] == {task.id: task.rule for task in manifest.tasks}
+    assert {task.products for task in manifest.tasks} == {"float32"}
     assert {"dense", "direct", "general"} <= set(told["rules"].values())
 
 

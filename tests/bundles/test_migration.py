@@ -35,7 +35,8 @@ def test_the_first_version_says_the_same_today() -> None:
     assert values.pop("quantising") is None
     assert values.pop("tolerances") == []
     assert values.pop("rates") == {"of": "class", "cores": None}
-    assert [(task.pop("flops"), task.pop("functions")) for task in values["tasks"]] == [(0, [])] * 4
+    told = [(task.pop("flops"), task.pop("functions"), task.pop("products")) for task in values["tasks"]]
+    assert told == [(0, [], None)] * 4
     assert values == before
     assert found.manifest.runtime.device == "cpu"
     assert found.library.startswith(b"\x7fELF") and list(found.expected) == ["logits,1", "prob"]

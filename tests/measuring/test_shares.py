@@ -14,16 +14,28 @@ from toolchain.architectures.rates import BoardRates
 from toolchain.measuring import shares
 from toolchain.measuring.answers import Operator
 from toolchain.measuring.place import PlacedBundle
-from toolchain.measuring.shares import measured_flops, peak_gflops, profiled
+from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, profiled
 
-RATES = BoardRates.model_validate(document(cluster()))
-TASK = SimpleNamespace(flops=2_000_000, functions=("conv", "conv_1"))
+
+def with_bytes(of: dict[str, Any], gops: float) -> dict[str, Any]:
+    return {**of, "gops": {**of["gops"], "avx512_vnni": gops}}
+
+
+FLOATS = cluster()
+RATES = BoardRates.model_validate(
+    document({**FLOATS, "one": with_bytes(FLOATS["one"], 1060), "all": with_bytes(FLOATS["all"], 4000)})
+)
+TASK = SimpleNamespace(flops=2_000_000, functions=("conv", "conv_1"), products="float32")
+BYTES = SimpleNamespace(flops=8_000_000, functions=("quantised",), products="avx512_vnni")
+PAIRS = SimpleNamespace(flops=4_000_000, functions=("pairs",), products="pmaddwd")
+OLDER = SimpleNamespace(flops=2_000_000, functions=("older",), products=None)
+TASKS = (TASK, BYTES, PAIRS, OLDER)
 
 
 @pytest.fixture
 def placed(monkeypatch: pytest.MonkeyPatch) -> PlacedBundle:
     monkeypatch.setattr(shares, "kept_rates", lambda name: RATES if name == "far" else None)
-    manifest = SimpleNamespace(tasks=(TASK,), dtype="float32", requires=("avx2", "avx512f"))
+    manifest = SimpleNamespace(tasks=TASKS, dtype="float32", requires=("avx2", "avx512f"))
     board = SimpleNamespace(name="far", emulated=False)
     return PlacedBundle(
         cast(Any, board), cast(Any, manifest), cast(Any, None), "", threads=1, cluster="x86-64-v4"
@@ -37,6 +49,21 @@ def test_each_function_has_its_share(placed: PlacedBundle) -> None:
     assert conv["share"] == pytest.approx(40 / 266)
     assert (pack["gflops"], pack["share"]) == (None, None)
     assert profiled(placed, [Operator(name="conv", calls=1, ms=0)])[0]["gflops"] is None
+
+
+def test_bytes_have_the_peak_of_their_instruction(placed: PlacedBundle) -> None:
+    names = ("quantised", "pairs", "older", "conv", "pack")
+    found = profiled(placed, [Operator(name=name, calls=1, ms=0.1) for name in names])
+    quantised, pairs, older, conv, pack = found
+    assert quantised["gflops"] == pytest.approx(80) and quantised["share"] == pytest.approx(80 / 1060)
+    assert (pairs["gflops"], pairs["share"]) == (pytest.approx(40), None), "no probe measures pairs"
+    assert (older["gflops"], older["share"]) == (pytest.approx(20), None), "what they are was not stored"
+    assert [each["products"] for each in found] == ["avx512_vnni", "pmaddwd", None, "float32", None]
+    assert list(peaks_of(placed, found).items()) == [("float32", 266), ("avx512_vnni", 1060)]
+    assert peaks_of(placed, [conv]) == {"float32": 266}
+    assert peaks_of(placed, [pairs, older, pack]) == {}
+    (four,) = profiled(replace(placed, threads=4), [Operator(name="quantised", calls=1, ms=0.1)])
+    assert four["share"] == pytest.approx(80 / 4000)
 
 
 def test_the_peak_is_that_of_the_codes_vectors_and_threads(placed: PlacedBundle) -> None:
@@ -60,4 +87,5 @@ def test_where_there_is_none(placed: PlacedBundle) -> None:
         replace(placed, device="opencl:0"),
     ):
         assert peak_gflops(other) is None and measured_flops(other) is None
-        assert profiled(other, [Operator(name="conv", calls=1, ms=1.0)])[0]["share"] is None
+        found = profiled(other, [Operator(name=name, calls=1, ms=1.0) for name in ("conv", "quantised")])
+        assert [each["share"] for each in found] == [None, None] and peaks_of(other, found) == {}

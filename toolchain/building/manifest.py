@@ -120,6 +120,7 @@ def manifest_of(
                 improved=decision.improved,
                 source=decision.source,
                 rule=decision.rule,
+                products=objects.products.get(decision.task.name),
                 flops=decision.task.flops,
                 functions=tuple(
                     name for name, workload in objects.workloads.items() if workload == decision.task.workload

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from toolchain.answers import Several
-from toolchain.architectures.rates import ClusterRates
+from toolchain.architectures.rates import ClusterRates, Name
 from toolchain.devices.device import CPU
 from toolchain.models.shape_lists import MOST_SHAPES
 
@@ -109,6 +109,11 @@ class TaskFacts(_Strict):
         0, ge=0, le=2**63 - 1, description="floating-point operations of one call, by its definition"
     )
     functions: Several[str] = Field((), max_length=4096, description="names in profiles of its calls")
+    products: Name | None = Field(
+        None,
+        description="what its code multiplies by: a type of floats, or the instruction for bytes, named by "
+        "the CPU feature it needs; null: not known",
+    )
 
 
 class LayerCost(_Strict):

@@ -20,7 +20,7 @@ from toolchain.measuring.deadlines import Deadline, deadline
 from toolchain.measuring.device import simulation
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import PlacedBundle, place
-from toolchain.measuring.shares import measured_flops, peak_gflops, profiled
+from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, profiled
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
@@ -62,8 +62,11 @@ class BenchResult:
     graph
         Whether the device began the network's kernels as one graph, rather than one by one.
     operators
-        Name, number of calls, ms per inference, GFLOP/s and share of the peak of each operator, the slowest
-        first; None if not profiled.
+        Name, number of calls, ms per inference, GFLOP/s, share of the peak and products of each operator, the
+        slowest first; None if not profiled.
+    peaks
+        Measured peaks of the cores that computed, in 10^9 operations per second, by the name of the products
+        that operators multiply by; None if not profiled.
     peak_gflops
         Measured peak of the cores that computed, in float32 multiply-adds; None if it was not measured.
     times_ms
@@ -97,6 +100,7 @@ class BenchResult:
     modelled: dict[str, Any] | None = None
     graph: bool = False
     operators: list[dict[str, Any]] | None = None
+    peaks: dict[str, float] | None = None
     peak_gflops: float | None = None
     times_ms: tuple[float, ...] = ()
 
@@ -105,7 +109,7 @@ class BenchResult:
         document = asdict(self)
         del document["times_ms"]
         if self.operators is None:
-            del document["operators"]
+            del document["operators"], document["peaks"]
         return document
 
 
@@ -236,6 +240,7 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
     times = np.asarray(answer.times_ms, dtype=np.float64)
     mean, std = float(times.mean()), float(times.std())
     noise = std / mean
+    operators = profiled(placed, answer.operators) if answer.profiled else None
     return BenchResult(
         mean_ms=mean,
         std_ms=std,
@@ -256,7 +261,8 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
         copies_ms=answer.copies_ms.model_dump() if answer.copies_ms else None,
         modelled=answer.modelled.model_dump() if answer.modelled else None,
         graph=answer.graph,
-        operators=profiled(placed, answer.operators) if answer.profiled else None,
+        operators=operators,
+        peaks=None if operators is None else peaks_of(placed, operators),
         peak_gflops=peak_gflops(placed),
         times_ms=answer.times_ms,
         **placed.describe(),

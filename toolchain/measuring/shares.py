@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolchain.architectures.rates import ClusterRates
 from toolchain.boards.inventory.rates import kept_rates
-from toolchain.bundles.manifest import Manifest
 from toolchain.devices.device import CPU
 from toolchain.measuring.answers import Operator
 from toolchain.measuring.place import PlacedBundle
 
+_FLOAT = "float32"
 # Names of float32 products in measured rates, the widest first, with the CPU feature of code that uses them.
 _BY_FEATURE = (("avx512", "avx512f"), ("avx2", "avx2"), ("neon", "asimd"), ("neon", "neon"), ("sse", ""))
 
@@ -22,20 +22,30 @@ def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[s
     Returns
     -------
     list
-        For each operator `name`, `calls`, `ms`; `gflops`: 10^9 floating-point operations per second, counted
-        by the definition (winograd needs fewer, and may pass the peak), None if their number is unknown; and
-        `share` of the peak that was measured on the board, None if it was not measured or a device computed.
+        For each operator `name`, `calls`, `ms`; `gflops`: 10^9 operations per second, counted by the
+        definition (winograd needs fewer, and may pass the peak), None if their number is unknown; `products`:
+        what its code multiplies by, `float32` or an instruction for bytes, None if the bundle does not say;
+        and `share` of the peak of these products, None if it was not measured on the board or a device
+        computed.
     """
-    manifest = placed.manifest
-    flops = {name: task.flops for task in manifest.tasks for name in task.functions}
-    peak = peak_gflops(placed)
+    tasks = {name: task for task in placed.manifest.tasks for name in task.functions}
+    peaks = {name: _peak(placed, name) for name in {task.products for task in tasks.values()} if name}
     found = []
     for each in operators:
-        count = flops.get(each.name, 0)
+        task = tasks.get(each.name)
+        count, products = (task.flops, task.products) if task else (0, None)
         gflops = count * each.calls / each.ms / 1e6 if count and each.ms else None
+        peak = peaks.get(products) if products else None
         share = gflops / peak if gflops and peak else None
-        found.append({**each.model_dump(), "gflops": gflops, "share": share})
+        found.append({**each.model_dump(), "gflops": gflops, "products": products, "share": share})
     return found
+
+
+def peaks_of(placed: PlacedBundle, operators: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the peaks that operators of a profile have a share of, float32's first, by their products."""
+    used = {each["products"] for each in operators if each["share"] is not None}
+    peaks = {name: _peak(placed, name) for name in sorted(used, key=lambda name: (name != _FLOAT, name))}
+    return {name: peak for name, peak in peaks.items() if peak is not None}
 
 
 def peak_gflops(placed: PlacedBundle) -> float | None:
@@ -43,10 +53,7 @@ def peak_gflops(placed: PlacedBundle) -> float | None:
 
     An emulated board has none: what could be measured there are the speeds of an emulator.
     """
-    cluster = _measured(placed)
-    if cluster is None or placed.manifest.dtype != "float32":
-        return None
-    return _peak(cluster, placed.manifest, placed.threads)
+    return _peak(placed, _FLOAT) if placed.manifest.dtype == _FLOAT else None
 
 
 def measured_flops(placed: PlacedBundle) -> float | None:
@@ -62,7 +69,13 @@ def _measured(placed: PlacedBundle) -> ClusterRates | None:
     return rates.of_core(placed.cluster) if rates else None
 
 
-def _peak(cluster: ClusterRates, manifest: Manifest, threads: int) -> float | None:
-    name = next(name for name, feature in _BY_FEATURE if not feature or feature in manifest.requires)
-    each = cluster.product_of(name, threads)
-    return None if each is None else each * min(threads, cluster.all.threads)
+def _peak(placed: PlacedBundle, products: str) -> float | None:
+    """Return the measured peak of the cores that compute a bundle, in 10^9 operations per second."""
+    cluster = _measured(placed)
+    if cluster is None:
+        return None
+    if products == _FLOAT:  # by the widest vectors that the bundle's code may use
+        required = placed.manifest.requires
+        products = next(name for name, feature in _BY_FEATURE if not feature or feature in required)
+    each = cluster.product_of(products, placed.threads)
+    return None if each is None else each * min(placed.threads, cluster.all.threads)

@@ -60,6 +60,8 @@ class Objects:
     copied
         Of a network in several shapes: function -> bytes of its constants that come on top of those of the
         largest shape.
+    products
+        Name of a task -> what its code multiplies by, as `TaskFacts.products` says; other tasks: not known.
     """
 
     files: tuple[Path, ...]
@@ -68,6 +70,7 @@ class Objects:
     needs: RuntimeNeeds = field(default_factory=RuntimeNeeds)
     transformed: int = 0
     copied: Mapping[str, int] = field(default_factory=dict)
+    products: Mapping[str, str] = field(default_factory=dict)
 
 
 class Network(Protocol[P]):

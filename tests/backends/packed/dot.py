@@ -31,4 +31,4 @@ class Dot(Instruction):
             ir.buffer_store(total, value, [first + lane])
 
 
-DOT = Products("int8", "int8", "int32", Dot, depth=4, rate=4.0, needs="dot")
+DOT = Products("dot", "int8", "int8", "int32", Dot, depth=4, rate=4.0, needs="dot")

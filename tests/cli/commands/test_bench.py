@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from tests.cli.bad_bundles import BUNDLES
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from toolchain.bundles.read import Bundle
+from toolchain.cli.commands.bench import show
+from toolchain.measuring.bench import BenchResult
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled
@@ -36,6 +39,57 @@ def test_times_are_in_order_and_operators_are_timed(invoke: Toolchain, bundles: 
         assert operator["share"] < 5, "not even by winograd"
     shown = invoke("bench", bundles["local"].path, "--board", "local", *how).out.splitlines()
     assert shown[0].split()[:2] == ["MEAN", "MS"] and any(line.startswith("OPERATOR") for line in shown)
+    assert timed["peaks"] == {"float32": timed["peak_gflops"]}
+    assert (
+        f"peak: {timed['peak_gflops']:.0f} GFLOP/s in float32, measured; winograd needs fewer operations"
+        in shown
+    )
+
+
+def operator(name: str, share: float | None) -> dict[str, Any]:
+    return {"name": name, "calls": 1, "ms": 0.5, "gflops": 80.0, "products": "", "share": share}
+
+
+@pytest.mark.parametrize(
+    ("peaks", "said"),
+    [
+        ({"float32": 170.2}, ["peak: 170 GFLOP/s in float32, measured; winograd needs fewer operations"]),
+        (
+            {"float32": 170.2, "avx512_vnni": 661.0},
+            [
+                "peak: 170 GFLOP/s in float32, 661 GOP/s by avx512_vnni, measured; winograd needs fewer "
+                "operations"
+            ],
+        ),
+        ({}, []),
+    ],
+)
+def test_each_peak_that_was_used_is_named(
+    peaks: dict[str, float], said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = dict.fromkeys(("mean_ms", "std_ms", "p50_ms", "p95_ms", "p99_ms", "min_ms"), 1.0)
+    names = dict.fromkeys(("governor", "temperature_c", "board", "machine", "cluster", "ran_on"), "")
+    result = BenchResult(
+        **times,
+        **names,
+        runs=9,
+        number=1,
+        threads=1,
+        spin_us=0,
+        peak_rss_mib=2.0,
+        noise=0.0,
+        confident=True,
+        device="cpu",
+        shared_cpu=False,
+        emulated=False,
+        warnings=[],
+        operators=[operator("conv", 0.12), operator("pairs", None)],
+        peaks=peaks,
+    )
+    show(result)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("peak: ")] == said
+    assert [line.split()[-1] for line in lines if line.startswith(("conv", "pairs"))] == ["12%", "-"]
 
 
 @pytest.mark.usefixtures("state")

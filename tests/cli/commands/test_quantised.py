@@ -59,6 +59,16 @@ def test_scales_of_any_size_are_built_and_verified_to_the_last_step(
     assert cost["integers"] == {"convolution": 6, "dense layer": 1, "addition": 2, "average pool": 1}
     assert cost["left"] == {} and len(cost["layers"]) == 10
     assert output["compared_as"] == "steps" and output["values_off"] == 0
+    (bundle,) = Path("out").glob("*.bundle")
+    tasks = read_bundle(bundle).manifest.tasks
+    layers = {task.products for task in tasks if "conv" in task.name or "matmul" in task.name}
+    assert layers and layers <= {"avx512_vnni", "avx_vnni", "pmaddwd", "asimddp", "smull", "float32"}
+    assert layers != {"float32"} and "float32" in {task.products for task in tasks}
+    profiled = invoke("bench", bundle, "--board", "local", "--repeat", 3, "--profile", "--json").document
+    assert {each["products"] for each in profiled["operators"]} >= layers
+    for each in profiled["operators"]:
+        peak = profiled["peaks"].get(each["products"])
+        assert each["share"] == (pytest.approx(each["gflops"] / peak) if peak and each["gflops"] else None)
 
 
 @pytest.mark.slow

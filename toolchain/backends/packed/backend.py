@@ -111,7 +111,7 @@ class PackedNetwork(FusedNetwork):
         files = self.export(made.module, kernels, folder, progress)
         workloads = self.workloads(made.named)
         needs, copied = needs_of(self.target, made.module), copied_constants(made.module)
-        return Objects(files, made.rules, workloads, needs, made.transformed, copied)
+        return Objects(files, made.rules, workloads, needs, made.transformed, copied, made.products)
 
 
 def in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:

@@ -131,7 +131,9 @@ def neighbours_of(value: Expr, count: int) -> TensorLoad:
 
 # Rates relative to the multiply-add of float32: vpdpbusd on a Zen 4 core 473 GOPS of 118, pmaddwd and a sum
 # 236; sdot by Arm's "Cortex-A76 Software Optimization Guide", both at two instructions a cycle.
-VNNI = Products("uint8", "int8", "int32", VectorNeural, depth=DEPTH, rate=4.0, needs="dot")
-VNNI_AVX = Products("uint8", "int8", "int32", VectorNeural, depth=DEPTH, rate=4.0, needs="dot-avx")
-PMADDWD = Products("uint8", "int8", "int32", WidenedPairs, depth=2, rate=2.0, stored="int16")
-SDOT = Products("int8", "int8", "int32", SignedDot, depth=DEPTH, rate=4.0, needs="dot")
+VNNI = Products("avx512_vnni", "uint8", "int8", "int32", VectorNeural, depth=DEPTH, rate=4.0, needs="dot")
+VNNI_AVX = Products(
+    "avx_vnni", "uint8", "int8", "int32", VectorNeural, depth=DEPTH, rate=4.0, needs="dot-avx"
+)
+PMADDWD = Products("pmaddwd", "uint8", "int8", "int32", WidenedPairs, depth=2, rate=2.0, stored="int16")
+SDOT = Products("asimddp", "int8", "int8", "int32", SignedDot, depth=DEPTH, rate=4.0, needs="dot")

@@ -30,6 +30,9 @@ class Products:
 
     Attributes
     ----------
+    name
+        The type of floats; for bytes, the CPU feature by which `edge-rt probe` names the instruction, or the
+        instruction itself if no probe measures it.
     inputs, weights, sums
         Types of the two factors and of the accumulator.
     code
@@ -48,6 +51,7 @@ class Products:
         Smallest weight; None: any of its type.
     """
 
+    name: str
     inputs: str
     weights: str
     sums: str
@@ -126,4 +130,4 @@ class MultiplyAdd(Instruction):
 
 def multiply_add(dtype: str) -> Products:
     """Return the multiply-add whose factors and sums are of one type."""
-    return Products(dtype, dtype, dtype, MultiplyAdd)
+    return Products(dtype, dtype, dtype, dtype, MultiplyAdd)

@@ -108,5 +108,5 @@ class Pairs32(Pairs):
 
 
 # Rates relative to the multiply-add of float32: 8 products a cycle of 4, by llvm-mca's model of a Cortex-A72.
-SMULL = Products("int8", "int8", "int32", Pairs64, depth=DEPTH, rate=2.0, parts=PARTS, least=-127)
-VMULL = Products("int8", "int8", "int32", Pairs32, depth=DEPTH, rate=1.0, parts=PARTS, least=-127)
+SMULL = Products("smull", "int8", "int8", "int32", Pairs64, depth=DEPTH, rate=2.0, parts=PARTS, least=-127)
+VMULL = Products("vmull", "int8", "int8", "int32", Pairs32, depth=DEPTH, rate=1.0, parts=PARTS, least=-127)

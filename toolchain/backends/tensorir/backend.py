@@ -97,6 +97,7 @@ class TensorIRNetwork(FusedNetwork):
             self.workloads({name: name for task in self.tasks for name in task.functions}),
             needs_of(self.target, module),
             copied=copied_constants(module),
+            products=dict.fromkeys(rules, self.target.dtype),
         )
 
     @cached_property

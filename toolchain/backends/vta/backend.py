@@ -157,6 +157,7 @@ class VtaNetwork:
             {**made.rules, **{task.name: "vta" for task in self.tasks}},
             made.workloads,
             needs=RuntimeNeeds(devices=(VTA,), functions=made.needs.functions),  # those of programs too
+            products=made.products,
         )
 
     def _rest(self, blobs: Sequence[bytes], *, compiles: bool = False) -> PackedNetwork:

@@ -125,10 +125,15 @@ def show(result: BenchResult) -> None:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:
         table(["OPERATOR", "CALLS", "MS", "GFLOP/S", "PEAK"], [_row(each) for each in result.operators])
-        if result.peak_gflops:
-            click.echo(f"peak: {result.peak_gflops:.0f} GFLOP/s, measured; winograd needs fewer operations")
+        if result.peaks:
+            peaks = ", ".join(_peak(name, gops) for name, gops in result.peaks.items())
+            click.echo(f"peak: {peaks}, measured; winograd needs fewer operations")
     for warning in result.warnings:
         note(f"warning: {warning}")
+
+
+def _peak(products: str, gops: float) -> str:
+    return f"{gops:.0f} GFLOP/s in float32" if products == "float32" else f"{gops:.0f} GOP/s by {products}"
 
 
 def _row(operator: dict[str, Any]) -> tuple[object, ...]:

@@ -25,6 +25,7 @@ from toolchain.backends.packed.network.plan import (
     packable,
     plans,
 )
+from toolchain.backends.packed.network.products import products_of
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.backends.packed.network.repeated import share_repeated
 from toolchain.backends.packed.stages.panels import pack_weight
@@ -71,12 +72,15 @@ class Rewritten:
         Recipes by function; the last one if calls of a function differ in their layouts.
     named
         Name of the fused function that a function of the new network computes, by the new name.
+    products
+        For each fused function the name of the `Products` by which it multiplies.
     transformed
         Bytes that weights have grown by through winograd's transform.
     """
 
     module: tvm.IRModule
     rules: dict[str, str]
+    products: dict[str, str]
     made: dict[str, Made]
     named: dict[str, str]
     transformed: int
@@ -109,6 +113,7 @@ class _Rewriter:
         self.functions: dict[Any, tvm.ir.GlobalVar] = {}
         self.names: Counter[str] = Counter()
         self.rules: dict[str, str] = {}
+        self.products: dict[str, str] = {}
         self.placed: set[relax.Var] = set()  # operands that were computed in their concatenation
         self.made: dict[str, Made] = {}
         self.named: dict[str, str] = {}
@@ -124,9 +129,13 @@ class _Rewriter:
                         self._step(step)
                     result = self.builder.emit_output(self._plain_expr(main.body.body))
                 self.builder.emit_func_output(result)
-        return Rewritten(self.builder.finalize(), self.rules, self.made, self.named, self.transformed)
+        return Rewritten(
+            self.builder.finalize(), self.rules, self.products, self.made, self.named, self.transformed
+        )
 
     def _step(self, step: PlanStep) -> None:
+        if isinstance(step, Call):
+            self.products[step.function] = products_of(step, self.machine)
         if isinstance(step, Generated):
             self._generated(step)
         elif isinstance(step, Recurrent):
