@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -83,11 +83,15 @@ class Client:
     answered_at: float = 0.0
     gap_s: float = 0.0
 
-    def ask(self) -> bytes:
+    def ask(self, halfway: Callable[[], None] = lambda: None) -> bytes:
+        """Return the bytes of an answer; `halfway` is called when half of the request is sent."""
+        half = len(self.data) // 2
         with socket.socket(socket.AF_UNIX) as to:
             to.settimeout(60)
             to.connect(str(self.path))
-            to.sendall(self.data)
+            to.sendall(self.data[:half])
+            halfway()
+            to.sendall(self.data[half:])
             answer = b""
             while piece := to.recv(65536):
                 answer += piece
@@ -163,6 +167,12 @@ def outputs(bundle: Bundle) -> np.ndarray:
     return np.concatenate([values.ravel() for values in bundle.expected.values()])
 
 
+def served(log: Path) -> str | None:
+    """Return the release of the worker that came last."""
+    lines = [line for line in log.read_text().splitlines() if line.startswith("serve: /")]
+    return Path(lines[-1]).name if lines else None
+
+
 def test_no_inference_fails_while_edge_rt_changes_the_release(
     program: tuple[str, ...],
     releases: tuple[Bundle, Bundle],
@@ -176,24 +186,19 @@ def test_no_inference_fails_while_edge_rt_changes_the_release(
     client = Client(tmp_path / "socket", sample.tobytes(), [outputs(each) for each in releases])
     log = board.app / "log"
 
-    def serves() -> str | None:
-        """Return the release of the worker that came last."""
-        lines = [line for line in log.read_text().splitlines() if line.startswith("serve: /")]
-        return Path(lines[-1]).name if lines else None
-
     def wait_for_answers() -> None:
         wanted = len(client.answers) + 20
         until(lambda: len(client.answers) >= wanted)
 
     with serving(program, board.app, client.path, sdk):
-        until(lambda: serves() == board.current())
+        until(lambda: served(log) == board.current())
         with client.asking():
             wait_for_answers()
             for words in (("install", files[1]), ("rollback", "--app", APP), ("install", files[1])):
                 before = board.current()
                 call(board, *words)
                 assert board.current() != before
-                until(lambda: serves() == board.current())
+                until(lambda: served(log) == board.current())
                 wait_for_answers()
             # edge-rt would refuse such a release. No worker can open it: the one before goes on.
             broken = board.app / "releases" / "broken"
@@ -212,6 +217,32 @@ def test_no_inference_fails_while_edge_rt_changes_the_release(
     changes = [new for old, new in pairwise(client.answers) if old != new]
     assert (client.answers[0], changes) == (0, [1, 0, 1])
     assert not client.path.exists()
+
+
+def test_a_request_that_has_begun_is_answered_by_the_release_that_took_it(
+    program: tuple[str, ...],
+    releases: tuple[Bundle, Bundle],
+    files: tuple[str, str],
+    sdk: Path,
+    tmp_path: Path,
+) -> None:
+    """The signal that ends the worker before comes while it waits for the rest of a request."""
+    board = real_board(tmp_path)
+    call(board, "install", files[0])
+    (sample,) = releases[0].sample.values()
+    client = Client(tmp_path / "socket", sample.tobytes(), [])
+    log = board.app / "log"
+
+    def change() -> None:
+        call(board, "install", files[1])
+        until(lambda: served(log) == board.current())
+        time.sleep(0.5)  # the parent tells the worker before once the new one is ready
+
+    with serving(program, board.app, client.path, sdk):
+        until(lambda: served(log) == board.current())
+        for release, halfway in ((releases[0], change), (releases[1], lambda: None)):
+            found = np.frombuffer(client.ask(halfway), np.float32)
+            np.testing.assert_allclose(found, outputs(release), 1e-4, 1e-6)
 
 
 # Arguments: the example's folder, the link `current`, the input, a command. Opens what `current` names, runs

@@ -6,6 +6,7 @@
  * A process for each release: the parent holds the socket and looks where CURRENT leads. When that changes it starts a
  * worker, which opens the new library beside the old one and tries it; then the old worker answers what it has begun, and
  * ends. A worker that can't run its library ends, and the one before goes on. */
+#define _GNU_SOURCE /* ppoll */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -70,6 +71,10 @@ static int work(int listener, const char* folder, int ready) {
   char path[PATH_MAX + 16];
   snprintf(path, sizeof path, "%s/library.so", folder);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  /* Told to end only while it waits: a signal would cut short recv and send of a request that has begun. */
+  sigset_t ends, before;
+  sigemptyset(&ends), sigaddset(&ends, SIGTERM), sigaddset(&ends, SIGINT);
+  sigprocmask(SIG_BLOCK, &ends, &before);
   edge_library* network = edge_open(path, NULL);
   if (!network) return fprintf(stderr, "serve: %s\n", edge_last_error()), 1;
   if (infer(network)) return 1;
@@ -77,8 +82,9 @@ static int work(int listener, const char* folder, int ready) {
   fprintf(stderr, "serve: %s\n", folder);
   while (!ending) {
     struct pollfd polled = {listener, POLLIN, 0};
+    const struct timespec half_a_second = {.tv_nsec = 500000000};
     notify("WATCHDOG=1");
-    if (poll(&polled, 1, 500) <= 0) continue;
+    if (ppoll(&polled, 1, &half_a_second, &before) <= 0) continue;
     const int client = accept(listener, NULL, NULL); /* the other worker may have taken it */
     if (client < 0) continue;
     answer(network, client);
