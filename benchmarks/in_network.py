@@ -60,6 +60,11 @@ def time_calls(machine: relax.VirtualMachine, model: Model, runs: int, least: di
         machine["main"](*inputs)
 
 
+def workloads_of(network: PackedNetwork) -> dict[str, str]:
+    """Return the workload of each function of a network's tasks."""
+    return {name: task.workload for task in network.tasks for name in task.functions}
+
+
 def workload_of(name: str, workloads: Mapping[str, str]) -> str:
     """Return the workload of a compiled function: that of its name, or of its name before `_1`."""
     return workloads.get(name) or workloads.get(re.sub(r"_\d+$", "", name), "")

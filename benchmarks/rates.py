@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.in_network import Call, Points, compiled, lowered, time_calls, workload_of
+from benchmarks.in_network import Call, Points, compiled, lowered, time_calls, workload_of, workloads_of
 from toolchain.backends.packed.algorithms.policy import cost
 from toolchain.backends.packed.backend import PackedNetwork
 from toolchain.backends.packed.space import PackedSpace
@@ -70,7 +70,7 @@ def compare(model: Model, profile: Profile, measured: Profile) -> dict[str, floa
         for _ in range(_TURNS):
             for variant, machine in machines.items():
                 time_calls(machine, model, _RUNS, times[variant])
-        workloads = {name: task.workload for task in network.tasks for name in task.functions}
+        workloads = workloads_of(network)
     least: dict[tuple[Call, Any], int] = {}
     for keeps in (True, False):
         for variant, calls in times.items():
@@ -91,7 +91,7 @@ def _defaults(model: Model, profile: Profile) -> Points:
 def _fastest(model: Model, network: PackedNetwork, profile: Profile, folder: Path) -> Points:
     """Return the fastest candidate of each task, measured in the network."""
     lists = {task.workload: _promising(network.space(task), network) for task in network.tasks}
-    workloads = {name: task.workload for task in network.tasks for name in task.functions}
+    workloads = workloads_of(network)
     found: dict[str, tuple[int, Any]] = {}
     for turn in range(max(map(len, lists.values()))):
         points = {workload: each[turn % len(each)] for workload, each in lists.items()}

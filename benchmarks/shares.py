@@ -16,6 +16,8 @@ import os
 import statistics
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ from tvm import relax
 
 from benchmarks.families.graph import Net
 from benchmarks.families.table import FAMILIES
-from benchmarks.in_network import Call, compiled, lowered, time_calls, workload_of
+from benchmarks.in_network import Call, compiled, lowered, time_calls, workload_of, workloads_of
 from toolchain.host import host_profile
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
@@ -51,75 +53,93 @@ def main() -> None:
     profile = host_profile()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for network in given.networks or (() if given.family else NETWORKS):
-            _print(network, load_model(network, ModelOptions()), profile, folder / "zoo", given.below)
+        loop = _compiled(_at_the_peak(folder), profile, folder / "peak")
+        models = {each: each for each in given.networks or (() if given.family else NETWORKS)}
         for family in given.family:
-            file = folder / f"{family}.onnx"
-            onnx.save(FAMILIES[family].model(), str(file))
-            _print(family, load_model(str(file), ModelOptions()), profile, folder / "family", given.below)
+            models[family] = str(folder / f"{family}.onnx")
+            onnx.save(FAMILIES[family].model(), models[family])
+        for number, (network, file) in enumerate(models.items()):
+            model = load_model(file, ModelOptions())
+            found, peaks = shares(_compiled(model, profile, folder / str(number)), loop)
+            _print(network, found, peaks, given.below)
 
 
-def _print(name: str, model: Model, profile: Profile, folder: Path, below: float) -> None:
-    folder.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as made:
-        found, peaks = shares(model, profile, Path(made))
-    print(f"{name}: peak {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s")
-    print(f"{'ms':>8} {'calls':>5} {'GFLOP/s':>8} {'share':>6}  function")
-    for function, (ms, calls, gflops, share) in sorted(found.items(), key=lambda each: -each[1][0]):
-        if share < below:
-            print(f"{ms:8.3f} {calls:5d} {gflops:8.1f} {share:6.1%}  {function}")
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled network, and the floating-point operations of its contractions by their workload."""
+
+    model: Model
+    machine: relax.VirtualMachine
+    flops: Mapping[str, int]
+    workloads: Mapping[str, str]
+
+    def time(self, runs: int, least: dict[Call, int]) -> None:
+        """Run it; keep the least CPU time of each call in nanoseconds."""
+        time_calls(self.machine, self.model, runs, least)
+
+    def flops_of(self, function: str) -> int:
+        """Return the operations of a function; 0 if it is no contraction."""
+        return self.flops.get(workload_of(function, self.workloads), 0)
 
 
-def shares(
-    model: Model, profile: Profile, folder: Path
-) -> tuple[dict[str, tuple[float, int, float, float]], list[float]]:
-    """Return what the contractions of a network reach, and the peaks of all turns in GFLOP/s.
+@dataclass(frozen=True)
+class Reached:
+    """What the calls of a function reach: their time in an inference, and their share of the peak."""
 
-    Returns
-    -------
-    dict
-        Function -> ms of an inference, calls of an inference, GFLOP/s, share of the peak.
-    """
-    loop_model = _at_the_peak(folder)
-    machine, flops = _compiled(model, profile, folder / "network")
-    loop, loop_flops = _compiled(loop_model, profile, folder / "peak")
-    of_loop = max(loop_flops.values())
+    ms: float
+    calls: int
+    gflops: float
+    share: float
+
+
+def shares(network: Compiled, loop: Compiled) -> tuple[dict[str, Reached], list[float]]:
+    """Return what the contractions of a network reach, and the peaks of all turns in GFLOP/s."""
     times: dict[Call, list[int]] = defaultdict(list)
     ratios: dict[Call, list[float]] = defaultdict(list)
     peaks = []
     for _ in range(_TURNS):
         now: dict[Call, int] = {}
         least: dict[Call, int] = {}
-        time_calls(loop, loop_model, _PEAK_RUNS, now)
-        time_calls(machine, model, _RUNS, least)
-        time_calls(loop, loop_model, _PEAK_RUNS, now)
-        peak = of_loop / min(took for (_place, name), took in now.items() if loop_flops.get(name))
+        loop.time(_PEAK_RUNS, now)
+        network.time(_RUNS, least)
+        loop.time(_PEAK_RUNS, now)
+        peak = max(loop.flops_of(name) / took for (_place, name), took in now.items())
         peaks.append(peak)
         for call, took in least.items():
-            if flops.get(call[1]):
+            if flops := network.flops_of(call[1]):
                 times[call].append(took)
-                ratios[call].append(flops[call[1]] / took / peak)
-    calls_of = defaultdict(list)
+                ratios[call].append(flops / took / peak)
+    calls_of: dict[str, list[Call]] = defaultdict(list)
     for call in times:
         calls_of[call[1]].append(call)
     found = {}
     for name, calls in calls_of.items():
         ms = sum(statistics.median(times[call]) for call in calls) / 1e6
         share = statistics.fmean(statistics.median(ratios[call]) for call in calls)
-        found[name] = (ms, len(calls), flops[name] * len(calls) / ms / 1e6, share)
+        found[name] = Reached(ms, len(calls), network.flops_of(name) * len(calls) / ms / 1e6, share)
     return found, peaks
 
 
-def _compiled(model: Model, profile: Profile, folder: Path) -> tuple[relax.VirtualMachine, dict[str, int]]:
-    """Return a network compiled without records, and the operations of its contractions' functions."""
+def _print(name: str, found: Mapping[str, Reached], peaks: Sequence[float], below: float) -> None:
+    print(f"{name}: peak {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s")
+    print(f"{'ms':>8} {'calls':>5} {'GFLOP/s':>8} {'share':>6}  function")
+    for function, each in sorted(found.items(), key=lambda item: -item[1].ms):
+        if each.share < below:
+            print(f"{each.ms:8.3f} {each.calls:5d} {each.gflops:8.1f} {each.share:6.1%}  {function}")
+
+
+def _compiled(model: Model, profile: Profile, folder: Path) -> Compiled:
+    """Return a network as it is compiled without records."""
     with lowered(model, profile) as network:
-        points = {task.workload: network.space(task).points[0] for task in network.tasks}
-        machine = compiled(network, points, profile, folder)
-        contractions = {
-            task.workload: task.flops for task in network.tasks if network.space(task).contraction is not None
+        spaces = {task.workload: network.space(task) for task in network.tasks}
+        points = {workload: space.points[0] for workload, space in spaces.items()}
+        flops = {
+            task.workload: task.flops
+            for task in network.tasks
+            if spaces[task.workload].contraction is not None
         }
-        workloads = {name: task.workload for task in network.tasks for name in task.functions}
-    return machine, {name: contractions.get(workload_of(name, workloads), 0) for name in workloads}
+        machine = compiled(network, points, profile, folder)
+        return Compiled(model, machine, flops, workloads_of(network))
 
 
 def _at_the_peak(folder: Path) -> Model:

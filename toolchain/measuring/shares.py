@@ -29,7 +29,7 @@ def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[s
         computed.
     """
     tasks = {name: task for task in placed.manifest.tasks for name in task.functions}
-    peaks = {name: _peak(placed, name) for name in {task.products for task in tasks.values()} if name}
+    peaks = _peaks(placed, {task.products for task in tasks.values() if task.products})
     found = []
     for each in operators:
         task = tasks.get(each.name)
@@ -44,8 +44,7 @@ def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[s
 def peaks_of(placed: PlacedBundle, operators: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the peaks that operators of a profile have a share of, float32's first, by their products."""
     used = {each["products"] for each in operators if each["share"] is not None}
-    peaks = {name: _peak(placed, name) for name in sorted(used, key=lambda name: (name != _FLOAT, name))}
-    return {name: peak for name, peak in peaks.items() if peak is not None}
+    return _peaks(placed, sorted(used, key=lambda name: (name != _FLOAT, name)))
 
 
 def peak_gflops(placed: PlacedBundle) -> float | None:
@@ -53,7 +52,7 @@ def peak_gflops(placed: PlacedBundle) -> float | None:
 
     An emulated board has none: what could be measured there are the speeds of an emulator.
     """
-    return _peak(placed, _FLOAT) if placed.manifest.dtype == _FLOAT else None
+    return _peaks(placed, [_FLOAT]).get(_FLOAT) if placed.manifest.dtype == _FLOAT else None
 
 
 def measured_flops(placed: PlacedBundle) -> float | None:
@@ -69,13 +68,16 @@ def _measured(placed: PlacedBundle) -> ClusterRates | None:
     return rates.of_core(placed.cluster) if rates else None
 
 
-def _peak(placed: PlacedBundle, products: str) -> float | None:
-    """Return the measured peak of the cores that compute a bundle, in 10^9 operations per second."""
+def _peaks(placed: PlacedBundle, products: Iterable[str]) -> dict[str, float]:
+    """Return the peaks that were measured of the cores that compute a bundle, in 10^9 operations per second.
+
+    Peaks of float32 are those of the widest vectors that the bundle's code may use.
+    """
     cluster = _measured(placed)
     if cluster is None:
-        return None
-    if products == _FLOAT:  # by the widest vectors that the bundle's code may use
-        required = placed.manifest.requires
-        products = next(name for name, feature in _BY_FEATURE if not feature or feature in required)
-    each = cluster.product_of(products, placed.threads)
-    return None if each is None else each * min(placed.threads, cluster.all.threads)
+        return {}
+    required = placed.manifest.requires
+    widest = next(name for name, feature in _BY_FEATURE if not feature or feature in required)
+    cores = min(placed.threads, cluster.all.threads)
+    each = {name: cluster.product_of(widest if name == _FLOAT else name, placed.threads) for name in products}
+    return {name: gops * cores for name, gops in each.items() if gops is not None}

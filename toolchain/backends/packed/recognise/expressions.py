@@ -96,6 +96,13 @@ def linear(index: Expr, axes: Sequence[Var]) -> tuple[dict[int, int], Expr] | No
     return {place: value for place, value in enumerate(known) if value}, rest
 
 
+def variables_of(value: Expr) -> list[Var]:
+    """Return the variables of a value, once for each of their uses."""
+    found: list[Var] = []
+    tvm_compat.walked(value, [(tirx.Var, found.append)])
+    return found
+
+
 def calls(value: Expr, *names: str) -> int:
     """Count calls in an expression: of the intrinsics `names`, or of all but conditions."""
     count = 0

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain import tvm_compat
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.recognise.expressions import linear, substitute
+from toolchain.backends.packed.recognise.expressions import linear, substitute, variables_of
 from toolchain.backends.packed.recognise.read import Expr, Var, shape_of
 
 
@@ -39,9 +39,7 @@ def hoisted(value: Expr, free: Sequence[Var], nest: Nest) -> Expr:
     made: list[tuple[Expr, tirx.Buffer]] = []
 
     def same(each: Expr) -> bool:
-        found: list[Var] = []
-        tvm_compat.walked(each, [(tirx.Var, found.append)])
-        return not any(var.same_as(own) for var in found for own in free)
+        return not any(var.same_as(own) for var in variables_of(each) for own in free)
 
     def stored(each: Expr) -> Expr:
         buffer = next((own for known, own in made if tvm_ffi.structural_equal(known, each)), None)

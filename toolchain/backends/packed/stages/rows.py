@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.recognise.expressions import linear
+from toolchain.backends.packed.recognise.expressions import linear, variables_of
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var, loads, shape_of
 from toolchain.backends.packed.stages.extraction import Extraction, extracted
 
@@ -100,6 +100,4 @@ def _at_row(value: Any, at: Expr, row: Var) -> Expr | None:
 
 
 def _uses(value: Expr, axis: Var) -> bool:
-    found: list[Var] = []
-    tvm_compat.walked(value, [(tirx.Var, found.append)])
-    return any(axis.same_as(var) for var in found)
+    return any(axis.same_as(var) for var in variables_of(value))

@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.recognise.expressions import calls
+from toolchain.backends.packed.recognise.expressions import calls, variables_of
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var, loads
 from toolchain.backends.packed.stages.extraction import Extraction, extracted
 
@@ -46,8 +46,7 @@ def _axis(value: Any, stage: Stage) -> Var | None:
     number = str(value.expr_ty().dtype).startswith("float") or isinstance(value, tirx.Cast)
     if not number or not calls(value) or loads(value):
         return None
-    found: list[Var] = []
-    tvm_compat.walked(value, [(tirx.Var, found.append)])
+    found = variables_of(value)
     axes = [axis for axis in stage.axes if any(axis.same_as(var) for var in found)]
     if len(axes) != 1 or not all(var.same_as(axes[0]) for var in found):
         return None

@@ -158,28 +158,30 @@ class _Direct:
             def row_at(step: Sequence[Expr]) -> list[Expr]:
                 return [*outer[:-1], analyzer.simplify(outer[-1] * rows + step[0])] if step else []
 
-            for tiles in self.stripes:
+            def piece(tiles: _Tiles, group: Expr) -> None:
                 parts = cut(conv, tiles.columns, flat=choice.flat)
                 across = sum(count for _first, count, _size in parts)
+                with (
+                    self.nest.grid([self.passes] if self.passes > 1 else []) as pass_,
+                    rows_of_piece() as step,
+                ):
+                    done = 0
+                    for start, count, size in parts:
+                        with self.nest.grid([count]) as (tile,):
+                            number = (step[0] if step else 0) * across + done + tile
+                            part = _Pass(pass_[0], number, rows * across) if pass_ else None
+                            first = analyzer.simplify(tile * size + start)
+                            self.tile(_Place(n, tiles, group, row_at(step), first, size), part)
+                        done += count
+                if any(self.emitter.layout(self.emitter.read.output).halo):
+                    flat_rows = conv.out[:-1] if choice.flat else []
+                    with rows_of_piece() as step, self.nest.grid(flat_rows) as flat:
+                        for block in range(tiles.stripe.blocks):
+                            self.emitter.zero_halo(n, tiles.block(group, block), flat or row_at(step))
+
+            for tiles in self.stripes:
                 with self._of_stripe(any_group, tiles) as group:
-                    with (
-                        self.nest.grid([self.passes] if self.passes > 1 else []) as pass_,
-                        rows_of_piece() as step,
-                    ):
-                        done = 0
-                        for start, count, size in parts:
-                            with self.nest.grid([count]) as (tile,):
-                                number = (step[0] if step else 0) * across + done + tile
-                                part = _Pass(pass_[0], number, rows * across) if pass_ else None
-                                first = analyzer.simplify(tile * size + start)
-                                self.tile(_Place(n, tiles, group, row_at(step), first, size), part)
-                            done += count
-                    if any(self.emitter.layout(self.emitter.read.output).halo):
-                        flat_rows = conv.out[:-1] if choice.flat else []
-                        with rows_of_piece() as step, self.nest.grid(flat_rows) as flat:
-                            for block in range(tiles.stripe.blocks):
-                                at = flat or row_at(step)
-                                self.emitter.zero_halo(n, tiles.block(group, block), at)
+                    piece(tiles, group)
 
     def tiles(self) -> None:
         """Emit every tile as a piece of its own."""

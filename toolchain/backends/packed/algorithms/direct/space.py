@@ -57,13 +57,16 @@ def default(conv: Convolution, machine: Machine) -> DirectChoice:
     paired = machine.paired(conv.dtype, 1) is not None
     most = machine.tiles.paired_blocks if paired else machine.tiles.blocks
     count = _output_blocks(conv, machine)
-    sizes = sorted((*most, 1), key=lambda blocks: count % blocks > 0)  # tiles of equal width first
-    made = [_choice(conv, machine, blocks, _limit(conv, machine, blocks)) for blocks in sizes]
-    first, *others = [choice for choice in made if _covers(choice, conv, machine)]
-    if first.blocks > 1:
-        return first
-    bound = _FEWER * _loads(first, conv, machine)
-    return next((choice for choice in others if _loads(choice, conv, machine) < bound), first)
+
+    def of(blocks: int) -> DirectChoice:
+        return _choice(conv, machine, blocks, _limit(conv, machine, blocks))
+
+    even = of(next(blocks for blocks in (*most, 1) if count % blocks == 0))
+    if even.blocks > 1:
+        return even
+    bound = _FEWER * _loads(even, conv, machine)
+    uneven = (choice for choice in map(of, most) if _covers(choice, conv, machine))
+    return next((choice for choice in uneven if _loads(choice, conv, machine) < bound), even)
 
 
 def _loads(choice: DirectChoice, conv: Convolution, machine: Machine) -> float:
