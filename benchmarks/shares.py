@@ -1,12 +1,17 @@
-"""How near the convolutions and dense layers of networks come to the core's peak at the same moment.
+"""How near networks come to their limit on one core, function by function.
 
-    python -m benchmarks.shares [NETWORK…] [--family NAME] [--below 0.9]
+    python -m benchmarks.shares [NETWORK…] [--family NAME] [--below 0.85] [--brief]
 
-The peak of a core changes within seconds where others share the machine: on a virtual host the same code gave
-118 to 179 GFLOP/s within minutes. So a convolution whose operands stay in L1 and L2 runs in turns with the
-network, and a share is that of its GFLOP/s, which is up to 6 % below what products in registers would reach.
-One thread; each function inside the network, by CPU time: the least of some calls in a turn, then the middle
-of all turns. Operations are counted by the definition; winograd needs fewer and may pass the peak.
+The limit of a function is the longer of two times: that of its multiply-accumulates at the core's peak, by
+the algorithm that needs fewest; and that of reading its weights, and all else that it reads and writes, once.
+The limit of a network is the sum. Nothing reaches it: transforms of winograd, activations and waiting for
+loads are not in it. `of peak` counts products by the definition; winograd may pass the peak.
+
+Peak and bandwidth of a core change within seconds where others share the machine: on a virtual host the same
+code gave 118 to 179 GFLOP/s within minutes. So three loops run in turns with the network: a convolution whose
+operands stay in L1 and L2, up to 6 % below what products in registers would reach; a dense layer of one row
+whose weights are as large as the network's; and one of 1 MiB. Times are CPU times of one thread: the least of
+some calls in a turn, then the middle of all turns.
 """
 
 from __future__ import annotations
@@ -16,141 +21,114 @@ import os
 import statistics
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import onnx
-from tvm import relax
 
-from benchmarks.families.graph import Net
 from benchmarks.families.table import FAMILIES
-from benchmarks.in_network import Call, compiled, lowered, time_calls, workload_of, workloads_of
+from benchmarks.in_network import Call
+from benchmarks.limits import Compiled, Loops, Speeds, compile_network
 from toolchain.host import host_profile
-from toolchain.models.load import Model, load_model
+from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.profiles import Profile
 
-NETWORKS = ("zoo:resnet-50", "zoo:mobilenet", "zoo:vgg-16")
-_TURNS, _RUNS, _PEAK_RUNS = 15, 3, 60
-# The convolution at the peak, 40 us long: 130 KB of operands. Winograd does not apply where taps are apart.
-_INPUTS, _OUTPUTS, _SIZE, _TAPS, _APART = 64, 32, 14, 3, 2
+NETWORKS = (
+    "zoo:resnet-18",
+    "zoo:resnet-50",
+    "zoo:mobilenet",
+    "zoo:squeezenet_v1.1",
+    "zoo:inception_v3",
+    "zoo:vgg-16",
+)
+_TURNS, _RUNS = 15, 3
 
 
 def main() -> None:
-    """Print a table for each network, the functions with the most time first."""
+    """Print a table for each network, the functions that lose most time first."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("networks", nargs="*", help=f"default: {', '.join(NETWORKS)}")
-    parser.add_argument(
-        "--family", action="append", default=[], choices=FAMILIES, help="a network of a family"
-    )
+    parser.add_argument("networks", nargs="*", help="such as zoo:mobilenet; default: those of the zoo")
+    parser.add_argument("--family", action="append", default=[], choices=(*FAMILIES, "all"))
     parser.add_argument("--below", type=float, default=1e9, help="only functions with a smaller share")
+    parser.add_argument("--brief", action="store_true", help="a line for each network")
     given = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    profile = host_profile()
+    families = FAMILIES if "all" in given.family else given.family
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        loop = _compiled(_at_the_peak(folder), profile, folder / "peak")
+        folder, profile = Path(name), host_profile()
+        loops = Loops(profile, folder)
         models = {each: each for each in given.networks or (() if given.family else NETWORKS)}
-        for family in given.family:
+        for family in families:
             models[family] = str(folder / f"{family}.onnx")
             onnx.save(FAMILIES[family].model(), models[family])
         for number, (network, file) in enumerate(models.items()):
-            model = load_model(file, ModelOptions())
-            found, peaks = shares(_compiled(model, profile, folder / str(number)), loop)
-            _print(network, found, peaks, given.below)
+            made = compile_network(load_model(file, ModelOptions()), profile, folder / str(number))
+            _print(network, made, shares(made, loops), given.below, given.brief)
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A compiled network, and the floating-point operations of its contractions by their workload."""
+@dataclass
+class Function:
+    """What all calls of a function take and would take at their limit, in ns, and their share of the peak."""
 
-    model: Model
-    machine: relax.VirtualMachine
-    flops: Mapping[str, int]
-    workloads: Mapping[str, str]
+    calls: int = 0
+    took: float = 0.0
+    limit: float = 0.0
+    of_peak: list[float] = field(default_factory=list)
 
-    def time(self, runs: int, least: dict[Call, int]) -> None:
-        """Run it; keep the least CPU time of each call in nanoseconds."""
-        time_calls(self.machine, self.model, runs, least)
-
-    def flops_of(self, function: str) -> int:
-        """Return the operations of a function; 0 if it is no contraction."""
-        return self.flops.get(workload_of(function, self.workloads), 0)
+    @property
+    def share(self) -> float:
+        """The limit over the time."""
+        return self.limit / self.took
 
 
-@dataclass(frozen=True)
-class Reached:
-    """What the calls of a function reach: their time in an inference, and their share of the peak."""
-
-    ms: float
-    calls: int
-    gflops: float
-    share: float
-
-
-def shares(network: Compiled, loop: Compiled) -> tuple[dict[str, Reached], list[float]]:
-    """Return what the contractions of a network reach, and the peaks of all turns in GFLOP/s."""
-    times: dict[Call, list[int]] = defaultdict(list)
-    ratios: dict[Call, list[float]] = defaultdict(list)
-    peaks = []
+def shares(network: Compiled, loops: Loops) -> tuple[dict[str, Function], list[Speeds]]:
+    """Return what the functions of a network reach, and the speeds of all turns."""
+    turns: dict[Call, list[tuple[float, float, float]]] = defaultdict(list)
+    speeds, far = [], loops.far(network)
     for _ in range(_TURNS):
-        now: dict[Call, int] = {}
-        least: dict[Call, int] = {}
-        loop.time(_PEAK_RUNS, now)
-        network.time(_RUNS, least)
-        loop.time(_PEAK_RUNS, now)
-        peak = max(loop.flops_of(name) / took for (_place, name), took in now.items())
-        peaks.append(peak)
-        for call, took in least.items():
-            if flops := network.flops_of(call[1]):
-                times[call].append(took)
-                ratios[call].append(flops / took / peak)
-    calls_of: dict[str, list[Call]] = defaultdict(list)
-    for call in times:
-        calls_of[call[1]].append(call)
-    found = {}
-    for name, calls in calls_of.items():
-        ms = sum(statistics.median(times[call]) for call in calls) / 1e6
-        share = statistics.fmean(statistics.median(ratios[call]) for call in calls)
-        found[name] = Reached(ms, len(calls), network.flops_of(name) * len(calls) / ms / 1e6, share)
-    return found, peaks
+        before = loops.speeds(far)
+        times = network.times(_RUNS)
+        now = before.faster(loops.speeds(far))
+        speeds.append(now)
+        for call, took in times.items():
+            work = network.work_of(call[1])
+            turns[call].append((took, now.limit(work) / took, work.flops / took / now.peak))
+    found: dict[str, Function] = defaultdict(Function)
+    for (_place, name), each in turns.items():
+        took, share, of_peak = map(statistics.median, zip(*each, strict=True))
+        function = found[name]
+        function.calls += 1
+        function.took += took
+        function.limit += share * took
+        function.of_peak.append(of_peak)
+    return found, speeds
 
 
-def _print(name: str, found: Mapping[str, Reached], peaks: Sequence[float], below: float) -> None:
-    print(f"{name}: peak {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s")
-    print(f"{'ms':>8} {'calls':>5} {'GFLOP/s':>8} {'share':>6}  function")
-    for function, each in sorted(found.items(), key=lambda item: -item[1].ms):
+def _print(
+    name: str, network: Compiled, reached: tuple[dict[str, Function], list[Speeds]], below: float, brief: bool
+) -> None:
+    found, speeds = reached
+    took, limit = (sum(getattr(each, what) for each in found.values()) for what in ("took", "limit"))
+    print(f"{name}: {took / 1e6:.2f} ms, at its limits {limit / 1e6:.2f}: {limit / took:.2f}", end="; ")
+    ranges = {what: sorted(getattr(each, what) for each in speeds) for what in ("peak", "far", "near")}
+    print(
+        ", ".join(f"{what} {_range(each)}" for what, each in ranges.items()), "GFLOP/s and GB/s", flush=True
+    )
+    if brief:
+        return
+    print(f"{'ms':>8} {'lost':>7} {'calls':>5} {'share':>6} {'of peak':>7}  function")
+    for function, each in sorted(found.items(), key=lambda item: item[1].limit - item[1].took):
         if each.share < below:
-            print(f"{each.ms:8.3f} {each.calls:5d} {each.gflops:8.1f} {each.share:6.1%}  {function}")
+            numbers = f"{each.took / 1e6:8.3f} {(each.took - each.limit) / 1e6:7.3f} {each.calls:5d}"
+            shares_of = f"{each.share:6.2f} {statistics.fmean(each.of_peak):7.2f}"
+            print(f"{numbers} {shares_of}  {function} {network.work_of(function).label}")
 
 
-def _compiled(model: Model, profile: Profile, folder: Path) -> Compiled:
-    """Return a network as it is compiled without records."""
-    with lowered(model, profile) as network:
-        spaces = {task.workload: network.space(task) for task in network.tasks}
-        points = {workload: space.points[0] for workload, space in spaces.items()}
-        flops = {
-            task.workload: task.flops
-            for task in network.tasks
-            if spaces[task.workload].contraction is not None
-        }
-        machine = compiled(network, points, profile, folder)
-        return Compiled(model, machine, flops, workloads_of(network))
-
-
-def _at_the_peak(folder: Path) -> Model:
-    """Return a network of one convolution whose operands stay in L1 and L2."""
-    file = folder / "peak.onnx"
-    net = Net("peak", (1, _INPUTS, _SIZE, _SIZE))
-    values = np.random.default_rng(0).standard_normal((_OUTPUTS, _INPUTS, _TAPS, _TAPS))
-    window = {"kernel_shape": [_TAPS] * 2, "pads": [_APART] * 4, "dilations": [_APART] * 2}
-    made = net.op("Conv", "y", [net.data, net.constant("w", values)], (1, _OUTPUTS, _SIZE, _SIZE), **window)
-    onnx.save(net.finish(made), str(file))
-    return load_model(str(file), ModelOptions())
+def _range(values: Sequence[float]) -> str:
+    return f"{values[0]:.0f} to {values[-1]:.0f}"
 
 
 if __name__ == "__main__":
