@@ -30,7 +30,8 @@ from toolchain.bundles.read import read_bundle
 from toolchain.files.atomic import write_text
 
 NETWORKS = ("mobilenet", "resnet-18")
-BOARDS = {"cortex-a72": "rk3399", "cortex-a53": "rk3399", "cortex-a9": "pynq"}
+BOARDS = {"cortex-a72": "rk3399", "cortex-a53": "rk3399", "cortex-a76": "raspberrypi5", "cortex-a9": "pynq"}
+_ALONE = "cortex-a9"  # nobody publishes a peer for it
 WRONG = 0.01  # of the largest output
 
 
@@ -54,7 +55,7 @@ def counted(plan: Plan, folder: Path) -> list[dict[str, Any]]:
     """Return a row for each network and core."""
     plugin = build_plugin(folder)
     root = None
-    if plan.peers and any(BOARDS[core] == "rk3399" for core in plan.cores):
+    if plan.peers and any(core != _ALONE for core in plan.cores):
         note("unpacking Debian, onnxruntime and ncnn for arm64")
         root = unpack_system(folder)
     rows = []
@@ -70,7 +71,7 @@ def counted(plan: Plan, folder: Path) -> list[dict[str, Any]]:
                 "core": core,
                 "ours": _ours(plugin, built, here, plan.layers),
             }
-            if root is not None and core != "cortex-a9":
+            if root is not None and core != _ALONE:
                 bundle = read_bundle(built.bundle)
                 (given,), (expected, *_) = bundle.sample.values(), bundle.expected.values()
                 models = models or _models(network, given.shape, here, plan.peers)

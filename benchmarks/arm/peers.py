@@ -18,10 +18,12 @@ _ROOT = Path(__file__).parents[2]
 _HERE = Path(__file__).parent
 _SUITE = "bookworm"
 _PACKAGES = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "libgomp1")
-_PARTS = {"cortex-a72": 0xD08, "cortex-a53": 0xD03}  # MIDR_EL1: Linux, arch/arm64/include/asm/cputype.h
+# MIDR_EL1: Linux, arch/arm64/include/asm/cputype.h
+_PARTS = {"cortex-a72": 0xD08, "cortex-a53": 0xD03, "cortex-a76": 0xD0B}
+_ARMV8_2 = " atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp"  # of the Cortex-A76, as Linux calls them
 _CPUINFO = """processor\t: 0
 BogoMIPS\t: 48.00
-Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid{more}
 CPU implementer\t: 0x41
 CPU architecture: 8
 CPU variant\t: 0x0
@@ -71,7 +73,8 @@ def _site(root: Path) -> Path:
 def pretend(root: Path, cpu: str) -> None:
     """Write what a one-core board's kernel would say in /proc and /sys: onnxruntime does not load without."""
     (root / "proc").mkdir(exist_ok=True)
-    (root / "proc" / "cpuinfo").write_text(_CPUINFO.format(part=_PARTS[cpu]))
+    more = _ARMV8_2 if cpu == "cortex-a76" else ""
+    (root / "proc" / "cpuinfo").write_text(_CPUINFO.format(part=_PARTS[cpu], more=more))
     system = root / "sys/devices/system/cpu"
     system.mkdir(parents=True, exist_ok=True)
     for name in ("possible", "present", "online"):

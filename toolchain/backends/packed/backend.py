@@ -23,6 +23,7 @@ from toolchain.lowering.fused import FusedNetwork, needs_of
 from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.fused_sums import with_fused_sums
 from toolchain.lowering.graph.integers import with_integers
+from toolchain.lowering.graph.quotients import with_products
 from toolchain.lowering.graph.shapes import copied_constants
 from toolchain.lowering.graph.signed import SIGNED, with_signed_values
 from toolchain.lowering.kernels.listing import list_code
@@ -72,7 +73,7 @@ class PackedNetwork(FusedNetwork):
 
     def __init__(self, model: Model, target: BoardTarget, winograd: bool, *, compiles: bool) -> None:
         machine = machine_of(target, integers=model.integral)
-        changed = partial(in_integers, machine=machine) if model.integral else None
+        changed = partial(in_integers, machine=machine) if model.integral else with_products
         super().__init__(model, target, "NCHW", f"packed {winograd}", changed=changed, compiles=compiles)
         self.choices = Choices(machine, winograd)
         if target.limits is not None:
