@@ -1,0 +1,52 @@
+"""Quotients of a network and constants become products, unless something is rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from tests.lowering.graph.test_integers import RANDOM, network, outputs
+from toolchain.lowering.graph.quotients import with_products
+
+SHAPE = (1, 4, 6, 6)
+
+
+def divided(builder: relax.BlockBuilder, x: relax.Expr, *divisors: float) -> relax.Expr:
+    """Divide by a number, then by one for each channel."""
+    x = builder.emit(relax.op.divide(x, relax.const(6.0, "float32")))
+    channels = np.array(divisors, "float32").reshape(4, 1, 1)
+    return builder.emit(relax.op.divide(x, relax.const(channels)))
+
+
+def test_quotients_of_constants_are_products() -> None:
+    module = network(lambda builder, x: divided(builder, x, 6, -3, 1.4142135, 1), SHAPE, "float32")
+    changed = with_products(module)
+    assert "divide" not in changed.script()
+    x = RANDOM.standard_normal(SHAPE).astype("float32")
+    np.testing.assert_allclose(outputs(changed, x), outputs(module, x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("divisor", [0.0, 1e-40, np.inf, np.nan, 2.0**127])
+def test_a_divisor_without_a_normal_inverse_divides(divisor: float) -> None:
+    module = network(lambda builder, x: divided(builder, x, 1, 2, 3, divisor), SHAPE, "float32")
+    changed = with_products(module)
+    assert changed.script().count("divide") == 1
+    with np.errstate(all="ignore"):
+        x = RANDOM.standard_normal(SHAPE).astype("float32")
+        np.testing.assert_allclose(outputs(changed, x), outputs(module, x), rtol=1e-6)
+
+
+def test_a_network_that_rounds_keeps_its_quotients() -> None:
+    """49 * (1 / 49) is less than 1 in float32."""
+
+    def build(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        return builder.emit(relax.op.floor(builder.emit(relax.op.divide(x, relax.const(49.0, "float32")))))
+
+    module = network(build, SHAPE, "float32")
+    assert with_products(module) is module
+
+
+def test_a_network_without_quotients_stays_itself() -> None:
+    module = network(lambda builder, x: builder.emit(relax.op.divide(x, x)), SHAPE, "float32")
+    assert with_products(module) is module
