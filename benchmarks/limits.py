@@ -18,6 +18,7 @@ from benchmarks.latency.layers import label
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
 from toolchain.backends.packed.recognise.convolution import Convolution
+from toolchain.backends.packed.recognise.transposed import Transposed
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.models.load import Model, load_model
@@ -28,7 +29,7 @@ _LOOP_NS = 5_000_000  # of a loop in a turn, about
 # The convolution at the peak, 40 us long: 130 KB of operands. Winograd does not apply where taps are apart.
 _INPUTS, _OUTPUTS, _SIZE, _TAPS, _APART = 64, 32, 14, 3, 2
 _ROW = 1024  # inputs of the dense layers
-_NEAR, _FAR = 2**20, 2**28  # bytes of their weights: what L2 holds; the most
+_NEAR, _FAR = 2**20, (2**24, 2**28)  # bytes of their weights: what L2 holds; the least and the most beyond it
 
 
 @dataclass(frozen=True)
@@ -42,20 +43,20 @@ class Work:
         is no contraction.
     label
         What is computed, such as `64→64 3x3, 56x56`.
-    weights, moved
-        Bytes of its constants, and of all else that it reads and writes.
+    far, near
+        Bytes that it reads and writes: of constants and of values that L2 does not hold, and of all others.
     """
 
     flops: float = 0
     least: float = 0
-    weights: int = 0
-    moved: int = 0
+    far: int = 0
+    near: int = 0
     label: str = ""
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """GFLOP/s of products, and GB/s of reading as much as a network's weights, and 1 MiB, on one core."""
+    """GFLOP/s of products, and GB/s of reading from afar and 1 MiB, on one core."""
 
     peak: float
     far: float
@@ -67,7 +68,7 @@ class Speeds:
 
     def limit(self, work: Work) -> float:
         """Return the nanoseconds that work takes at least."""
-        return max(work.least / self.peak, work.weights / self.far + work.moved / self.near)
+        return max(work.least / self.peak, work.far / self.far + work.near / self.near)
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,6 @@ class Compiled:
         """Return the work of a function; none for one that only our layouts need."""
         return self.work.get(workload_of(function, self.workloads), Work())
 
-    @property
-    def weights(self) -> int:
-        """Bytes of all weights."""
-        return sum(self.work[workload].weights for workload in self.workloads.values())
-
 
 def compile_network(model: Model, profile: Profile, folder: Path) -> Compiled:
     """Return a network as it is compiled without records, for one thread."""
@@ -107,19 +103,23 @@ def compile_network(model: Model, profile: Profile, folder: Path) -> Compiled:
 
 
 def _work(task: FusedTask, space: PackedSpace) -> Work:
-    weights = moved = 0
+    far = near = 0
     for each in task.parameters:
         size = prod(each.shape) * np.dtype(each.dtype).itemsize
-        weights, moved = (weights, moved + size) if each.value is None else (weights + size, moved)
-    if space.contraction is None:
-        return Work(weights=weights, moved=moved, label=label(task.name, task.shapes))
-    return Work(
-        task.flops,
-        task.flops * min(_shares(space), default=1.0),
-        weights,
-        moved,
-        label(task.name, task.shapes),
-    )
+        distant = each.value is not None or size > _NEAR
+        far, near = (far + size, near) if distant else (far, near + size)
+    flops = 0 if space.contraction is None else task.flops
+    least = min(_shares(space), default=1.0) * _flops(space, flops)
+    return Work(flops, least, far, near, label(task.name, task.shapes))
+
+
+def _flops(space: PackedSpace, flops: int) -> int:
+    """Return the operations of a definition, without taps that never meet the image."""
+    conv = space.contraction
+    if isinstance(conv, Convolution | Transposed):
+        at = conv.out if isinstance(conv, Convolution) else conv.size
+        return 2 * conv.batch * conv.ci * conv.co // conv.groups * prod(at) * prod(conv.kernel)
+    return flops
 
 
 def _shares(space: PackedSpace) -> Iterator[float]:
@@ -143,8 +143,9 @@ class Loops:
         self.near = self._compiled(_dense(_NEAR))
 
     def far(self, network: Compiled) -> Compiled:
-        """Return a dense layer whose weights are as large as a network's."""
-        return self._compiled(_dense(min(max(network.weights, _NEAR), _FAR)))
+        """Return a dense layer whose weights are as large as what a network reads from afar."""
+        size = sum(network.work[workload].far for workload in network.workloads.values())
+        return self._compiled(_dense(min(max(size, _FAR[0]), _FAR[1])))
 
     def speeds(self, far: Compiled) -> Speeds:
         """Return the speeds of this moment."""
@@ -159,11 +160,11 @@ class Loops:
 
 
 def _speed(loop: Compiled) -> tuple[float, float]:
-    """Return GFLOP/s and GB/s of weights that the function of a loop reaches."""
+    """Return GFLOP/s and GB/s that the function of a loop reaches."""
     call, least = max(loop.times(1).items(), key=lambda each: each[1])
     least = min(least, loop.times(max(2, _LOOP_NS // least))[call])
     work = loop.work_of(call[1])
-    return work.flops / least, work.weights / least
+    return work.flops / least, (work.far or work.near) / least
 
 
 def _convolution() -> Net:

@@ -10,8 +10,9 @@ loads are not in it. `of peak` counts products by the definition; winograd may p
 Peak and bandwidth of a core change within seconds where others share the machine: on a virtual host the same
 code gave 118 to 179 GFLOP/s within minutes. So three loops run in turns with the network: a convolution whose
 operands stay in L1 and L2, up to 6 % below what products in registers would reach; a dense layer of one row
-whose weights are as large as the network's; and one of 1 MiB. Times are CPU times of one thread: the least of
-some calls in a turn, then the middle of all turns.
+whose weights are as large as the network's, 16 MiB at least; and one of 1 MiB. Constants and values of more
+than 1 MiB are read at the speed of the second, all else at that of the third. Times are CPU times of one
+thread: the least of some calls in a turn, then the middle of all turns.
 """
 
 from __future__ import annotations

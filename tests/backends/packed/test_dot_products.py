@@ -24,8 +24,9 @@ from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
-from toolchain.backends.packed.network.plan import Generated, Plan, plan
+from toolchain.backends.packed.network.plan import plan
 from toolchain.backends.packed.network.rewrite import rewrite
+from toolchain.backends.packed.network.steps import Generated, Plan
 from toolchain.lowering.functions.tasks import extract_tasks
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels.listing import list_code

@@ -13,8 +13,9 @@ from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.policy import candidates, default_choice
 from toolchain.backends.packed.network.agreement import Agreement, digest_of
 from toolchain.backends.packed.network.choices import Choices
-from toolchain.backends.packed.network.plan import Generated, Plan, plans
+from toolchain.backends.packed.network.plan import plans
 from toolchain.backends.packed.network.rewrite import rewrite
+from toolchain.backends.packed.network.steps import Generated, Plan
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.graph.shapes import copied_constants
 from toolchain.models.options import ModelOptions, shape_options

@@ -15,7 +15,8 @@ from toolchain.backends.packed.network import functions as of_functions
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.functions import Functions, called, variables
-from toolchain.backends.packed.network.plan import Generated, plan
+from toolchain.backends.packed.network.plan import plan
+from toolchain.backends.packed.network.steps import Generated
 from toolchain.backends.packed.recognise import read as reading
 from toolchain.backends.packed.recognise.read import Expr, loads, read
 from toolchain.lowering.functions.tasks import extract_tasks

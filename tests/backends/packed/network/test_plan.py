@@ -10,7 +10,8 @@ from tests.backends.packed.drawn import Branches, Head, Move, Network, Pointwise
 from tests.backends.packed.windows import Conv, Window
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.network.choices import Choices
-from toolchain.backends.packed.network.plan import Generated, Plan, extents, packable, plan
+from toolchain.backends.packed.network.plan import plan
+from toolchain.backends.packed.network.steps import Generated, Plan, extents, packable
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for

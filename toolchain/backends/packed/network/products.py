@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolchain.backends.packed.instruction import multiply_add
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.network.plan import Call, Generated, Recurrent
+from toolchain.backends.packed.network.steps import Call, Generated, Recurrent
 from toolchain.backends.packed.recognise.contraction import recognise
 
 

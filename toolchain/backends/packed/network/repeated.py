@@ -17,7 +17,7 @@ from tvm import relax, tirx
 from tvm.ir.expr import TensorLoad
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.network.plan import Generated, Plan
+from toolchain.backends.packed.network.steps import Generated, Plan
 from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
 from toolchain.lowering.kernels.pickling import pickled
 

@@ -16,18 +16,11 @@ from toolchain.arrays import Array
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.agreement import digest_of
 from toolchain.backends.packed.network.choices import Choices
-from toolchain.backends.packed.network.plan import (
-    Call,
-    Generated,
-    PlanStep,
-    Recurrent,
-    extents,
-    packable,
-    plans,
-)
+from toolchain.backends.packed.network.plan import plans
 from toolchain.backends.packed.network.products import products_of
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.backends.packed.network.repeated import share_repeated
+from toolchain.backends.packed.network.steps import Call, Generated, PlanStep, Recurrent, extents, packable
 from toolchain.backends.packed.stages.panels import pack_weight
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.models.entries import MAIN
