@@ -1,6 +1,6 @@
 """How near networks come to their limit on one core, function by function.
 
-    python -m benchmarks.shares [NETWORK…] [--family NAME] [--below 0.85] [--brief]
+    python -m benchmarks.shares [NETWORK…] [--family NAME] [--all-functions] [--write FILE]
 
 The limit of a function is the longer of two times: that of its multiply-accumulates at the core's peak, by
 the algorithm that needs fewest; and that of reading its weights, and all else that it reads and writes, once.
@@ -20,9 +20,10 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +31,10 @@ import onnx
 
 from benchmarks.families.table import FAMILIES
 from benchmarks.in_network import Call
+from benchmarks.latency.document import write
 from benchmarks.limits import Compiled, Loops, Speeds, compile_network
+from benchmarks.machine import machine
+from benchmarks.words import note
 from toolchain.host import host_profile
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -44,20 +48,23 @@ NETWORKS = (
     "zoo:vgg-16",
 )
 _TURNS, _RUNS = 15, 3
+_NEAR_ENOUGH = 0.85  # a function's share from which it is not listed
+_LEAST_LOSS = 0.02  # of the network's time
 
 
 def main() -> None:
-    """Print a table for each network, the functions that lose most time first."""
+    """Print tables, or write them into a page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("networks", nargs="*", help="such as zoo:mobilenet; default: those of the zoo")
     parser.add_argument("--family", action="append", default=[], choices=(*FAMILIES, "all"))
-    parser.add_argument("--below", type=float, default=1e9, help="only functions with a smaller share")
-    parser.add_argument("--brief", action="store_true", help="a line for each network")
+    parser.add_argument("--all-functions", action="store_true", help="list those near their limit, too")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="fill the tables of a Markdown file")
     given = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     families = FAMILIES if "all" in given.family else given.family
+    found: dict[str, Reached] = {}
     with tempfile.TemporaryDirectory() as name:
         folder, profile = Path(name), host_profile()
         loops = Loops(profile, folder)
@@ -67,13 +74,19 @@ def main() -> None:
             onnx.save(FAMILIES[family].model(), models[family])
         for number, (network, file) in enumerate(models.items()):
             made = compile_network(load_model(file, ModelOptions()), profile, folder / str(number))
-            _print(network, made, shares(made, loops), given.below, given.brief)
+            found[network] = reached(made, loops)
+            note(f"{network}: {found[network].share:.2f}")
+    text = _markdown(found, 1.0 if given.all_functions else _NEAR_ENOUGH)
+    print(text)
+    if given.write:
+        write(given.write, {"limits": text}, "benchmarks/shares.py")
 
 
 @dataclass
 class Function:
     """What all calls of a function take and would take at their limit, in ns, and their share of the peak."""
 
+    label: str
     calls: int = 0
     took: float = 0.0
     limit: float = 0.0
@@ -85,8 +98,31 @@ class Function:
         return self.limit / self.took
 
 
-def shares(network: Compiled, loops: Loops) -> tuple[dict[str, Function], list[Speeds]]:
-    """Return what the functions of a network reach, and the speeds of all turns."""
+@dataclass(frozen=True)
+class Reached:
+    """What the functions of a network reach, and the speeds of all turns."""
+
+    functions: Mapping[str, Function]
+    speeds: Sequence[Speeds]
+
+    @property
+    def took(self) -> float:
+        """Nanoseconds of an inference."""
+        return sum(each.took for each in self.functions.values())
+
+    @property
+    def limit(self) -> float:
+        """Nanoseconds of an inference at the limits of its functions."""
+        return sum(each.limit for each in self.functions.values())
+
+    @property
+    def share(self) -> float:
+        """The limit over the time."""
+        return self.limit / self.took
+
+
+def reached(network: Compiled, loops: Loops) -> Reached:
+    """Measure the functions of a network in turns with the loops."""
     turns: dict[Call, list[tuple[float, float, float]]] = defaultdict(list)
     speeds, far = [], loops.far(network)
     for _ in range(_TURNS):
@@ -97,39 +133,49 @@ def shares(network: Compiled, loops: Loops) -> tuple[dict[str, Function], list[S
         for call, took in times.items():
             work = network.work_of(call[1])
             turns[call].append((took, now.limit(work) / took, work.flops / took / now.peak))
-    found: dict[str, Function] = defaultdict(Function)
+    found: dict[str, Function] = {}
     for (_place, name), each in turns.items():
         took, share, of_peak = map(statistics.median, zip(*each, strict=True))
-        function = found[name]
+        function = found.setdefault(name, Function(network.work_of(name).label or name))
         function.calls += 1
         function.took += took
         function.limit += share * took
         function.of_peak.append(of_peak)
-    return found, speeds
+    return Reached(found, speeds)
 
 
-def _print(
-    name: str, network: Compiled, reached: tuple[dict[str, Function], list[Speeds]], below: float, brief: bool
-) -> None:
-    found, speeds = reached
-    took, limit = (sum(getattr(each, what) for each in found.values()) for what in ("took", "limit"))
-    print(f"{name}: {took / 1e6:.2f} ms, at its limits {limit / 1e6:.2f}: {limit / took:.2f}", end="; ")
-    ranges = {what: sorted(getattr(each, what) for each in speeds) for what in ("peak", "far", "near")}
-    print(
-        ", ".join(f"{what} {_range(each)}" for what, each in ranges.items()), "GFLOP/s and GB/s", flush=True
-    )
-    if brief:
-        return
-    print(f"{'ms':>8} {'lost':>7} {'calls':>5} {'share':>6} {'of peak':>7}  function")
-    for function, each in sorted(found.items(), key=lambda item: item[1].limit - item[1].took):
-        if each.share < below:
-            numbers = f"{each.took / 1e6:8.3f} {(each.took - each.limit) / 1e6:7.3f} {each.calls:5d}"
-            shares_of = f"{each.share:6.2f} {statistics.fmean(each.of_peak):7.2f}"
-            print(f"{numbers} {shares_of}  {function} {network.work_of(function).label}")
+def _markdown(found: Mapping[str, Reached], below: float) -> str:
+    """Return a table of networks, and one of what loses most in them."""
+    cpu = machine([], Path(sys.executable))
+    mean = statistics.geometric_mean(each.share for each in found.values())
+    lines = [
+        f"Measured on {cpu['date']}: {cpu['cpu']}, one core; ours at {cpu['commit']}. "
+        f"Geometric mean of the shares: {mean:.2f}.",
+        "",
+        "| network | ms | at its limits | share | peak, GFLOP/s | from afar, GB/s | near, GB/s |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, each in found.items():
+        speeds = (_range(getattr(own, what) for own in each.speeds) for what in ("peak", "far", "near"))
+        numbers = f"{each.took / 1e6:.2f} | {each.limit / 1e6:.2f} | {each.share:.2f}"
+        lines.append(f"| {name} | {numbers} | {' | '.join(speeds)} |")
+    lines += [
+        "",
+        "| network | function | calls | ms | lost ms | share | of the peak |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, each in found.items():
+        for own in sorted(each.functions.values(), key=lambda function: function.limit - function.took):
+            lost = own.took - own.limit
+            if own.share < below and lost > _LEAST_LOSS * each.took:
+                numbers = f"{own.calls} | {own.took / 1e6:.3f} | {lost / 1e6:.3f} | {own.share:.2f}"
+                lines.append(f"| {name} | {own.label} | {numbers} | {statistics.fmean(own.of_peak):.2f} |")
+    return "\n".join(lines)
 
 
-def _range(values: Sequence[float]) -> str:
-    return f"{values[0]:.0f} to {values[-1]:.0f}"
+def _range(values: Iterable[float]) -> str:
+    each = sorted(values)
+    return f"{each[0]:.0f} to {each[-1]:.0f}"
 
 
 if __name__ == "__main__":
