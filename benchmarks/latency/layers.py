@@ -51,12 +51,13 @@ def functions(source: str, batch: int | None = None) -> dict[str, Function]:
     from toolchain.host import host_profile
     from toolchain.lowering.functions.tasks import extract_tasks
     from toolchain.lowering.graph.pipeline import fuse
+    from toolchain.lowering.graph.quotients import with_products
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
     from toolchain.targets.target import target_for
 
     target = target_for(host_profile())
-    fused = fuse(load_model(source, ModelOptions(batch=batch)).module, target.target)
+    fused = fuse(with_products(load_model(source, ModelOptions(batch=batch)).module), target.target)
     rules = rewrite(fused, Choices(machine_of(target))).rules
     return {
         name: Function(task.flops, label(task.name, task.shapes), rules[task.name], task.shapes)
