@@ -25,7 +25,7 @@ Call = tuple[int, str]  # its place in an inference, and the function's name
 def lowered(model: Model, profile: Profile) -> PackedNetwork:
     """Return a network whose functions are ready to be compiled, for one thread; close it."""
     backend = Packed(profile, CodeOptions())
-    return backend.lower(model, backend.target(None, 1), compiles=True)
+    return backend.lower(model, backend.target(None, 1, integers=model.integral), compiles=True)
 
 
 def compiled(network: PackedNetwork, points: Points, profile: Profile, folder: Path) -> relax.VirtualMachine:

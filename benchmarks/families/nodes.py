@@ -24,6 +24,7 @@ _KINDS = {
     "MaxPool": "pools and means",
     "ReduceMean": "pools and means",
     "Resize": "resizes",
+    "Upsample": "resizes",  # onnxruntime's own, in its blocked layout
 } | dict.fromkeys(RECURRENT, "recurrent layers")
 OTHER = "elementwise and moves"
 _GELUS = ("Gelu", "QuickGelu", "BiasGelu", "FastGelu")
@@ -107,6 +108,8 @@ def _key(node: str, kind: str, size: int, known: Mapping[str, Key]) -> Key:
     elements, where there is one alone.
     """
     kind = kind.removeprefix("Fused")
+    if kind in _KINDS:  # it may have the name of a node after it, such as the last Identity
+        return (_KINDS[kind], 0, 0)
     origin = node.removeprefix("fused ")
     while origin and origin not in known:
         origin = origin[:-1]
@@ -115,6 +118,4 @@ def _key(node: str, kind: str, size: int, known: Mapping[str, Key]) -> Key:
         return before.pop()
     key = known.get(origin, (OTHER, 0, 0))
     is_product = kind in (*PRODUCTS, *_GELUS) or kind in _FOLLOW
-    if key[0] == "product" and not is_product:
-        return (_KINDS.get(kind, OTHER), 0, 0)
-    return key
+    return (OTHER, 0, 0) if key[0] == "product" and not is_product else key

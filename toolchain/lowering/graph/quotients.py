@@ -52,7 +52,7 @@ class _Multiplying(Rebuilt):
         size = np.abs(divisor)
         if divisor.dtype != _FULL or not np.all((size >= _LEAST) & (size <= _MOST)):
             return None
-        return np.divide(np.float32(1), divisor)
+        return np.asarray(1 / divisor, _FULL)
 
 
 def _rounds(value: relax.Expr) -> bool:
