@@ -27,6 +27,19 @@ def test_quotients_of_constants_are_products() -> None:
     np.testing.assert_allclose(outputs(changed, x), outputs(module, x), rtol=1e-6)
 
 
+def test_quotients_are_products_in_each_shape() -> None:
+    builder = relax.BlockBuilder()
+    for entry, size in (("main", 6), ("main_1", 4)):
+        x = relax.Var("x", relax.TensorType((1, 4, size, size), "float32"))
+        with builder.function(entry, [x]):
+            with builder.dataflow():
+                out = builder.emit_output(divided(builder, x, 6, -3, 2, 1))
+            builder.emit_func_output(out)
+    changed = with_products(builder.get())
+    assert {each.name_hint for each in changed.functions} == {"main", "main_1"}
+    assert "divide" not in changed.script() and changed.script().count("R.multiply") == 4
+
+
 @pytest.mark.parametrize("divisor", [0.0, 1e-40, np.inf, np.nan, 2.0**127])
 def test_a_divisor_without_a_normal_inverse_divides(divisor: float) -> None:
     module = network(lambda builder, x: divided(builder, x, 1, 2, 3, divisor), SHAPE, "float32")

@@ -15,6 +15,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.lowering.graph.rebuilt import Rebuilt, operands_of, operator_of
+from toolchain.models.entries import entries
 
 _FULL = "float32"
 _LEAST, _MOST = 2.0**-126, 2.0**126  # normal numbers whose inverse is normal, too
@@ -25,11 +26,12 @@ _ROUNDING = frozenset(
 
 def with_products(module: tvm.ir.IRModule) -> tvm.ir.IRModule:
     """Return a module whose quotients of float32 numbers and constants are products."""
-    made = _Multiplying(module)
-    found = [made.inverse(value) is not None for value in made.old.values()]
-    if not any(found) or any(_rounds(value) for value in made.old.values()):
-        return module
-    return made.build()
+    for entry in entries(module):
+        made = _Multiplying(module, entry)
+        found = [made.inverse(value) is not None for value in made.old.values()]
+        if any(found) and not any(_rounds(value) for value in made.old.values()):
+            module = made.build()
+    return module
 
 
 class _Multiplying(Rebuilt):

@@ -8,9 +8,16 @@ import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
+from toolchain.models.entries import MAIN
+
 
 class Rebuilt:
     """A network that is built anew; a subclass decides what some bindings become.
+
+    Parameters
+    ----------
+    entry
+        Name of the module's function that is built anew; the others stay.
 
     Attributes
     ----------
@@ -20,17 +27,17 @@ class Rebuilt:
         Variable of the old network -> its value in the new one.
     """
 
-    def __init__(self, module: tvm.ir.IRModule) -> None:
-        self.main = module["main"]
+    def __init__(self, module: tvm.ir.IRModule, entry: str = MAIN) -> None:
+        self.entry, self.main = entry, module[entry]
         self.bindings = [binding for block in self.main.body.blocks for binding in block.bindings]
         self.old: Mapping[relax.Var, relax.Expr] = {each.var: each.value for each in self.bindings}
-        rest = {var: func for var, func in module.functions.items() if var.name_hint != "main"}
+        rest = {var: func for var, func in module.functions.items() if var.name_hint != entry}
         self.builder = relax.BlockBuilder(tvm.IRModule(rest, attrs=module.attrs))
         self.values: dict[relax.Var, relax.Expr] = {param: param for param in self.main.params}
 
     def build(self) -> tvm.ir.IRModule:
         """Return the new network, without what nothing reads any more."""
-        with self.builder.function("main", list(self.main.params), dict(self.main.attrs or {})):
+        with self.builder.function(self.entry, list(self.main.params), dict(self.main.attrs or {})):
             with self.builder.dataflow():
                 for binding in self.bindings:
                     self.bind(binding.var, binding.value)
