@@ -110,7 +110,8 @@ def work(listener: socket.socket, folder: Path, shape: list[int], ready: int) ->
     parent = os.getppid()
     while not ending and os.getppid() == parent:
         notify("WATCHDOG=1")
-        if select.select([listener], [], [], 0.5)[0]:
+        # Python waits on after a signal; by then the next worker is there to answer.
+        if select.select([listener], [], [], 0.5)[0] and not ending:
             with suppress(BlockingIOError):  # the other worker has taken it
                 answer(network, listener.accept()[0])
     network.close()
