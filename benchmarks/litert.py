@@ -23,9 +23,9 @@ import numpy as np
 import tvm
 from ai_edge_litert.interpreter import Interpreter
 
-from benchmarks.in_network import compiled, lowered
 from benchmarks.latency.document import write
 from benchmarks.latency.tables import table
+from benchmarks.limits import compile_network
 from benchmarks.machine import machine
 from benchmarks.words import note
 from tests.models.tflite.writer import Writer
@@ -166,7 +166,7 @@ def mobilenet_v2() -> bytes:
         (6, 160, 3, 2),
         (6, 320, 1, 1),
     )
-    for grown, channels, repeats, first in rows:  # fmt: skip
+    for grown, channels, repeats, first in rows:
         for number in range(repeats):
             before, ci = net.value, net.shapes[net.value][3]
             if grown > 1:
@@ -189,9 +189,7 @@ NETWORKS: Mapping[str, Callable[[], bytes]] = {
 def measured(file: Path, folder: Path) -> tuple[float, float, float]:
     """Return the milliseconds of an inference, ours and LiteRT's, and the share of outputs within a step."""
     model = load_model(str(file), ModelOptions())
-    with lowered(model, host_profile()) as network:
-        points = {task.workload: network.space(task).points[0] for task in network.tasks}
-        ours = compiled(network, points, host_profile(), folder)
+    ours = compile_network(model, host_profile(), folder).machine
     theirs = Interpreter(model_path=str(file), num_threads=1)
     theirs.allocate_tensors()
     (spec,) = theirs.get_input_details()

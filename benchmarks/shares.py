@@ -32,6 +32,7 @@ import onnx
 from benchmarks.families.table import FAMILIES
 from benchmarks.in_network import Call
 from benchmarks.latency.document import write
+from benchmarks.latency.tables import table
 from benchmarks.limits import Compiled, Loops, Speeds, compile_network
 from benchmarks.machine import machine
 from benchmarks.words import note
@@ -50,6 +51,8 @@ NETWORKS = (
 _TURNS, _RUNS = 15, 3
 _NEAR_ENOUGH = 0.85  # a function's share from which it is not listed
 _LEAST_LOSS = 0.02  # of the network's time
+_OF_NETWORKS = ("network", "ms", "at its limits", "share", "peak, GFLOP/s", "from afar, GB/s", "near, GB/s")
+_OF_FUNCTIONS = ("network", "function", "calls", "ms", "lost ms", "share", "of the peak")
 
 
 def main() -> None:
@@ -148,29 +151,26 @@ def _markdown(found: Mapping[str, Reached], below: float) -> str:
     """Return a table of networks, and one of what loses most in them."""
     cpu = machine([], Path(sys.executable))
     mean = statistics.geometric_mean(each.share for each in found.values())
-    lines = [
-        f"Measured on {cpu['date']}: {cpu['cpu']}, one core; ours at {cpu['commit']}. "
-        f"Geometric mean of the shares: {mean:.2f}.",
-        "",
-        "| network | ms | at its limits | share | peak, GFLOP/s | from afar, GB/s | near, GB/s |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    networks, functions = [], []
     for name, each in found.items():
         speeds = (_range(getattr(own, what) for own in each.speeds) for what in ("peak", "far", "near"))
-        numbers = f"{each.took / 1e6:.2f} | {each.limit / 1e6:.2f} | {each.share:.2f}"
-        lines.append(f"| {name} | {numbers} | {' | '.join(speeds)} |")
-    lines += [
-        "",
-        "| network | function | calls | ms | lost ms | share | of the peak |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, each in found.items():
+        networks.append(
+            [name, f"{each.took / 1e6:.2f}", f"{each.limit / 1e6:.2f}", f"{each.share:.2f}", *speeds]
+        )
         for own in sorted(each.functions.values(), key=lambda function: function.limit - function.took):
             lost = own.took - own.limit
             if own.share < below and lost > _LEAST_LOSS * each.took:
-                numbers = f"{own.calls} | {own.took / 1e6:.3f} | {lost / 1e6:.3f} | {own.share:.2f}"
-                lines.append(f"| {name} | {own.label} | {numbers} | {statistics.fmean(own.of_peak):.2f} |")
-    return "\n".join(lines)
+                numbers = (f"{own.took / 1e6:.3f}", f"{lost / 1e6:.3f}", f"{own.share:.2f}")
+                of_peak = f"{statistics.fmean(own.of_peak):.2f}"
+                functions.append([name, own.label, str(own.calls), *numbers, of_peak])
+    return "\n\n".join(
+        [
+            f"Measured on {cpu['date']}: {cpu['cpu']}, one core; ours at {cpu['commit']}. "
+            f"Geometric mean of the shares: {mean:.2f}.",
+            table(_OF_NETWORKS, networks),
+            table(_OF_FUNCTIONS, functions),
+        ]
+    )
 
 
 def _range(values: Iterable[float]) -> str:

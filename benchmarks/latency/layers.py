@@ -45,25 +45,21 @@ class Layer:
 
 def functions(source: str, batch: int | None = None) -> dict[str, Function]:
     """Return the fused functions of a network, as `toolchain build` makes them without records."""
-    from toolchain.backends.packed.machines import machine_of
-    from toolchain.backends.packed.network.choices import Choices
+    from toolchain.backends.packed.backend import Packed
     from toolchain.backends.packed.network.rewrite import rewrite
     from toolchain.host import host_profile
-    from toolchain.lowering.functions.tasks import extract_tasks
-    from toolchain.lowering.graph.pipeline import fuse
-    from toolchain.lowering.graph.quotients import with_products
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
-    from toolchain.targets.target import target_for
+    from toolchain.tasks.options import CodeOptions
 
-    target = target_for(host_profile())
-    fused = fuse(with_products(load_model(source, ModelOptions(batch=batch)).module), target.target)
-    rules = rewrite(fused, Choices(machine_of(target))).rules
-    return {
-        name: Function(task.flops, label(task.name, task.shapes), rules[task.name], task.shapes)
-        for task in extract_tasks(fused)
-        for name in task.functions
-    }
+    backend, model = Packed(host_profile(), CodeOptions()), load_model(source, ModelOptions(batch=batch))
+    with backend.lower(model, backend.target(None, integers=model.integral)) as network:
+        rules = rewrite(network.fused, network.choices).rules
+        return {
+            name: Function(task.flops, label(task.name, task.shapes), rules[task.name], task.shapes)
+            for task in network.tasks
+            for name in task.functions
+        }
 
 
 def label(name: str, shapes: Sequence[Sequence[int]]) -> str:

@@ -174,17 +174,27 @@ def served(log: Path) -> str | None:
     return Path(lines[-1]).name if lines else None
 
 
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return real_board(tmp_path)
+
+
+@pytest.fixture
+def client(releases: tuple[Bundle, Bundle], tmp_path: Path) -> Client:
+    (sample,) = releases[0].sample.values()
+    return Client(tmp_path / "socket", sample.tobytes(), [outputs(each) for each in releases])
+
+
 def test_no_inference_fails_while_edge_rt_changes_the_release(
     program: tuple[str, ...],
+    board: Board,
+    client: Client,
     releases: tuple[Bundle, Bundle],
     files: tuple[str, str],
     sdk: Path,
     tmp_path: Path,
 ) -> None:
-    board = real_board(tmp_path)
     call(board, "install", files[0])
-    (sample,) = releases[0].sample.values()
-    client = Client(tmp_path / "socket", sample.tobytes(), [outputs(each) for each in releases])
     log = board.app / "log"
 
     def wait_for_answers() -> None:
@@ -221,20 +231,13 @@ def test_no_inference_fails_while_edge_rt_changes_the_release(
 
 
 def test_a_request_that_has_begun_is_answered_by_the_release_that_took_it(
-    program: tuple[str, ...],
-    releases: tuple[Bundle, Bundle],
-    files: tuple[str, str],
-    sdk: Path,
-    tmp_path: Path,
+    program: tuple[str, ...], board: Board, client: Client, files: tuple[str, str], sdk: Path, tmp_path: Path
 ) -> None:
     """The signal that ends the worker before comes while it waits for the rest of a request."""
-    board = real_board(tmp_path)
     installed = []
     for file in files:
         call(board, "install", file)
         installed.append(board.app / "releases" / str(board.current()))
-    (sample,) = releases[0].sample.values()
-    client = Client(tmp_path / "socket", sample.tobytes(), [])
     log = board.app / "log"
 
     def change(release: Path) -> None:
@@ -254,9 +257,9 @@ def test_a_request_that_has_begun_is_answered_by_the_release_that_took_it(
             if answer:
                 break
             assert time.monotonic() - begun > 5
-        np.testing.assert_allclose(np.frombuffer(answer, np.float32), outputs(releases[before]), 1e-4, 1e-6)
+        np.testing.assert_allclose(np.frombuffer(answer, np.float32), client.expected[before], 1e-4, 1e-6)
         found = np.frombuffer(client.ask(), np.float32)
-        np.testing.assert_allclose(found, outputs(releases[1 - before]), 1e-4, 1e-6)
+        np.testing.assert_allclose(found, client.expected[1 - before], 1e-4, 1e-6)
 
 
 # Arguments: the example's folder, the link `current`, the input, a command. Opens what `current` names, runs
