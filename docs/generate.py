@@ -24,7 +24,6 @@ from toolchain.models.folding.fold import SPECIAL
 from toolchain.models.rewrites import RULES
 from toolchain.models.rewrites.quantised.table import OWN
 from toolchain.profiles import class_names, load_profile
-from tools.hosts import tried
 
 NODE_TESTS = Path(__file__).parent / "onnx-nodes.json"
 REFERENCE = Path(__file__).parent / "reference"
@@ -243,51 +242,7 @@ def python_names() -> str:
     return "\n".join([*intro, "", *python()])
 
 
-def hosts() -> str:
-    """Return the table of systems on which the README's commands were tried."""
-    rows = [
-        f"| {row.system} | {row.architecture} | {row.python} | {_TYPED[row.way]} "
-        f"| {'passed' if row.passed else 'failed: ' + _cell(row.last)} | {row.date}, {row.commit} "
-        f"| {row.seconds // 60} min {row.seconds % 60} s |"
-        for row in tried()
-    ]
-    return "\n".join(
-        [
-            HEADER,
-            "# Hosts",
-            "",
-            "The machine that you type on. What follows was typed in containers made from Debian's packages, each new,",
-            "with an empty home folder and nothing of the machine around them but its kernel:",
-            "`python tools/hosts.py` does it again.",
-            "",
-            "| system | architecture | Python | typed | | on, at commit | took |",
-            "|---|---|---|---|---|---|---|",
-            *rows,
-            "",
-            *NOT_TRIED,
-            "",
-        ]
-    )
-
-
-_TYPED = {
-    "clone": "`make demo` in a clone",
-    "wheel": "`pip install` of the wheel, `toolchain demo`",
-    "test": "`make test` in a clone",
-}
-NOT_TRIED = [
-    "**Not tried**, since their systems were not at hand; by reading:",
-    "",
-    "- *Ubuntu 24.04 and later*: Debian's packages under the same names, Python 3.12 or newer. Should do.",
-    "- *Fedora*: `make` installs packages by apt alone and says which programs to install instead. `pip install` of",
-    "  the wheel needs none of them; emulated boards need `qemu-user-static` and cross C libraries.",
-    "- *WSL 2*: an Ubuntu or Debian with a Linux kernel. Boards are reached by SSH as from Linux; Docker Desktop's",
-    "  engine is found by its socket. Emulated boards need binfmt, which newer versions have.",
-    "- *macOS*: TVM's wheels for macOS are of another build, and `local`, `edge-rt` and the gate know Linux alone.",
-    "  Use a Linux virtual machine or container.",
-]
 PAGES = {
-    "hosts.md": hosts,
     "cli.md": command_line,
     "python.md": python_names,
     "configuration.md": configuration,

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from tools import hosts
-from tools.hosts import SUITES, Tried, keep, stale, tried
+from tools.hosts import PAGE, SUITES, Tried, as_table, keep, stale, tried
 
 ROW = Tried("bookworm", "amd64", "clone", "Debian", "3.11.2", "2026-01-31", "abc", 60, True)
 
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copy(PAGE, tmp_path)
     monkeypatch.setattr(hosts, "TABLE", tmp_path / "hosts.json")
+    monkeypatch.setattr(hosts, "PAGE", tmp_path / "hosts.md")
     return tmp_path / "hosts.json"
 
 
@@ -40,3 +43,7 @@ def test_what_is_missing_failed_or_old_is_told(table: Path) -> None:
     keep(replace(ROW, passed=False))
     assert stale(today) == ["bookworm, clone: failed on 2026-01-31"]
     assert table.exists()
+
+
+def test_the_page_has_the_table() -> None:
+    assert as_table(tried()) in PAGE.read_text()

@@ -5,8 +5,8 @@
     python tools/hosts.py --ways test          # the whole suite, for most of an hour a system
     python tools/hosts.py --check              # fails if a system was not tried for 90 days
 
-Results go to docs/hosts.json, from which docs/reference/hosts.md is made. Needs Docker, mmdebstrap and root, and
-for the way `wheel` a wheel in dist/. The output of each try is kept in build/hosts.
+Results go to docs/hosts.json and docs/hosts.md. Needs Docker, mmdebstrap and root, and for the way `wheel` a wheel
+in dist/. The output of each try is kept in build/hosts.
 """
 
 from __future__ import annotations
@@ -18,22 +18,29 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.latency.document import write
 from toolchain.images.debian.mirror import debian_mirror
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "hosts.json"
+PAGE = TABLE.with_suffix(".md")
 LOGS = ROOT / "build" / "hosts"
 SUITES = ("bookworm", "trixie", "testing")
 PACKAGES = "ca-certificates,git,make,python3,python3-venv"  # what the README supposes
 DAYS = 90
 _LIMIT_S = 7200.0
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-_SAID = (
-    '. /etc/os-release; echo "$PRETTY_NAME|$(python3 -c "import platform; print(platform.python_version())")"'
-)
+_PYTHON = 'python3 -c "import platform; print(platform.python_version())"'
+_SYSTEM = f'. /etc/os-release; echo "$PRETTY_NAME|$({_PYTHON})"'
+_TYPED = {
+    "clone": "`make demo` in a clone",
+    "wheel": "`pip install` of the wheel, `toolchain demo`",
+    "test": "`make test` in a clone",
+}
 WAYS = {
     "clone": "git clone -q /source clone && cd clone && make demo",
     "wheel": "python3 -m venv v && v/bin/pip install -q /source/dist/*.whl && v/bin/toolchain demo",
@@ -126,6 +133,19 @@ def keep(new: Tried) -> None:
     rows = {(row.suite, row.architecture, row.way): row for row in [*tried(), new]}
     order = sorted(rows, key=lambda key: (SUITES.index(key[0]), key[1:]))
     TABLE.write_text(json.dumps([asdict(rows[key]) for key in order], indent=1) + "\n")
+    write(PAGE, {"tries": as_table(rows[key] for key in order)}, "tools/hosts.py")
+
+
+def as_table(rows: Iterable[Tried]) -> str:
+    """Return tries as a table of the page."""
+    lines = [
+        f"| {row.system} | {row.architecture} | {row.python} | {_TYPED[row.way]} "
+        f"| {'passed' if row.passed else 'failed'} | {row.date}, {row.commit} "
+        f"| {row.seconds // 60} min {row.seconds % 60} s |"
+        for row in rows
+    ]
+    head = "| system | architecture | Python | typed | | on, at commit | took |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *lines])
 
 
 def stale(today: datetime.date) -> list[str]:
