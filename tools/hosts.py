@@ -1,12 +1,12 @@
 """Tries the README's commands on other systems, in containers made from Debian's packages.
 
-    python tools/hosts.py                      # every system of the table, from the clone and from the wheel
-    python tools/hosts.py trixie --ways clone  # one of each
-    python tools/hosts.py --ways test          # the whole suite, for most of an hour a system
-    python tools/hosts.py --check              # fails if a system was not tried for 90 days
+    python -m tools.hosts                      # every system of the table, from the clone and from the wheel
+    python -m tools.hosts trixie --ways clone  # one of each
+    python -m tools.hosts --ways test          # the whole suite, for most of an hour a system
+    python -m tools.hosts --check              # fails if a system was not tried for 90 days
 
-Results go to docs/hosts.json and docs/hosts.md. Needs Docker, mmdebstrap and root, and for the way `wheel` a wheel
-in dist/. The output of each try is kept in build/hosts.
+Results go to docs/hosts.json and docs/hosts.md. Needs Docker, mmdebstrap and root, and for the way `wheel` a
+wheel in dist/. The output of each try is kept in build/hosts.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.check:
         if said := stale(datetime.date.today()):
-            sys.exit("hosts: " + "; ".join(said) + "; type: python tools/hosts.py")
+            sys.exit("hosts: " + "; ".join(said) + "; type: python -m tools.hosts")
         return
     failed = []
     for suite in given.suites or SUITES:
