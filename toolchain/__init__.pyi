@@ -15,3 +15,5 @@ from toolchain.tasks.options import CodeOptions as CodeOptions
 from toolchain.tuning.options import TuneOptions as TuneOptions
 
 __version__: str
+__all__: list[str]
+_MODULES: dict[str, str]

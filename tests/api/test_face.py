@@ -36,7 +36,7 @@ def test_every_name_is_found_where_the_stub_says() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'compile'"):
-        _ = toolchain.compile
+        _ = toolchain.compile  # type: ignore[attr-defined]
     with pytest.raises(ImportError):
         from toolchain import compile  # type: ignore[attr-defined]  # noqa: F401
 

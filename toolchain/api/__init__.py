@@ -1,4 +1,4 @@
-"""What `import toolchain` offers, and what the command line calls.
+"""The functions behind `import toolchain`, which the command line calls, too.
 
 Functions take boards by name, report progress to callbacks, print nothing, and raise `ToolchainError`.
 """

@@ -1,4 +1,4 @@
-"""What can be done with a bundle on a board: verify, bench, run."""
+"""Verifies, times and runs a bundle on a board."""
 
 from __future__ import annotations
 

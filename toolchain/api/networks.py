@@ -1,4 +1,4 @@
-"""From a network to a bundle: load, list tasks, tune, build."""
+"""Loads networks, lists their tasks, tunes and builds them."""
 
 # ruff: noqa: E402 - TVM is imported as `import_tvm` does it, before anything here imports it
 
@@ -18,7 +18,8 @@ from toolchain.backends.table import backend_for, measured_on_boards
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_measured, find_target
 from toolchain.building import build as building
-from toolchain.building.build import BuildOptions, BuildResult
+from toolchain.building.build import BuildOptions as BuildOptions  # for `import toolchain`, too
+from toolchain.building.build import BuildResult
 from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.models.options import QUANTIZERS, ModelOptions
@@ -33,7 +34,7 @@ from toolchain.tuning.run import tune as tuning
 
 
 def ignore(_news: Any) -> None:
-    """Do nothing: the callback of who wants no progress."""
+    """Do nothing; the callback of callers that want no progress."""
 
 
 def load(source: str | Path, options: ModelOptions | None = None) -> Model:
@@ -126,7 +127,7 @@ def build(
     *,
     progress: Callable[[str], None] = ignore,
 ) -> BuildResult:
-    """Compile a network into a bundle, by the records that match and by defaults where there are none.
+    """Compile a network into a bundle; tasks without a matching record get the default code.
 
     Parameters
     ----------

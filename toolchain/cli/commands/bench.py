@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from toolchain.cli.options import (
-    Execution,
     Seconds,
     at_option,
     board_name,
@@ -20,6 +19,7 @@ from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.shapes import emit_shapes
 
 if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
     from toolchain.measuring.bench import BenchResult
 
 

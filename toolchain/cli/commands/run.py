@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from toolchain.cli.options import (
-    Execution,
     board_name,
     board_option,
     bundle_argument,
@@ -17,6 +16,9 @@ from toolchain.cli.options import (
     output_path,
 )
 from toolchain.cli.output import emit, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
 
 
 @click.command()

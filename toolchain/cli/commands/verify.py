@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from toolchain.cli.options import (
-    Execution,
     at_option,
     board_name,
     board_option,
@@ -20,6 +19,7 @@ from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
 
 if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
     from toolchain.measuring.numerics import OutputDeviation
     from toolchain.measuring.verify import VerifyResult
 
