@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from toolchain.cli.options import (
-    Execution,
     Seconds,
     at_option,
     board_name,
@@ -20,6 +19,7 @@ from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.shapes import emit_shapes
 
 if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
     from toolchain.measuring.bench import BenchResult
 
 
@@ -65,31 +65,24 @@ def command(
 
     All shapes of the bundle are measured, unless --at picks some; --time is for each.
     """
-    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.api.bundles import bench
     from toolchain.bundles.read import read_bundle
-    from toolchain.measuring.bench import bench_bundle
     from toolchain.measuring.shapes import shapes_at
-    from toolchain.measuring.verifications import remember_latency
 
-    found, place = read_bundle(bundle), find_board(board_name(board))
-    shapes = shapes_at(found, at)
-    results = [
-        bench_bundle(
-            shape,
-            place,
-            number=number,
-            repeat=repeat,
-            min_repeat_ms=min_repeat_ms,
-            time_s=time_s,
-            profile=profile,
-            **execution,
-        )
-        for shape in shapes
-    ]
-    if len(shapes) == len(found.each()):
-        remember_latency(found, place, results[-1])  # of several shapes, that of the largest
+    found = read_bundle(bundle)
+    results = bench(
+        found,
+        board_name(board),
+        at=at,
+        number=number,
+        repeat=repeat,
+        min_repeat_ms=min_repeat_ms,
+        time_s=time_s,
+        profile=profile,
+        **execution,
+    )
     if found.manifest.shapes:
-        emit_shapes(shapes, results, {}, show)
+        emit_shapes(shapes_at(found, at), results, {}, show)
     else:
         emit(results[0].to_json(), lambda: show(results[0]))
 

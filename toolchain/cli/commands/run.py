@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from toolchain.cli.options import (
-    Execution,
     board_name,
     board_option,
     bundle_argument,
@@ -17,6 +16,9 @@ from toolchain.cli.options import (
     output_path,
 )
 from toolchain.cli.output import emit, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
 
 
 @click.command()
@@ -43,15 +45,14 @@ def command(
 
     A bundle of several shapes takes inputs in each of them.
     """
-    from toolchain.boards.inventory.lookup import find_board
+    from toolchain.api.bundles import run
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.arrays import read_inputs, write_outputs
-    from toolchain.measuring.run import run_bundle
     from toolchain.measuring.shapes import input_specs
 
     found = read_bundle(bundle)
     arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
-    outputs = run_bundle(found, find_board(board_name(board)), arrays, **execution, pad=pad)
+    outputs = run(found, arrays, board_name(board), pad=pad, **execution)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.output import emit, table
-from toolchain.cli.store import user_store_with_warnings
+from toolchain.api.records import open_records
+from toolchain.cli.output import emit, note, table
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.tuning.offline.export import PROGRAM, Exported, export
 
@@ -24,7 +24,7 @@ def export_candidates(
     model: Model, backend: Backend[Any], board: Board, options: TuneOptions, folder: Path, most: int
 ) -> None:
     """Export the candidates of a model, and print the result."""
-    with user_store_with_warnings() as store, tuning_progress() as listener:
+    with open_records(note) as store, tuning_progress() as listener:
         exported = export(model, backend, board, store, options, folder, most, listener)
     emit(exported.to_json(), lambda: show_exported(exported))
 
