@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,7 +92,8 @@ def demo() -> str:
         console.print(Text(line))
     frame = TERMINAL.replace("DESCRIPTION", escape(" ".join(shown)))
     drawn = console.export_svg(title="make demo", theme=NIGHT, code_format=frame, unique_id="demo")
-    return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
+    without_ends = re.sub(r"<text [^>]*>\n</text>", "\n", drawn)  # rich draws the ends of lines, too
+    return "\n".join(line.rstrip() for line in without_ends.splitlines()) + "\n"
 
 
 def way() -> str:

@@ -1,4 +1,4 @@
-"""Makes the repository the source of the site: its texts as they are, and a page for each file that they link to.
+"""Makes the repository the source of the site: its texts as they are, and a page for each file they link to.
 
 mkdocs calls the functions that begin with `on_`. The site has the folders of the repository, so that a link
 between texts is the same in both.
