@@ -110,7 +110,7 @@ docs: venv ## write docs/reference and docs/pictures from the code
 
 site: mkdocs ## make the documentation a site, build/site/index.html, that works without a network; check its links
 	@rm -rf build/site.new
-	@NO_MKDOCS_2_WARNING=1 build/mkdocs/bin/mkdocs build --strict --quiet --site-dir build/site.new
+	@NO_MKDOCS_2_WARNING=1 build/mkdocs/bin/mkdocs build --strict --site-dir build/site.new
 	@$(BIN)/python docs/site/check.py build/site.new
 	@rm -rf build/site
 	@mv build/site.new build/site

@@ -37,7 +37,7 @@ WIDTH = 740
 
 STYLE = """
 text { font: 14px sans-serif; fill: #1c2430; text-anchor: middle }
-.small { font-size: 11.5px; fill: #46525f }
+.small { font-size: 11px; fill: #46525f }
 .paper { fill: #ffffff }
 .box { fill: #f0f2f5; stroke: #98a4b3 }
 .step { fill: #d7e7fb; stroke: #3f72af }

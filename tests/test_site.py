@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,19 +23,25 @@ TEXTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    assert MKDOCS.is_file(), "run tools/site.sh"
     folder = tmp_path_factory.mktemp("documentation") / "site"
-    done = subprocess.run(
-        [MKDOCS, "build", "--strict", "--quiet", "--site-dir", folder],
-        cwd=ROOT,
+    done = build(ROOT, folder)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def build(repository: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    # With `--quiet`, mkdocs does not count the warnings that `--strict` makes errors.
+    assert MKDOCS.is_file(), "run tools/site.sh"
+    return subprocess.run(
+        [MKDOCS, "build", "--strict", "--site-dir", folder],
+        cwd=repository,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},  # Material's, about what may come after mkdocs 1
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return folder
 
 
 def page_of(text: Path) -> str:
@@ -59,6 +66,28 @@ def in_navigation(site: Path) -> Iterator[str]:
 @pytest.mark.slow
 def test_each_text_is_a_page_that_the_navigation_reaches(site: Path) -> None:
     assert {page_of(text) for text in TEXTS} <= set(in_navigation(site))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pages", "kind"),
+    [
+        ("tutorials/*.md", "Tutorials"),
+        ("howto/*.md", "How-to guides"),
+        ("reference/*.md", "Reference"),
+        ("*-format.md", "Reference"),
+        ("benchmarks*.md", "Benchmarks"),
+        ("decisions/*.md", "Decisions"),
+        ("architecture.md", "Background"),
+    ],
+)
+def test_a_page_stands_among_those_of_its_kind(site: Path, pages: str, kind: str) -> None:
+    found = sorted((ROOT / "docs").glob(pages))
+    assert found
+    for text in found:
+        page = (site / page_of(text)).read_text()
+        (tab,) = re.findall(r'<li class="md-tabs__item md-tabs__item--active">(.*?)</li>', page, re.DOTALL)
+        assert re.sub(r"<[^>]+>", "", tab).strip() == kind, text.name
 
 
 @pytest.mark.slow
@@ -106,6 +135,32 @@ def test_a_link_to_source_leads_to_a_page_that_shows_it(site: Path) -> None:
     assert "<code>docs/examples/edge_example.c</code>" in shown
     listed = (site / "docs/decisions/index.html").read_text()
     assert all(f'href="{path.stem}.html"' in listed for path in ROOT.glob("docs/decisions/*.md"))
+
+
+@pytest.mark.slow
+def test_a_text_without_a_place_and_links_into_nothing_end_the_build(tmp_path: Path) -> None:
+    for name in ("mkdocs.yml", "toolchain/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "docs/site", tmp_path / "docs/site")
+    (tmp_path / "docs/decisions").mkdir()
+    (tmp_path / "docs/odd").mkdir()
+    (tmp_path / "docs/odd/page.md").write_text(
+        "# Odd\n\n[gone](../gone.md), [on CHANGELOG](../../CHANGELOG.md#gone)\n"
+    )
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n")
+    (tmp_path / "CONTRIBUTING.md").write_text("# Contributing\n")
+    (tmp_path / "README.md").write_text("# A product\n\n[how](docs/howto) and [code](toolchain/gone.py)\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert re.search(r'not included in the "nav" configuration:\s*- docs/odd/page.md', done.stderr)
+    assert "contains a link '../gone.md'" in done.stderr
+    assert "CHANGELOG.md#gone" in done.stderr
+    assert (
+        "contains a link 'docs/howto'" in done.stderr
+        or "contains an unrecognized relative link 'docs/howto'" in done.stderr
+    )
+    assert "'toolchain/gone.py'" in done.stderr
 
 
 FINE = '<html><p id="here">x</p><a href="b.html#there">b</a><a href="#here"></a><a href="https://tvm.apache.org">t</a></html>'

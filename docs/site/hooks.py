@@ -58,7 +58,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
             files.append(File(*place, inclusion=inclusion))
         else:
             files.append(File.generated(config, name, content=content, inclusion=inclusion))
-    config.nav = list(expanded(config.nav or [], pages, set(named(config.nav or []))))
+    config.nav = list(expanded(config.nav or [], places(list(named(config.nav or [])), pages)))
     return files
 
 
@@ -174,15 +174,21 @@ def named(nav: list[Any]) -> Iterator[str]:
             yield from named(inner) if isinstance(inner, list) else [inner]
 
 
-def expanded(nav: list[Any], pages: list[str], placed: set[str]) -> Iterator[Any]:
-    """Yield the items of a navigation, each pattern replaced by the pages that have no place yet."""
+def places(names: list[str], pages: list[str]) -> dict[str, list[str]]:
+    """Return the pages of each pattern: those that are not named, each with the longest that it matches."""
+    found: dict[str, list[str]] = {name: [] for name in names if "*" in name}
+    for page in pages:
+        matching = [pattern for pattern in found if PurePosixPath(page).match(pattern)]
+        if matching and page not in names:
+            found[max(matching, key=len)].append(page)
+    return found
+
+
+def expanded(nav: list[Any], found: dict[str, list[str]]) -> Iterator[Any]:
+    """Yield the items of a navigation with the pages of a pattern in its place."""
     for item in nav:
         if isinstance(item, dict):
             ((title, inner),) = item.items()
-            yield {title: list(expanded(inner, pages, placed)) if isinstance(inner, list) else inner}
-        elif "*" in item:
-            matching = [page for page in pages if PurePosixPath(page).match(item) and page not in placed]
-            placed.update(matching)
-            yield from matching
+            yield {title: list(expanded(inner, found)) if isinstance(inner, list) else inner}
         else:
-            yield item
+            yield from found.get(item, [item])
