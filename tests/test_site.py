@@ -114,6 +114,15 @@ def test_pages_are_light_or_dark(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_generated_reference_looks_as_it_is_meant(site: Path) -> None:
+    page = (site / "docs/reference/cli.html").read_text()
+    assert "[auto|packed|NCHW|NHWC]" in page
+    navigation = re.sub(r"<[^>]+>|\s", " ", page.partition("<article")[0])
+    assert "The command line" in " ".join(navigation.split())
+    assert " Cli " not in navigation
+
+
+@pytest.mark.slow
 def test_search_needs_no_server(site: Path) -> None:
     index = (site / "search/search_index.js").read_text()
     found = {each["location"] for each in json.loads(index.removeprefix("var __index = "))["docs"]}

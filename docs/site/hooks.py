@@ -67,7 +67,15 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     if page.file.generated_by:
         return markdown
     text = ROOT / page.file.src_uri
-    return LINK.sub(lambda found: address(text, found[0]), markdown)
+    titled = re.sub(
+        r"\A<!--.*?-->\s*", "", markdown, flags=re.DOTALL
+    )  # a title is only found in the first line
+    return LINK.sub(lambda found: address(text, found[0]), titled)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Remove the backslash of bars in tables, which others want and Python-Markdown shows in code."""
+    return re.sub(r"<td\b.*?</td>", lambda cell: cell[0].replace("\\|", "|"), html, flags=re.DOTALL)
 
 
 def on_post_build(*, config: MkDocsConfig) -> None:
