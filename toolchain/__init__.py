@@ -33,7 +33,7 @@ _MODULES = {
     "BuildOptions": _NETWORKS,
     "ToolchainError": "toolchain.errors",
 }
-__all__ = [*_MODULES]  # noqa: PLE0604: the names above
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:
