@@ -80,7 +80,7 @@ install_missing() { # packages; 3: nobody here may
         return 3
     fi
     # shellcheck disable=SC2086  # one word per package, here and below
-    if [ -n "$(offered $missing)" ] || [ -z "$(offered make)" ]; then # else apt knows packages, but not these
+    if [ -n "$(offered $missing)" ] || ! ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; then # else it knows others
         echo "deps: installing$missing" >&2
         $as_root apt-get update >&2 || return
     fi
