@@ -17,6 +17,7 @@ from toolchain.cli.options import (
     output_path,
 )
 from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.places import hold_places
 
 
 @click.command()
@@ -51,7 +52,9 @@ def command(
 
     found = read_bundle(bundle)
     arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
-    outputs = run_bundle(found, find_board(board_name(board)), arrays, **execution, pad=pad)
+    place = find_board(board_name(board))
+    hold_places([place], execution["wait"])
+    outputs = run_bundle(found, place, arrays, **execution, pad=pad)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

@@ -16,6 +16,7 @@ from toolchain.cli.options import (
     execution_options,
 )
 from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
 
@@ -44,6 +45,7 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
     from toolchain.measuring.verify import verify_bundle
 
     found, place = read_bundle(bundle), find_board(board_name(board))
+    hold_places([place], execution["wait"])
     shapes = shapes_at(found, at)
     results = [verify_bundle(shape, place, **execution) for shape in shapes]
     passed = all(result.passed for result in results)
