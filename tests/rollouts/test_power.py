@@ -95,9 +95,14 @@ def test_one_that_is_off_is_cycled_and_gets_the_release(rack: Rack, tmp_path: Pa
     assert event.board == "rk" and event.answered_s is not None and "is silent: power-cycled" in watched.steps
 
 
-def test_one_that_loses_its_power_while_it_receives_goes_on(rack: Rack, tmp_path: Path) -> None:
+def test_one_that_loses_its_power_while_it_receives_goes_on(
+    rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "toolchain.boards.ssh.connection.HANDSHAKE_S", 3.0
+    )  # the link answers, and says nothing
     board = rack.board(through=rack.link)
-    rack.link.rate = 1e6
+    rack.link.rate = 1e5
     watched = Watched(rack, board, delivery(tmp_path, padding=SIZE))
     results: list[Outcome] = []
     thread = threading.Thread(target=lambda: results.append(watched.finish()))
@@ -105,6 +110,7 @@ def test_one_that_loses_its_power_while_it_receives_goes_on(rack: Rack, tmp_path
     incoming = rack.supply.root / "field" / APP / "incoming"
     until(lambda: any(file.stat().st_size > SIZE // 4 for file in incoming.glob("*")))
     rack.supply.switch("off")
+    rack.link.rate = None
     thread.join(100)
     assert [(each.state, each.power_cycles) for each in results] == [("installed", 1)], results
     assert results[0].bytes_sent < 1.9 * SIZE, "what was received before the cut is not sent again"

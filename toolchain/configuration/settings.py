@@ -162,7 +162,7 @@ class BoardEntry(Table):
     )
     labgrid: LabgridPlace | None = Field(
         None,
-        description="A table: its place at a labgrid coordinator (below). It switches the board without `power`.",
+        description="A table: its place at a labgrid coordinator (below). It switches it without `power`.",
     )
     rates: BoardRates | None = Field(
         None, description="A table: how fast its cores are, as `toolchain board probe` measured and wrote it."
