@@ -81,7 +81,7 @@ class Listener:
         self.events.append(event)
         if isinstance(event, Trial) and event.stage == "search" and self._then:
             then, self._then = self._then, None
-            then()  # type: ignore[operator]
+            then()
 
     @property
     def notices(self) -> list[str]:

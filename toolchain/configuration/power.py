@@ -89,7 +89,7 @@ class PowerCommands(Table):
 
     def resolved(self, absolute: Callable[[Path], Path]) -> PowerCommands:
         """Return the commands with each program that is named by a path replaced by its absolute path."""
-        paths = {
+        paths: dict[str, tuple[str, ...]] = {
             action: (str(absolute(Path(words[0]))), *words[1:])
             for action in ACTIONS
             if (words := self.command(action)) and "/" in words[0]

@@ -61,7 +61,7 @@ def supplied(server: Sshd, root: Path) -> Iterator[Supply]:
     """Give a running server a supply; what it started is ended at the end."""
     from tests.boards.ssh.sshd import libraries
 
-    argv = [word for word in server.process.args if word != "-D"]  # type: ignore[union-attr]
+    argv = [word for word in server.process.args if word != "-D"]
     facts = {"argv": argv, "libraries": libraries(), "root": str(root)}
     (server.folder / "supply.json").write_text(json.dumps(facts))
     supply = Supply(server.folder, root)

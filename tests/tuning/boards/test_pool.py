@@ -18,7 +18,8 @@ class FakeRevival:
     """Is at work for as long as it is told."""
 
     def __init__(self) -> None:
-        self.at_work, self.watched, self.closed = True, [], False
+        self.at_work, self.closed = True, False
+        self.watched: list[str] = []
 
     def watch(self, pooled: PooledBoard) -> None:
         self.watched.append(pooled.board.name)

@@ -260,8 +260,8 @@ def _handshake(
             complaint = link.complaint()
             said = complaint or f"no SSH server answered within {HANDSHAKE_S:g} s ({first_line(error)})"
             # ssh says so if the jump host was reached, and the board not from there.
-            kind = WayError if complaint and "stdio forwarding failed" not in complaint else LostError
-            raise kind(
+            lost = WayError if complaint and "stdio forwarding failed" not in complaint else LostError
+            raise lost(
                 f"{address.label}: {route.host} port {route.port}: {said}",
                 "is that the port of its SSH server?",
             ) from error
