@@ -47,6 +47,7 @@ FOREIGN: dict[str, list[str]] = {
     "board emulate stop": [EVIL],
     "board exec": [EVIL, "--", "true"],  # what the program prints: below
     "board logs": [EVIL],
+    "board power": ["off", EVIL],
     "board probe": [EVIL],
     "board provision": [EVIL],
     "board remove": [EVIL],
@@ -197,7 +198,9 @@ def evil(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def evil_lab() -> LabStatus:
     lease = {"board": EVIL, "key": EVIL, "user": EVIL, "held_s": 1.0, "left_s": 1.0}
     keys = {EVIL: {"total": 1, "free": 1, "pending": 0}}
-    return LabStatus("127.0.0.1", 9, os.getpid(), {EVIL: lab.BoardStatus(EVIL, "away", EVIL)}, keys, [lease])
+    waits = {"board": EVIL, "key": EVIL, "user": EVIL, "waited_s": 1.0}
+    away = {EVIL: lab.BoardStatus(EVIL, "away", EVIL)}
+    return LabStatus("127.0.0.1", 9, os.getpid(), away, keys, (lease,), (waits,))
 
 
 def clean(ran: Ran) -> bool:

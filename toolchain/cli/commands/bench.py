@@ -16,6 +16,7 @@ from toolchain.cli.options import (
     execution_options,
 )
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 
 if TYPE_CHECKING:
@@ -66,13 +67,16 @@ def command(
     All shapes of the bundle are measured, unless --at picks some; --time is for each.
     """
     from toolchain.api.bundles import bench
+    from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.shapes import shapes_at
 
     found = read_bundle(bundle)
+    place = find_board(board_name(board))
+    hold_places([place], execution["wait"])
     results = bench(
         found,
-        board_name(board),
+        place,
         at=at,
         number=number,
         repeat=repeat,

@@ -11,6 +11,7 @@ from toolchain.cli import complete
 from toolchain.cli.model_options import model_options
 from toolchain.cli.options import named_inputs
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.places import hold_places
 from toolchain.cli.quantised import show_quantised
 from toolchain.cli.tuning.progress import tuning_progress
 
@@ -62,6 +63,10 @@ def command(
     """
     from toolchain.demo import demo_options, run_demo
 
+    if board:
+        from toolchain.boards.inventory.lookup import find_board
+
+        hold_places([find_board(board)])
     how = demo_options(trials)
     with tuning_progress() as listener:
         result = run_demo(model, options, code, inputs, board, output, how, note, listener)

@@ -10,6 +10,7 @@ import click
 
 from toolchain.cli.options import bundle_argument
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.places import hold_places
 from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
             {},
             {each.name: each for each in boards},
         )
+    hold_places([*found.values()])
     prepare_programs(found.values(), note)
     standing = RolloutStanding()
     with Journal(journal_path(began.id)) as journal, show_rollout(standing) as tell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.places import hold_places
 from toolchain.cli.rollouts.choose import chosen_boards, fleet_options
 
 
@@ -22,6 +23,7 @@ def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: 
     from toolchain.rollouts.begin import prepare_programs
 
     boards = chosen_boards(board_names, group)
+    hold_places(boards)
     prepare_programs(boards, note)
     found = roll_back(boards, app, at_once, lambda name, outcome: note(board_line(name, outcome)))
     rows = [{"name": name, **outcome.model_dump(mode="json")} for name, outcome in found.items()]

@@ -16,6 +16,7 @@ from toolchain.cli.options import (
     output_path,
 )
 from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.places import hold_places
 
 if TYPE_CHECKING:
     from toolchain.api.bundles import Execution
@@ -46,13 +47,16 @@ def command(
     A bundle of several shapes takes inputs in each of them.
     """
     from toolchain.api.bundles import run
+    from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.arrays import read_inputs, write_outputs
     from toolchain.measuring.shapes import input_specs
 
     found = read_bundle(bundle)
     arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
-    outputs = run(found, arrays, board_name(board), pad=pad, **execution)
+    place = find_board(board_name(board))
+    hold_places([place], execution["wait"])
+    outputs = run(found, arrays, place, pad=pad, **execution)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

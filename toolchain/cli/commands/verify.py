@@ -15,6 +15,7 @@ from toolchain.cli.options import (
     execution_options,
 )
 from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
 
@@ -38,11 +39,14 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
     The bundle has the reference, computed by onnxruntime. Exits with 4 if an output exceeds its tolerance.
     """
     from toolchain.api.bundles import verify
+    from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.shapes import shapes_at
 
     found = read_bundle(bundle)
-    results = verify(found, board_name(board), at=at, **execution)
+    place = find_board(board_name(board))
+    hold_places([place], execution["wait"])
+    results = verify(found, place, at=at, **execution)
     passed = all(result.passed for result in results)
     if found.manifest.shapes:
         emit_shapes(shapes_at(found, at), results, {"passed": passed}, show)
