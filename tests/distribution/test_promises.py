@@ -24,7 +24,7 @@ from toolchain.records.exchange import read_records
 from toolchain.runtime.fingerprint import NATIVE
 from tools.distribution.checking import write_network
 from tools.distribution.documents import TYPED, key_paths
-from tools.distribution.keep import commands, prototypes
+from tools.distribution.keep import commands, prototypes, structs
 
 LARGEST = 300_000
 
@@ -146,9 +146,13 @@ def test_the_python_interface_has_its_names() -> None:
 
 
 def test_the_c_interface_has_its_declarations() -> None:
-    before, today = (prototypes(path.read_text()) for path in (KEPT / "edge_rt.h", NATIVE / "edge_rt.h"))
+    first, now = ((folder / "edge_rt.h").read_text() for folder in (KEPT, NATIVE))
+    before, today = prototypes(first), prototypes(now)
     assert {"int edge_run(edge_library* library)", "EDGE_BUSY = 75"} <= before
     assert before <= today, before - today
+    assert structs(first).keys() == {"edge_options", "edge_tensor"}
+    for name, fields in structs(first).items():
+        assert structs(now)[name][: len(fields)] == fields, "new fields come at the end"
 
 
 @pytest.mark.slow

@@ -58,6 +58,7 @@ class Fresh:
                 ),
                 *("--no-index", "--no-input", "--disable-pip-version-check", "--force-reinstall", str(wheel)),
             ],
+            env=_environment(),
             timeout=_INSTALL_S,
             check=True,
         )
@@ -69,18 +70,13 @@ class Fresh:
         return subprocess.run(
             [str(self.folder / "bin" / "toolchain"), *map(str, arguments)],
             cwd=cwd or self.home,
-            env={**self._environment(), **(more or {})},
+            env={**_environment(), "HOME": str(self.home), **(more or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=_COMMAND_S,
             check=False,
         )
-
-    def _environment(self) -> dict[str, str]:
-        foreign = ("TOOLCHAIN_", "XDG_", "PYTHON", "VIRTUAL_ENV")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        return {**kept, "HOME": str(self.home)}
 
 
 def fresh_environment(folder: Path) -> Fresh:
@@ -95,3 +91,9 @@ def fresh_environment(folder: Path) -> Fresh:
         if program.is_file():
             (found.folder / "bin" / name).symlink_to(program)
     return found
+
+
+def _environment() -> dict[str, str]:
+    """Return this process's environment without what would lead back to this checkout."""
+    foreign = ("TOOLCHAIN_", "XDG_", "PYTHON", "VIRTUAL_ENV")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}

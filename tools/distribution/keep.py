@@ -60,8 +60,19 @@ def commands() -> dict[str, list[str]]:
 
 def prototypes(header: str) -> set[str]:
     """Return what a C header declares, in one form: functions, values of enums, fields of structs."""
-    code = re.sub(r"/\*.*?\*/|^#.*?$", " ", header, flags=re.DOTALL | re.MULTILINE)
-    return {" ".join(each.split()) for each in re.split(r"[;{},](?![^(]*\))", code) if each.strip()}
+    return {" ".join(each.split()) for each in re.split(r"[;{},](?![^(]*\))", _code(header)) if each.strip()}
+
+
+def structs(header: str) -> dict[str, list[str]]:
+    """Return the fields of each struct of a C header, in their order."""
+    found = re.findall(r"typedef struct (\w+) \{(.*?)\}", _code(header), re.DOTALL)
+    return {
+        name: [" ".join(each.split()) for each in text.split(";") if each.strip()] for name, text in found
+    }
+
+
+def _code(header: str) -> str:
+    return re.sub(r"/\*.*?\*/|^#.*?$", " ", header, flags=re.DOTALL | re.MULTILINE)
 
 
 def _options(command: click.Command, context: click.Context) -> Any:
