@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.distribution.building import Packages, build_packages
+from tools.distribution.building import Packages, build_packages, build_wheel
 from tools.distribution.tree import copy_tree
 
 MADE = 1_790_000_000
@@ -32,6 +32,6 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = file.read_text()
     assert text.count('__version__ = "0.1.0"') == 1
     file.write_text(text.replace('__version__ = "0.1.0"', '__version__ = "0.2.0"'))
-    found = build_packages(source, folder / "dist", MADE)
+    found = build_wheel(source, folder / "dist", MADE)
     shutil.rmtree(source)
-    return found.wheel
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def licence(name: str) -> str:
     return found
 
 
+@cache
 def declared() -> dict[str, str]:
     """Return the License-Expression of every installed distribution that has one."""
     found = ((normal(each.name), each.metadata["License-Expression"]) for each in metadata.distributions())
