@@ -15,7 +15,7 @@ import pytest
 
 from tests.distribution.conftest import MADE
 from toolchain import __version__
-from tools.distribution.building import Packages, build_packages, build_wheel
+from tools.distribution.building import BuildError, Packages, build_packages, build_wheel
 from tools.distribution.tree import ROOT, copy_tree, git
 
 pytestmark = pytest.mark.slow  # builds packages
@@ -131,3 +131,9 @@ def test_the_extra_cuda_is_what_the_image_has() -> None:
     extra = set(project["optional-dependencies"]["cuda"])
     assert extra < locked
     assert {line.split("==")[0] for line in locked - extra} == {"cuda-pathfinder"}  # of cuda-bindings
+
+
+def test_what_cannot_be_built_says_why(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "nothing"\ndynamic = ["version"]\n')
+    with pytest.raises(BuildError, match=r"hatchling cannot build .*version"):
+        build_wheel(tmp_path, tmp_path / "dist", MADE)

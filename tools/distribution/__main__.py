@@ -20,7 +20,7 @@ from toolchain.errors import ToolchainError
 from toolchain.files import atomic
 from toolchain.images.engine import answers
 from tools.distribution import changelog, tree
-from tools.distribution.building import Packages, build_packages, build_wheel
+from tools.distribution.building import BuildError, Packages, build_packages, build_wheel
 from tools.distribution.checking import FirstDay, WheelError
 from tools.distribution.container import debian_with
 from tools.distribution.fresh import fresh_environment
@@ -43,7 +43,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="edge-dist-") as folder:
             _make(Path(folder), with_container=not options.no_container)
-    except (WheelError, ToolchainError, subprocess.SubprocessError) as error:
+    except (BuildError, WheelError, ToolchainError, subprocess.SubprocessError) as error:
         _tell(f"{error}; dist/ was not changed")
         return 1
     return 0
