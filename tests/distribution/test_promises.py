@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
+import inspect
 import json
 import shutil
 import tarfile
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from toolchain.records.exchange import read_records
 from toolchain.runtime.fingerprint import NATIVE
 from tools.distribution.checking import write_network
 from tools.distribution.documents import TYPED, key_paths
-from tools.distribution.keep import commands, prototypes, structs
+from tools.distribution.keep import commands, interface, parameters, prototypes, structs
 
 LARGEST = 300_000
 
@@ -141,8 +142,38 @@ def test_exit_codes_mean_what_they_meant() -> None:
 
 
 def test_the_python_interface_has_its_names() -> None:
-    for name in json.loads((KEPT / "api.json").read_text()):
-        assert name in package.__all__ and hasattr(importlib.import_module("toolchain"), name)
+    assert not broken(package, kept("api.json"))
+
+
+def broken(module: ModuleType, promised: dict[str, list[str]]) -> list[str]:
+    """Return what of an interface is gone, or cannot be called as before."""
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    found = [name for name in promised if name not in getattr(module, "__all__", [])]
+    for name in promised.keys() - set(found):
+        today = parameters(getattr(module, name))
+        lost = set(promised[name]) - {each.name for each in today}
+        needed = {each.name for each in today if each.default is each.empty and each.kind not in starred}
+        if lost or needed - set(promised[name]):
+            found.append(name)
+    return sorted(found)
+
+
+def test_a_change_that_breaks_callers_is_noticed() -> None:
+    module = ModuleType("module")
+    module.__dict__.update(
+        {"__all__": ["build"], "build": lambda model, board, out=None: (model, board, out)}
+    )
+    before = interface(module)
+    assert before == {"build": ["model", "board", "out"]} and not broken(module, before)
+    for changed in (
+        lambda model, board: (model, board),
+        lambda model, board, how, out=None: (model, board, how, out),
+    ):
+        module.__dict__["build"] = changed
+        assert broken(module, before) == ["build"]
+    module.__dict__["build"] = lambda model, board, out=None, more=0: (model, board, out, more)
+    assert not broken(module, before)
+    assert broken(module, {"tune": []}) == ["tune"]
 
 
 def test_the_c_interface_has_its_declarations() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from toolchain import __version__
 from tools.distribution import __main__ as distribution
-from tools.distribution import changelog
+from tools.distribution import changelog, tree
 from tools.distribution.tree import ROOT, copy_tree
 
 WRITTEN = "# Changelog\n\n## [Unreleased]\n\n## [{version}] - 2026-11-27\n\n### Added\n\n- All.\n"
@@ -65,7 +65,7 @@ def test_this_changelog_has_a_section_of_this_version() -> None:
 def test_a_refusal_ends_with_2_and_leaves_dist_alone(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(distribution.tree, "ROOT", checkout)
+    monkeypatch.setattr(tree, "ROOT", checkout)
     monkeypatch.setattr("sys.argv", ["distribution"])
     (checkout / "new").write_text("")
     assert distribution.main() == 2

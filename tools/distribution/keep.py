@@ -1,6 +1,6 @@
 """Writes the files of this version, which every later one must read: tests/data/VERSION.
 
-    python -m tools.distribution.keep
+    python -m tools.distribution.keep [--lists]
 
 Typed once for a version, when it is released; tests/distribution/test_promises.py reads the files ever after.
 The folder's toolchain.toml is written by hand. No private key is kept.
@@ -8,6 +8,8 @@ The folder's toolchain.toml is written by hand. No private key is kept.
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 import os
 import re
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -35,7 +38,21 @@ _COMMAND_S = 600
 
 def main() -> None:
     """Make everything in a temporary folder, and copy what is kept."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--lists", action="store_true", help="only what needs no run: commands, names, edge_rt.h"
+    )
     KEPT.mkdir(parents=True, exist_ok=True)
+    if not parser.parse_args().lists:
+        _keep_files()
+    _write("commands.json", commands())
+    _write("api.json", interface(toolchain))
+    shutil.copyfile(NATIVE / "edge_rt.h", KEPT / "edge_rt.h")
+
+
+def _keep_files() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _make_files(folder)
@@ -48,14 +65,25 @@ def main() -> None:
         ):
             shutil.copyfile(folder / file, KEPT / file)
         _write("documents.json", _documents(folder))
-    _write("commands.json", commands())
-    _write("api.json", sorted(getattr(toolchain, "__all__", [])))
-    shutil.copyfile(NATIVE / "edge_rt.h", KEPT / "edge_rt.h")
 
 
 def commands() -> dict[str, list[str]]:
     """Return the options of every command, by its words."""
     return dict(_options(root, click.Context(root, info_name="toolchain")))
+
+
+def interface(module: ModuleType) -> dict[str, list[str]]:
+    """Return the names in a module's `__all__`, each with its parameters' if it is called."""
+    names = sorted(getattr(module, "__all__", []))
+    return {name: [each.name for each in parameters(getattr(module, name))] for name in names}
+
+
+def parameters(found: object) -> list[inspect.Parameter]:
+    """Return the parameters of a function or class; none of anything else."""
+    try:
+        return list(inspect.signature(found).parameters.values()) if callable(found) else []
+    except ValueError:  # it is built in, and does not say
+        return []
 
 
 def prototypes(header: str) -> set[str]:
@@ -100,10 +128,10 @@ def _make_files(folder: Path) -> None:
     shutil.copyfile(built["bundle"], folder / "small.bundle")
     for key in ("root-key", "release-key"):
         _run(folder, "release", "keygen", "-o", key, "--no-passphrase")
-    given = ("--key", "root-key", "--release-key", "release-key.pub", "--expires", FOREVER)
-    _run(folder, "release", "init", *given)
-    given = ("--key", "release-key", "--version", "1.0.0", "--expires", FOREVER, "--unverified")
-    _run(folder, "release", "sign", "small.bundle", *given)
+    roles = ("--key", "root-key", "--release-key", "release-key.pub")
+    _run(folder, "release", "init", *roles, "--expires", FOREVER)
+    terms = ("--key", "release-key", "--version", "1.0.0", "--expires", FOREVER, "--unverified")
+    _run(folder, "release", "sign", "small.bundle", *terms)
 
 
 def _documents(folder: Path) -> dict[str, list[str]]:
