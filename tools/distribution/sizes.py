@@ -2,8 +2,8 @@
 
     python -m tools.distribution.sizes [--write docs/howto/install.md]
 
-Sizes are those of installed files. A demo of a tiny network on this machine runs in a fresh environment,
-where every process notes which modules it imports.
+Sizes are those of installed files. `toolchain demo --board local` runs in a fresh environment, where every
+process notes which modules it imports.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from toolchain.configuration.settings import cache_dir
 from tools.distribution import tree
 from tools.distribution.building import build_wheel
-from tools.distribution.checking import write_network
 from tools.distribution.fresh import Fresh, fresh_environment
 from tools.distribution.locked import Locked, asked_for, locked, normal, with_needs
 
@@ -64,10 +64,11 @@ def tables(loaded: set[str]) -> str:
     asked = asked_for()
     asked.pop("dev")
     base = with_needs(asked.pop(""), entries)
-    sizes = {name: mib(name) for name in base}
+    own, sizes = asked_for()[""], {name: mib(name) for name in base}
     largest_first = sorted(base, key=lambda each: -sizes[each])
     large = [name for name in largest_first if sizes[name] >= _SMALL_MIB]
     small = sorted(name for name in base if sizes[name] < _SMALL_MIB)
+    used, unused = ([name for name in small if (name in loaded) is wanted] for wanted in (True, False))
     python = ".".join(map(str, sys.version_info[:2]))
     lines = [
         f"Measured on {datetime.now(UTC):%Y-%m-%d} with Python {python} on x86-64: "
@@ -75,10 +76,11 @@ def tables(loaded: set[str]) -> str:
         "",
         "| part | MiB | needed by | a demo loads it |",
         "|---|---|---|---|",
-        *(_row(name, sizes, entries, loaded) for name in large),
+        *(_row(name, sizes[name], _needing(name, own, base, entries), loaded) for name in large),
         "",
         f"{sum(sizes[name] for name in small):.0f} MiB more are in distributions with less than "
-        f"{_SMALL_MIB:.0f} MiB each: {', '.join(small)}.",
+        f"{_SMALL_MIB:.0f} MiB each: {', '.join(used)}; and, which the demo does not load, "
+        f"{', '.join(unused)}.",
         "",
         "| extra | MiB more | brings |",
         "|---|---|---|",
@@ -96,8 +98,8 @@ def loaded_by_demo() -> set[str]:
         fresh = fresh_environment(folder / "fresh")
         fresh.install(build_wheel(tree.copy_tree(folder / "source"), folder / "dist", tree.epoch()))
         log = _note_imports(fresh)
-        network = write_network(folder / "tiny.onnx")
-        done = fresh.run("demo", network, "--board", "local", "--trials", "2", cwd=folder)
+        more = {"TOOLCHAIN_CACHE_DIR": str(cache_dir())}  # edge-rt is in it
+        done = fresh.run("demo", "--board", "local", cwd=folder, more=more)
         if done.returncode != 0:
             raise SystemExit(done.stderr)
         modules = set(log.read_text().split())
@@ -112,10 +114,13 @@ def _note_imports(fresh: Fresh) -> Path:
     return log
 
 
-def _row(name: str, sizes: dict[str, float], entries: list[Locked], loaded: set[str]) -> str:
-    parents = {parent for each in entries if each.name == name for parent in each.parents}
-    needed = ", ".join(sorted(parents & (sizes.keys() | {"edge-toolchain"})))
-    return f"| {name} | {sizes[name]:.0f} | {needed} | {'yes' if name in loaded else 'no'} |"
+def _needing(name: str, own: set[str], base: set[str], entries: list[Locked]) -> list[str]:
+    parents = {parent for each in entries if each.name == name for parent in each.parents} & base
+    return sorted(parents | ({"edge-toolchain"} if name in own else set()))
+
+
+def _row(name: str, size: float, needing: list[str], loaded: set[str]) -> str:
+    return f"| {name} | {size:.0f} | {', '.join(needing)} | {'yes' if name in loaded else 'no'} |"
 
 
 def _is_installed(name: str) -> bool:
