@@ -97,6 +97,18 @@ def test_it_names_the_sources_of_others_in_the_wheel(bill: Mapping[str, Any]) ->
     )
 
 
+def test_no_other_sources_in_the_wheel_claim_somebodys_copyright() -> None:
+    files = (path for name in ("toolchain", "boards", "docker") for path in (ROOT / name).rglob("*"))
+    claimed = {
+        path.relative_to(ROOT).parts[:3]
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts and b"copyright" in path.read_bytes().lower()
+    }
+    assert claimed == {("toolchain", "native", "libsodium")}, (
+        "name it in NOTICE and in tools/distribution/bom.py"
+    )
+
+
 @pytest.mark.slow
 def test_it_tells_who_needs_whom(bill: Mapping[str, Any]) -> None:
     needs = {each["ref"]: set(each.get("dependsOn", [])) for each in bill["dependencies"]}

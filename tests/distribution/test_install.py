@@ -70,7 +70,7 @@ def test_a_wheel_that_lacks_a_table_does_not_pass(fresh: Fresh, tmp_path: Path) 
     shipped = fresh.packages / "toolchain" / "boards_shipped"
     shipped.rename(tmp_path / "away")
     try:
-        with pytest.raises(WheelError, match=r"board list|doctor|build"):
+        with pytest.raises(WheelError, match="board list"):
             FirstDay(fresh, tmp_path, CACHE).walk(__version__, docker=False)
     finally:
         (tmp_path / "away").rename(shipped)

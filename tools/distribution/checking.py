@@ -67,12 +67,14 @@ class FirstDay:
         self._export()
 
     def _look_around(self, docker: bool) -> None:
-        missing = [each for each in self._json("doctor")["checks"] if each["state"] == "missing"]
-        _expect(not missing, f"doctor: {missing}")
         models = {each["name"] for each in self._json("model", "list")}
         _expect("zoo:mobilenet" in models, f"model list: {sorted(models)}")
         boards = {each["name"] for each in self._json("board", "list")}
         _expect("local" in boards, f"board list: {sorted(boards)}")
+        classes = self._run("board", "list").splitlines()[-1]
+        _expect(CLASS in classes, f"board list: {classes}")
+        missing = [each for each in self._json("doctor")["checks"] if each["state"] == "missing"]
+        _expect(not missing, f"doctor: {missing}")
         if docker:
             images = {each["name"] for each in self._json("image", "list")}
             _expect({"base", "aarch64", "cuda"} <= images, f"image list: {sorted(images)}")
