@@ -101,8 +101,9 @@ sanitize: venv ## compile edge-rt with address and undefined-behaviour sanitizer
 lock: venv ## write requirements.lock from pyproject.toml; versions stay where they still fit
 	@tools/lock.sh
 
-docs: venv ## write docs/reference from the code
+docs: venv ## write docs/reference from the code, and docs/silicon.md from docs/silicon
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/silicon_page.py
 
 bench: venv ## how fast the command line starts
 	@$(BIN)/python benchmarks/startup.py

@@ -8,6 +8,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.commands import board_ssh
+from toolchain.cli.commands.board_accept import accept
 from toolchain.cli.commands.board_probe import probe
 from toolchain.cli.commands.provision import provision
 from toolchain.cli.in_lab import ask_lab
@@ -35,6 +36,7 @@ for _each in board_ssh.COMMANDS:
 
 command.add_command(provision)
 command.add_command(probe)
+command.add_command(accept)
 
 
 @command.command("list")
