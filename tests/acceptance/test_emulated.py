@@ -111,6 +111,7 @@ def test_the_whole_way(root: Path, network: Path, tmp_path: Path, monkeypatch: p
         "edge-rt": "passed",
         "rates": "skipped",
         "verify:cpu:own": "passed",
+        "self-test": "passed",
         "bench:cpu": "passed",
         "predict:cpu": "passed",
         "tune:cpu": "passed",

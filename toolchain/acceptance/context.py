@@ -61,7 +61,7 @@ class AcceptContext:
     telling: frozenset[str]
     done: Mapping[str, StepReport]
     _installed: Installed | None = None
-    _built: dict[tuple[NetworkChoice, str], NetworkBuilt] = field(default_factory=dict)
+    _built: dict[tuple[NetworkChoice, str, str | None], NetworkBuilt] = field(default_factory=dict)
 
     def installed(self) -> Installed:
         """Install edge-rt on the board once, and return it with the answers of the drivers."""
@@ -80,29 +80,35 @@ class AcceptContext:
         return DeviceFound(kind=kind, there=bool(names) or simulated, real=real, name=name)
 
     def place(self, kind: str) -> str | None:
-        """Return the simulation to run networks on if the board has no other device of a kind; None: it has."""
+        """Return the simulation to run networks on if it is the board's only device of a kind; else None."""
         answer = next((each for each in self.installed().facts.devices if each.kind == kind), None)
         simulation = kind_of(kind).simulation
         only_simulated = answer is not None and simulation != "" and set(answer.names) == {simulation}
         return f"{kind}:{simulation}" if only_simulated else None
 
-    def built(self, choice: NetworkChoice, kind: str, *, keep: bool = False) -> NetworkBuilt:
+    def built(
+        self, choice: NetworkChoice, kind: str, cluster: str | None = None, *, keep: bool = False
+    ) -> NetworkBuilt:
         """Build a network for a device, or return the one that was kept.
 
         Parameters
         ----------
+        cluster
+            CPU of the cluster of cores to build for; None: the class's first.
         keep
             Whether later steps need it, too.
         """
-        if found := self._built.get((choice, kind)):
+        key = (choice, kind, cluster)
+        if found := self._built.get(key):
             return found
-        self.note(f"building {choice.name} for {kind}")
+        self.note(f"building {choice.name} for {cluster or kind}")
         model = load_model(choice.source, choice.model_options(kind))
-        options = BuildOptions(code=choice.code_options(kind))
-        made = build(model, self.board.build_for, self.store, self.folder / f"{choice.name}-{kind}", options)
+        options = BuildOptions(code=choice.code_options(kind), cluster=cluster)
+        out = self.folder / f"{choice.name}-{cluster or kind}"
+        made = build(model, self.board.build_for, self.store, out, options)
         built = NetworkBuilt(choice, model, read_bundle(made.bundle))
         if keep:
-            self._built[choice, kind] = built
+            self._built[key] = built
         return built
 
 

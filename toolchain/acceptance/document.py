@@ -1,4 +1,4 @@
-"""The document of an acceptance: results, numbers, words from known sets; it tells nobody whose board it is."""
+"""The document of an acceptance: results, numbers, words from known sets; not whose board it is."""
 
 from __future__ import annotations
 

@@ -247,4 +247,24 @@ class ProgramFound(_Strict):
     drivers: dict[Keyword, Count] = Field(max_length=64)
 
 
-Found = FactsFound | ProgramFound | RatesFound | VerifyFound | BenchFound | TuneFound | PredictFound
+class SelfTestFound(_Strict):
+    """edge-rt's own test of a release: its largest error, median latency, peak memory and number of runs."""
+
+    kind: Literal["self-test"] = "self-test"
+    network: Keyword
+    error: float = Field(ge=0)
+    latency_ms: Ms
+    memory_mib: float = Field(ge=0, le=2**30)
+    runs: Count
+
+
+Found = (
+    FactsFound
+    | ProgramFound
+    | RatesFound
+    | VerifyFound
+    | SelfTestFound
+    | BenchFound
+    | TuneFound
+    | PredictFound
+)

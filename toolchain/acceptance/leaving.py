@@ -7,6 +7,9 @@ from typing import Any, cast
 
 from toolchain.boards.transport import MOST_REMOVED, Transport
 
+FIELD = "acceptance-field"
+"""Folder on the board for a release that is installed and removed."""
+
 _FOLDERS = ("bin", "lib", "run", "state")
 _KEPT = frozenset({"measure.lock"})  # another command may hold it by now
 
@@ -35,6 +38,7 @@ def remove_what_came(transport: Transport, before: Mapping[str, tuple[str, ...]]
         paths = [f"{folder}/{name}" for name in sorted(came)]
         for start in range(0, len(paths), MOST_REMOVED):
             transport.remove(*paths[start : start + MOST_REMOVED])
+    transport.remove(FIELD)
 
 
 def keeping(transport: Transport, before: Mapping[str, tuple[str, ...]]) -> Transport:

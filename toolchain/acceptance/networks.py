@@ -6,7 +6,7 @@ from statistics import median
 
 from toolchain.acceptance.choices import NetworkChoice
 from toolchain.acceptance.conditions import ask_system
-from toolchain.acceptance.context import WAIT_S, AcceptContext
+from toolchain.acceptance.context import WAIT_S, AcceptContext, NetworkBuilt
 from toolchain.acceptance.document import rounded
 from toolchain.acceptance.found import BenchFound, BoardConditions, VerifyFound
 from toolchain.acceptance.public import keyword
@@ -86,7 +86,21 @@ def bench(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepEnd:
     """Time a network on a device; tell noise, throttling, and how the board was before and after."""
     if gone := absent(context, kind):
         return gone
-    built = context.built(choice, kind, keep=True)
+    return _timed(context, context.built(choice, kind, keep=True), kind)
+
+
+def on_cluster(context: AcceptContext, choice: NetworkChoice, kind: str, cluster: str) -> StepEnd:
+    """Verify and time a network on the cores of a cluster that is not the class's first."""
+    built = context.built(choice, kind, cluster)
+    context.note(f"verifying {choice.name} on {cluster}")
+    result = verify_bundle(built.bundle, context.board, wait=WAIT_S)
+    if not result.passed:
+        return StepEnd("failed", f"wrong numbers on {keyword(cluster)}", wrong=True)
+    return _timed(context, built, kind)
+
+
+def _timed(context: AcceptContext, built: NetworkBuilt, kind: str) -> StepEnd:
+    choice = built.choice
     before = ask_system(context.board).conditions()
     time_s = context.left.part(_SHARE, _LEAST_S, _MOST_S)
     context.note(f"timing {choice.name} on {kind}")

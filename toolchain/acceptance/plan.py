@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
-from typing import Protocol
 
-from toolchain.acceptance import facts, networks, predictions, tuning
+from toolchain.acceptance import facts, networks, predictions, self_test, tuning
 from toolchain.acceptance.choices import NetworkChoice, networks_for
-from toolchain.acceptance.context import AcceptContext
-from toolchain.acceptance.step import AcceptStep, StepEnd
+from toolchain.acceptance.public import keyword
+from toolchain.acceptance.step import AcceptStep
 from toolchain.devices.device import CPU
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
-
-
-class _Run(Protocol):
-    def __call__(self, context: AcceptContext, choice: NetworkChoice, kind: str) -> StepEnd: ...
 
 
 def planned_steps(profile: Profile) -> list[AcceptStep]:
@@ -25,23 +20,44 @@ def planned_steps(profile: Profile) -> list[AcceptStep]:
     kinds = list(dict.fromkeys(device.kind for device in profile.devices))
     lists = {kind: networks_for(profile, kind) for kind in kinds}
     firsts = {kind: choices[0] for kind, choices in lists.items() if choices}
+    own = firsts.get(CPU)
+    clusters = [cluster.cpu for cluster in profile.clusters[1:]]
     return [
         AcceptStep("facts", "compare the board with its class", facts.facts, always=True),
         AcceptStep("edge-rt", "check that edge-rt works there", facts.program, always=True),
         AcceptStep("rates", "measure how fast its cores are", facts.rates),
         *(_verify(choice, kind, first=True) for kind, choice in firsts.items()),
-        *(_on_device("bench", "time", networks.bench, *each) for each in firsts.items()),
-        *(
-            _on_device("predict", "compare models with times of", predictions.predict, *each)
-            for each in firsts.items()
-        ),
-        *(
-            _on_device("tune", "tune some tasks of", tuning.tune_some, kind, choice)
-            for kind, choice in firsts.items()
-            if kind == CPU
-        ),
+        *(_bench(choice, kind) for kind, choice in firsts.items()),
+        *(_bench_cluster(own, cluster) for cluster in clusters if own),
+        *(_predict(choice, kind) for kind, choice in firsts.items()),
+        *(each for each in (own and _self_test(own), own and _tune(own)) if each),
         *_others(lists),
     ]
+
+
+def _bench(choice: NetworkChoice, kind: str) -> AcceptStep:
+    run = partial(networks.bench, choice=choice, kind=kind)
+    return AcceptStep(f"bench:{kind}", f"time {choice.name} on {kind}", run)
+
+
+def _bench_cluster(choice: NetworkChoice, cluster: str) -> AcceptStep:
+    run = partial(networks.on_cluster, choice=choice, kind=CPU, cluster=cluster)
+    return AcceptStep(f"bench:{CPU}:{keyword(cluster)}", f"verify and time {choice.name} on {cluster}", run)
+
+
+def _predict(choice: NetworkChoice, kind: str) -> AcceptStep:
+    run = partial(predictions.predict, choice=choice, kind=kind)
+    return AcceptStep(f"predict:{kind}", f"compare models with times of {choice.name} on {kind}", run)
+
+
+def _self_test(choice: NetworkChoice) -> AcceptStep:
+    run = partial(self_test.self_test, choice=choice, kind=CPU)
+    return AcceptStep("self-test", f"let edge-rt install {choice.name} as a release and test it", run)
+
+
+def _tune(choice: NetworkChoice) -> AcceptStep:
+    run = partial(tuning.tune_some, choice=choice, kind=CPU)
+    return AcceptStep(f"tune:{CPU}", f"tune some tasks of {choice.name}", run)
 
 
 def _others(lists: dict[str, list[NetworkChoice]]) -> Iterator[AcceptStep]:
@@ -61,12 +77,6 @@ def _verify(choice: NetworkChoice, kind: str, *, first: bool) -> AcceptStep:
         run,
         always=first,
         work=choice.gflop,
-    )
-
-
-def _on_device(name: str, verb: str, run: _Run, kind: str, choice: NetworkChoice) -> AcceptStep:
-    return AcceptStep(
-        f"{name}:{kind}", f"{verb} {choice.name} on {kind}", partial(run, choice=choice, kind=kind)
     )
 
 

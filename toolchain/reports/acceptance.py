@@ -9,6 +9,9 @@ from toolchain.reports.acceptance_charts import predicted_and_measured
 from toolchain.reports.page import render
 
 
+_KINDS = ("facts", "rates", "verify", "self-test", "bench", "tune", "predict")
+
+
 def acceptance_page(document: Mapping[str, Any]) -> str:
     """Return the page as HTML; equal documents give equal bytes.
 
@@ -18,7 +21,7 @@ def acceptance_page(document: Mapping[str, Any]) -> str:
         As `toolchain board accept` writes it as JSON.
     """
     steps = document["steps"]
-    found = {kind: _found(steps, kind) for kind in ("facts", "rates", "verify", "bench", "tune", "predict")}
+    found = {kind: _found(steps, kind) for kind in _KINDS}
     predictions = [(each, row) for each in found["predict"] for row in each["predictions"]]
     points = {
         f"{each['network']}, {row['model']}": [
@@ -37,6 +40,7 @@ def acceptance_page(document: Mapping[str, Any]) -> str:
         facts=found["facts"][0] if found["facts"] else None,
         rates=found["rates"][0] if found["rates"] else None,
         verified=found["verify"],
+        tested=found["self-test"],
         timed=found["bench"],
         tuned=found["tune"],
         predictions=[(each, row, _ratio(row)) for each, row in predictions],
