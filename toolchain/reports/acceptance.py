@@ -8,7 +8,6 @@ from typing import Any
 from toolchain.reports.acceptance_charts import predicted_and_measured
 from toolchain.reports.page import render
 
-
 _KINDS = ("facts", "rates", "verify", "self-test", "bench", "tune", "predict")
 
 
