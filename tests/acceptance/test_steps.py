@@ -166,6 +166,15 @@ def test_devices_that_are_not_there_are_skipped_with_the_reason() -> None:
     assert end.result == "skipped" and "opencl" in end.reason
 
 
+def test_a_simulation_is_not_timed() -> None:
+    answer = SimpleNamespace(kind="vta", names=("sim",), details=())
+    installed = SimpleNamespace(facts=SimpleNamespace(devices=(answer,)))
+    board: Any = SimpleNamespace(emulated=False)
+    context = AcceptContext(board, *[None] * 5, frozenset(), {}, installed)  # type: ignore[arg-type]
+    end = networks.bench(context, None, "vta")  # type: ignore[arg-type]
+    assert end.result == "skipped" and "simulates" in end.reason
+
+
 @pytest.mark.parametrize(
     ("kind", "names", "type_", "there", "real", "place"),
     [
