@@ -157,21 +157,28 @@ def test_predictions_stand_beside_the_same_functions() -> None:
     assert alone.measured_ms is None and alone.ratio is None and len(alone.functions) == 3
 
 
+def context_of(installed: object, *, emulated: bool = False) -> AcceptContext:
+    """Return a context of a board with these answers of edge-rt, and nothing else."""
+    make: Any = AcceptContext
+    found: AcceptContext = make(
+        *(SimpleNamespace(emulated=emulated), None, None, None, None, None, frozenset(), {}, installed)
+    )
+    return found
+
+
 def test_devices_that_are_not_there_are_skipped_with_the_reason() -> None:
     answer = SimpleNamespace(kind="opencl", names=(), details=())
     installed = SimpleNamespace(facts=SimpleNamespace(devices=(answer,)))
-    board: Any = SimpleNamespace(emulated=False)
-    context = AcceptContext(board, *[None] * 5, frozenset(), {}, installed)  # type: ignore[arg-type]
-    end = networks.verify(context, None, "opencl", keep=False)  # type: ignore[arg-type]
+    context = context_of(installed)
+    end = networks.verify(context, None, "opencl", keep=False)
     assert end.result == "skipped" and "opencl" in end.reason
 
 
 def test_a_simulation_is_not_timed() -> None:
     answer = SimpleNamespace(kind="vta", names=("sim",), details=())
     installed = SimpleNamespace(facts=SimpleNamespace(devices=(answer,)))
-    board: Any = SimpleNamespace(emulated=False)
-    context = AcceptContext(board, *[None] * 5, frozenset(), {}, installed)  # type: ignore[arg-type]
-    end = networks.bench(context, None, "vta")  # type: ignore[arg-type]
+    context = context_of(installed)
+    end = networks.bench(context, None, "vta")
     assert end.result == "skipped" and "simulates" in end.reason
 
 
@@ -192,8 +199,7 @@ def test_what_is_hardware_and_what_is_not(
     answer = SimpleNamespace(kind=kind, names=names, details=details)
     installed = SimpleNamespace(facts=SimpleNamespace(devices=(answer,)))
     for emulated in (False, True):
-        board: Any = SimpleNamespace(emulated=emulated)
-        context = AcceptContext(board, *[None] * 5, frozenset(), {}, installed)  # type: ignore[arg-type]
+        context = context_of(installed, emulated=emulated)
         found = context.device(kind)
         assert (found.there, found.real) == (there, real and not emulated)
         assert context.place(kind) == place

@@ -1,4 +1,4 @@
-"""What all steps of one acceptance share: the board, the time, and networks that are built once."""
+"""Holds the things that all steps of one acceptance share: board, time, and networks that are built once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NetworkBuilt:
 
 @dataclass
 class AcceptContext:
-    """What all steps share.
+    """Things that all steps share.
 
     Attributes
     ----------

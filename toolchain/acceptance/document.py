@@ -13,7 +13,6 @@ from toolchain.answers import problem
 from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 
-SCHEMA_VERSION = 1
 MOST_BYTES = 2**20
 """Largest size of a document; one of a whole run has about 50 KB."""
 
@@ -71,7 +70,7 @@ class Acceptance(_Strict):
         Day on which the acceptance began.
     """
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     toolchain: str = Field(pattern=r"^[0-9][0-9a-z.+-]{0,31}$")
     edge_rt: str = Field(pattern=r"^[0-9a-f]{12}$")
     board_class: ClassName
@@ -125,7 +124,7 @@ def read_acceptance(path: Path) -> Acceptance:
         return Acceptance.model_validate_json(text, strict=True)
     except ValidationError as error:
         raise UsageError(
-            f"{path} is no acceptance of schema {SCHEMA_VERSION}: {problem(error)}",
+            f"{path} is no acceptance of schema 1: {problem(error)}",
             "write it again: `toolchain board accept BOARD`",
         ) from error
 

@@ -1,4 +1,4 @@
-"""What steps find, as the document has it."""
+"""The findings of steps, as the document has them."""
 
 from __future__ import annotations
 

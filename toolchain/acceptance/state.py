@@ -14,7 +14,7 @@ from toolchain.files.plain import open_plain
 
 
 class AcceptState(BaseModel):
-    """The steps that ended, and what they hold for.
+    """The steps that ended, and the versions and the class with which they ran.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class AcceptState(BaseModel):
     there_before: dict[str, tuple[str, ...]] | None = None
 
     def like(self, other: AcceptState) -> bool:
-        """Return whether what this state has holds for the versions and the class of another one."""
+        """Return whether this state has the versions and the class of another one."""
         mine, its = ((s.toolchain, s.edge_rt, s.record_class) for s in (self, other))
         return mine == its
 
@@ -61,7 +61,7 @@ def read_state(file: Path) -> AcceptState | None:
 
 
 def begin_state(file: Path, fresh: AcceptState, *, again: bool) -> AcceptState:
-    """Return the state to go on with: the kept one if it holds for the same versions, else a fresh one.
+    """Return the state to go on with: the kept one if its versions are the same, else the fresh one.
 
     Parameters
     ----------

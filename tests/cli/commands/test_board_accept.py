@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,17 @@ from toolchain.acceptance.step import AcceptStep, StepEnd
 pytestmark = pytest.mark.usefixtures("state")
 
 
+def ended(end: StepEnd, _context: object) -> StepEnd:
+    return end
+
+
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> dict[str, StepEnd]:
     """Return the ends of a run's steps by name, to be filled."""
     found = {"facts": StepEnd("passed"), "verify:cpu:mobilenet": StepEnd("passed", "", verified())}
 
     def planned(_profile: object) -> list[AcceptStep]:
-        return [AcceptStep(name, f"does {name}", lambda _, end=end: end) for name, end in found.items()]
+        return [AcceptStep(name, f"does {name}", partial(ended, end)) for name, end in found.items()]
 
     monkeypatch.setattr(run, "planned_steps", planned)
     return found
