@@ -13,7 +13,7 @@ import pytest
 
 from tests.acceptance.documents import verified
 from toolchain.acceptance import run
-from toolchain.acceptance.context import AcceptContext
+from toolchain.acceptance.context import AcceptContext, UnbuildableError
 from toolchain.acceptance.document import read_acceptance
 from toolchain.acceptance.run import Accepted, AcceptOptions, accept, planned
 from toolchain.acceptance.state import read_state, state_file
@@ -97,6 +97,7 @@ def test_nothing_that_is_written_tells_whose_board_it_is(board: Board, tmp_path:
         "edge-rt": raises(ToolchainError(secret, secret)),
         "rates": raises(CheckError(secret)),
         "verify:cpu:mobilenet": raises(MissingError(secret)),
+        "verify:cpu:vgg-19": raises(UnbuildableError(secret)),
         "bench:cpu": raises(UsageError(secret)),
     }
     done = accepted(board, tmp_path)
@@ -105,6 +106,7 @@ def test_nothing_that_is_written_tells_whose_board_it_is(board: Board, tmp_path:
         "edge-rt": "failed",
         "rates": "failed",
         "verify:cpu:mobilenet": "skipped",
+        "verify:cpu:vgg-19": "skipped",
         "bench:cpu": "failed",
     }
     for file in (done.json, done.html):

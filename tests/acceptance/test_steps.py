@@ -170,16 +170,19 @@ def test_devices_that_are_not_there_are_skipped_with_the_reason() -> None:
     answer = SimpleNamespace(kind="opencl", names=(), details=())
     installed = SimpleNamespace(facts=SimpleNamespace(devices=(answer,)))
     context = context_of(installed)
-    end = networks.verify(context, None, "opencl", keep=False)
+    none: Any = None
+    end = networks.verify(context, none, "opencl", keep=False)
     assert end.result == "skipped" and "opencl" in end.reason
 
 
-def test_a_simulation_is_not_timed() -> None:
-    answer = SimpleNamespace(kind="vta", names=("sim",), details=())
-    installed = SimpleNamespace(facts=SimpleNamespace(devices=(answer,)))
-    context = context_of(installed)
-    end = networks.bench(context, None, "vta")
-    assert end.result == "skipped" and "simulates" in end.reason
+@pytest.mark.parametrize(("kind", "name"), [("vta", "sim"), ("opencl", "pthread-Zen")])
+def test_what_is_no_hardware_is_not_timed(kind: str, name: str) -> None:
+    details = (SimpleNamespace(type="cpu"),) if kind == "opencl" else ()
+    answer = SimpleNamespace(kind=kind, names=(name,), details=details)
+    context = context_of(SimpleNamespace(facts=SimpleNamespace(devices=(answer,))))
+    none: Any = None
+    end = networks.bench(context, none, kind)
+    assert end.result == "skipped" and "no such hardware" in end.reason
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model, load_model
 from toolchain.records.store import RecordStore
 from toolchain.tuning.events import Listener
@@ -25,6 +26,10 @@ from toolchain.tuning.events import Listener
 Note = Callable[[str], None]
 WAIT_S = 120.0
 """Seconds to wait for a board that another process measures on."""
+
+
+class UnbuildableError(ToolchainError):
+    """The toolchain cannot build a network for a device; that says nothing about the board."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,13 @@ class AcceptContext:
             CPU of the cluster of cores to build for; None: the class's first.
         keep
             Whether later steps need it, too.
+
+        Raises
+        ------
+        UnbuildableError
+            The network cannot be built for the device, whatever the board is.
+        ToolchainError
+            The build failed.
         """
         key = (choice, kind, cluster)
         if found := self._built.get(key):
@@ -105,7 +117,10 @@ class AcceptContext:
         model = load_model(choice.source, choice.model_options(kind))
         options = BuildOptions(code=choice.code_options(kind), cluster=cluster)
         out = self.folder / f"{choice.name}-{cluster or kind}"
-        made = build(model, self.board.build_for, self.store, out, options)
+        try:
+            made = build(model, self.board.build_for, self.store, out, options)
+        except UsageError as error:
+            raise UnbuildableError(error.message, error.hint) from error
         built = NetworkBuilt(choice, model, read_bundle(made.bundle))
         if keep:
             self._built[key] = built

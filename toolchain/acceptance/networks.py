@@ -86,8 +86,8 @@ def bench(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepEnd:
     """Time a network on a device; tell noise, throttling, and how the board was before and after."""
     if gone := absent(context, kind):
         return gone
-    if context.place(kind):
-        return StepEnd("skipped", "the board only simulates this device: there is no time to measure")
+    if context.place(kind) or not (context.device(kind).real or context.board.emulated):
+        return StepEnd("skipped", "the board has no such hardware: there is no time to measure")
     return _timed(context, context.built(choice, kind, keep=True), kind)
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolchain import __version__
-from toolchain.acceptance.context import AcceptContext, Note
+from toolchain.acceptance.context import AcceptContext, Note, UnbuildableError
 from toolchain.acceptance.document import Acceptance, StepReport
 from toolchain.acceptance.leaving import entries, keeping, remove_what_came
 from toolchain.acceptance.plan import check_skips, planned_steps
@@ -214,6 +214,9 @@ def _ended(step: AcceptStep, context: AcceptContext) -> StepEnd:
         return step.run(context)
     except LostError:
         raise
+    except UnbuildableError as error:
+        context.note(f"{step.name}: {error}")
+        return StepEnd("skipped", "the toolchain cannot build this network for this device")
     except MissingError as error:
         context.note(f"{step.name}: {error}")
         return StepEnd("skipped", "the host lacks something that this step needs: see `toolchain doctor`")
