@@ -12,7 +12,7 @@ from toolchain.acceptance import facts, networks, predictions
 from toolchain.acceptance.conditions import SystemSaid
 from toolchain.acceptance.context import AcceptContext
 from toolchain.acceptance.found import BoardConditions, FactsFound
-from toolchain.acceptance.predictions import TaskTime
+from toolchain.acceptance.predictions import ModelSaid, TaskTime
 from toolchain.architectures.rates import BoardRates
 from toolchain.profiles import load_profile
 
@@ -145,7 +145,7 @@ def test_predictions_stand_beside_the_same_functions() -> None:
         TaskTime("a", "conv", "direct", 2.0),
         TaskTime("c", "x", "direct", 9.0),
     ]
-    found = predictions._beside("a model", times, built, timed)
+    found = predictions._beside(ModelSaid("a model", times), built, timed)
     assert [(each.task, each.predicted_ms, each.measured_ms) for each in found.functions] == [
         ("conv", 2.0, 4.0),
         ("dense", 1.0, 2.0),
@@ -153,8 +153,17 @@ def test_predictions_stand_beside_the_same_functions() -> None:
     assert (
         found.predicted_ms == 3.0 and found.measured_ms == 6.0 and found.ratio == 2.0 and found.share == 0.75
     )
-    alone = predictions._beside("a model", times, built, None)
+    alone = predictions._beside(ModelSaid("a model", times), built, None)
     assert alone.measured_ms is None and alone.ratio is None and len(alone.functions) == 3
+
+
+def test_a_model_of_a_vta_stands_beside_the_calls_of_its_programs() -> None:
+    operators = [{"name": name, "ms": ms} for name, ms in (("edge.vta.run", 90.0), ("conv", 10.0))]
+    timed: Any = SimpleNamespace(operators=operators)
+    built: Any = SimpleNamespace(bundle=SimpleNamespace(manifest=SimpleNamespace(tasks=())))
+    found = predictions._beside(ModelSaid("vta cycles, model 1", ms=78.0), built, timed)
+    assert (found.predicted_ms, found.measured_ms, found.share) == (78.0, 90.0, 0.9)
+    assert predictions._beside(ModelSaid("vta cycles, model 1", ms=78.0), built, None).measured_ms is None
 
 
 def context_of(installed: object, *, emulated: bool = False) -> AcceptContext:

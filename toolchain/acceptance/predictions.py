@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,25 @@ _CALL_OF_VTA = "vta"  # in the names of a profile, where a program is begun
 
 
 @dataclass(frozen=True)
+class ModelSaid:
+    """The times that a model predicts.
+
+    Attributes
+    ----------
+    model
+        Name of the model.
+    tasks
+        Times of single tasks; empty if it has one for the device's whole part of the network.
+    ms
+        Time of the device's part; None: the sum over the tasks.
+    """
+
+    model: str
+    tasks: Sequence[TaskTime] = ()
+    ms: float | None = None
+
+
+@dataclass(frozen=True)
 class TaskTime:
     """The time that a model has for all calls of a task in one inference."""
 
@@ -44,24 +63,19 @@ def predict(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepEnd
     if gone := absent(context, kind):
         return gone
     built = context.built(choice, kind, keep=True)
-    if kind == VTA:
-        predictions, timed = _of_vta(context, built)
-    else:
-        modelled = list(_modelled(context, built, kind))
-        if not modelled:
-            return StepEnd("skipped", f"there is no model of this device of kind {keyword(kind)}")
-        timed = _profile(context, built, kind)
-        predictions = [
-            _beside(model, times, built, timed if context.device(kind).real else None)
-            for model, times in modelled
-        ]
+    real = context.device(kind).real
+    modelled = _cycles(context, built) if kind == VTA else list(_modelled(context, built, kind))
+    if not modelled:
+        return StepEnd("skipped", f"there is no model of this device of kind {keyword(kind)}")
+    timed = _profile(context, built, kind) if real else None
+    manifest = built.bundle.manifest
     found = PredictFound(
         network=choice.name,
         device=keyword(kind),
-        real=context.device(kind).real,
-        threads=timed.threads,
-        cluster=keyword(timed.cluster),
-        predictions=tuple(predictions),
+        real=real,
+        threads=manifest.threads if timed is None else timed.threads,
+        cluster=keyword(manifest.cluster),
+        predictions=tuple(_beside(each, built, timed) for each in modelled),
     )
     caveat = unreal(context, kind)
     return StepEnd("passed", f"{caveat}; nothing to compare with the model" if caveat else "", found)
@@ -72,15 +86,15 @@ def _profile(context: AcceptContext, built: NetworkBuilt, kind: str) -> BenchRes
     return bench_bundle(built.bundle, context.board, time_s=_PROFILE_S, profile=True, wait=WAIT_S)
 
 
-def _modelled(context: AcceptContext, built: NetworkBuilt, kind: str) -> Iterable[tuple[str, list[TaskTime]]]:
-    """Yield each model of the device with the times that it predicts for tasks."""
+def _modelled(context: AcceptContext, built: NetworkBuilt, kind: str) -> Iterator[ModelSaid]:
+    """Yield the predictions of each model of a device that runs functions or kernels."""
     if kind == CPU:
         profile = context.board.profile
-        yield CLASS_RATES, _estimates(context, built, profile, profile)
+        yield ModelSaid(CLASS_RATES, _estimates(context, built, profile, profile))
         rates = context.done.get("rates")
         if rates is not None and isinstance(rates.found, RatesFound):
             measured = with_rates(profile, rates.found.rates)
-            yield BOARD_RATES, _estimates(context, built, profile, measured)
+            yield ModelSaid(BOARD_RATES, _estimates(context, built, profile, measured))
         return
     backend = backend_for(context.board.profile, built.choice.code_options(kind))
     target = backend.target()
@@ -95,7 +109,16 @@ def _modelled(context: AcceptContext, built: NetworkBuilt, kind: str) -> Iterabl
             ms = modelled_ms(point.kernels(model=True).kernels)
             if ms is not None:
                 times.append(TaskTime(task.id, task.name, point.rule, ms * task.weight))
-    yield models[0].name, times
+    yield ModelSaid(models[0].name, times)
+
+
+def _cycles(context: AcceptContext, built: NetworkBuilt) -> list[ModelSaid]:
+    """Return the time by the cycle model that all programs of a VTA take, counted by edge-rt's simulation."""
+    simulation = f"{VTA}:{kind_of(VTA).simulation}"
+    context.note(f"counting cycles of {built.choice.name} by {simulation}")
+    counted = bench_bundle(built.bundle, context.board, repeat=1, warmup=0, device=simulation, wait=WAIT_S)
+    said = counted.modelled
+    return [ModelSaid(f"vta cycles, model {said['version']}", ms=said["ms"])] if said else []
 
 
 def _estimates(context: AcceptContext, built: NetworkBuilt, own: Profile, rated: Profile) -> list[TaskTime]:
@@ -116,9 +139,10 @@ def _estimates(context: AcceptContext, built: NetworkBuilt, own: Profile, rated:
     return times
 
 
-def _beside(model: str, times: list[TaskTime], built: NetworkBuilt, timed: BenchResult | None) -> Predicted:
+def _beside(said: ModelSaid, built: NetworkBuilt, timed: BenchResult | None) -> Predicted:
     """Put a model's times beside those of a profile of the network; None: beside nothing."""
-    measured = {} if timed is None else _by_task(built, timed)
+    operators = list(timed.operators or ()) if timed is not None else []
+    measured = _by_task(built, operators)
     rows = [
         FunctionPredicted(
             task=keyword(each.name),
@@ -126,48 +150,30 @@ def _beside(model: str, times: list[TaskTime], built: NetworkBuilt, timed: Bench
             predicted_ms=rounded(each.ms),
             measured_ms=rounded(measured[each.id]) if each.id in measured else None,
         )
-        for each in sorted(times, key=lambda each: -each.ms)
+        for each in sorted(said.tasks, key=lambda each: -each.ms)
         if timed is None or each.id in measured
     ]
-    total = sum(each.measured_ms or 0.0 for each in rows) if timed is not None else None
-    whole = sum(each["ms"] for each in timed.operators or ()) if timed is not None else 0.0
+    predicted, total = said.ms, sum(each["ms"] for each in operators if _CALL_OF_VTA in each["name"])
+    if predicted is None:
+        predicted, total = (
+            sum(each.predicted_ms for each in rows),
+            sum(each.measured_ms or 0.0 for each in rows),
+        )
+    whole = sum(each["ms"] for each in operators)
     return Predicted(
-        model=model,
-        predicted_ms=rounded(sum(each.predicted_ms for each in rows)),
-        measured_ms=None if total is None else rounded(total),
-        share=rounded(total / whole) if total is not None and whole else None,
+        model=said.model,
+        predicted_ms=rounded(predicted),
+        measured_ms=rounded(total) if total else None,
+        share=rounded(total / whole) if total else None,
         functions=tuple(rows[:_MOST]),
     )
 
 
-def _by_task(built: NetworkBuilt, timed: BenchResult) -> Mapping[str, float]:
-    """Return the measured milliseconds of all calls of each task that the profile has, by its id."""
-    by_function = {each["name"]: each["ms"] for each in timed.operators or ()}
+def _by_task(built: NetworkBuilt, operators: Iterable[Mapping[str, Any]]) -> Mapping[str, float]:
+    """Return the measured milliseconds of all calls of each task that a profile has, by its id."""
+    by_function = {each["name"]: each["ms"] for each in operators}
     return {
         task.id: sum(by_function.get(name, 0.0) for name in task.functions)
         for task in built.bundle.manifest.tasks
         if any(name in by_function for name in task.functions)
     }
-
-
-def _of_vta(context: AcceptContext, built: NetworkBuilt) -> tuple[list[Predicted], BenchResult]:
-    """Return the cycle model's time of the programs, and that of their calls on hardware if there is any."""
-    simulation = f"{VTA}:{kind_of(VTA).simulation}"
-    context.note(f"counting cycles of {built.choice.name} by {simulation}")
-    counted = bench_bundle(built.bundle, context.board, repeat=1, warmup=0, device=simulation, wait=WAIT_S)
-    if counted.modelled is None:
-        return [], counted
-    timed, measured, share = counted, None, None
-    if context.device(VTA).real:
-        timed = _profile(context, built, VTA)
-        operators: Any = timed.operators or ()
-        measured = sum(each["ms"] for each in operators if _CALL_OF_VTA in each["name"])
-        whole = sum(each["ms"] for each in operators)
-        share = rounded(measured / whole) if whole else None
-    row = Predicted(
-        model=f"vta cycles, model {counted.modelled['version']}",
-        predicted_ms=rounded(counted.modelled["ms"]),
-        measured_ms=rounded(measured) if measured else None,
-        share=share,
-    )
-    return [row], timed
