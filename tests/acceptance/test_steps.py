@@ -55,6 +55,12 @@ def test_a_board_beside_its_class(changed: dict[str, Any], says: list[str]) -> N
     )
 
 
+def test_features_that_code_for_the_class_uses() -> None:
+    assert facts._lacking(board_facts(features=("asimd", "fp", "sve")), RK3399) == []
+    assert facts._lacking(board_facts(features=("fp",)), RK3399) == ["asimd"]
+    assert "asimdhp" in facts._lacking(board_facts(features=("asimd", "fp")), load_profile("raspberrypi5"))
+
+
 def rates(gflops: float, memory: float, share: float = 1.0) -> BoardRates:
     each = {"threads": 1, "gops": {"neon": gflops}, "gb_s": {"l1": 40.0, "l2": 20.0, "memory": memory}}
     cluster = {"core": "cortex-a72", "one": each, "all": {**each, "threads": 2}}

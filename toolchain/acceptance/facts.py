@@ -14,6 +14,7 @@ from toolchain.backends.table import class_rates
 from toolchain.devices.device import CPU
 from toolchain.measuring.rates import BUSY_SHARE, measure_rates
 from toolchain.profiles import Profile
+from toolchain.targets.target import target_for
 
 _USABLE = 0.8  # of a board's memory: the rest is the kernel's, a GPU's or a camera's
 _SLOWEST = 0.9  # of a promised speed that still keeps the promise
@@ -38,12 +39,20 @@ def facts(context: AcceptContext) -> StepEnd:
         devices=tuple(context.device(each.kind) for each in profile.devices if each.kind != CPU),
         conditions=system.conditions(),
     )
+    if lacking := _lacking(found, profile):
+        return StepEnd("failed", f"the CPUs lack {', '.join(lacking)}, which code for the class uses", found)
     missed = [] if board.emulated else _beyond(found, profile)
     if missed:
         return StepEnd("missed", "; ".join(missed)[:400], found)
     return StepEnd(
         "passed", "emulated: CPUs and memory are those of the host" if board.emulated else "", found
     )
+
+
+def _lacking(found: FactsFound, profile: Profile) -> list[str]:
+    """Return the CPU features that code for the class's clusters uses and the board does not have."""
+    used = {name for each in profile.clusters for name in target_for(profile, each.cpu, None).requires}
+    return sorted(used - set(found.features))
 
 
 def _beyond(found: FactsFound, profile: Profile) -> list[str]:
