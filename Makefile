@@ -113,9 +113,10 @@ sanitize: venv ## compile edge-rt with address and undefined-behaviour sanitizer
 lock: venv ## write requirements.lock from pyproject.toml; versions stay where they still fit
 	@tools/lock.sh
 
-docs: venv ## write docs/reference and docs/pictures from the code
+docs: venv ## write docs/reference and docs/pictures from the code, docs/silicon.md from docs/silicon
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/draw.py
+	@$(BIN)/python docs/silicon_page.py
 
 site: mkdocs ## make the documentation a site, build/site/index.html, that works without a network; check its links
 	@rm -rf build/site.new

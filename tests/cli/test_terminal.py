@@ -42,6 +42,7 @@ FOREIGN: dict[str, list[str]] = {
     "demo": ["{model}"],
     "model export": ["{model}", "-o", "{file}/x.onnx"],
     "model inspect": ["{model}"],
+    "board accept": [EVIL],
     "board add": [EVIL, "--class", "rk3399"],
     "board emulate start": [EVIL],
     "board emulate stop": [EVIL],

@@ -8,6 +8,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.commands import board_ssh
+from toolchain.cli.commands.board_accept import accept
 from toolchain.cli.commands.board_power import power
 from toolchain.cli.commands.board_probe import probe
 from toolchain.cli.commands.provision import provision
@@ -38,6 +39,7 @@ for _each in board_ssh.COMMANDS:
 command.add_command(provision)
 command.add_command(probe)
 command.add_command(power)
+command.add_command(accept)
 
 
 @command.command("list")
