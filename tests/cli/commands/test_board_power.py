@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -163,6 +164,18 @@ def test_a_board_on_which_somebody_measures_is_left_on(rack: Rack, invoke: Toolc
         finally:
             measuring.kill()
     assert rack.supply.switched == ["off", "on", "off", "on"]
+
+
+@pytest.mark.slow
+def test_a_board_that_edge_rt_measures_is_left_on(rack: Rack, invoke: Toolchain, folder: Path) -> None:
+    argv = [sys.executable, "-m", "toolchain", "board", "probe", "rk", "--json"]
+    lock = rack.server.root / "state" / "measure.lock"
+    with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE) as probing:
+        until(lambda: lock.exists() and lock.read_text())
+        ran = invoke("board", "power", "off", "rk")
+        assert ran.code == 1 and ran.says("board rk is not switched", "probe (process", "measures")
+        assert probing.wait(60) == 0, "nothing disturbed it"
+    assert rack.supply.switched == []
 
 
 @pytest.mark.slow
