@@ -17,8 +17,10 @@ into=.venv/labgrid
 if [ -f "$into/lock" ] && cmp -s "$into/lock" tools/labgrid.lock; then
     exit 0
 fi
+python=${PYTHON:-.venv/bin/python}
+[ -x "$python" ] || python=python3
 rm -rf "$into"
-"${PYTHON:-python3}" -m venv "$into"
+"$python" -m venv "$into"
 "$into/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps \
     -r tools/labgrid.lock
 cp tools/labgrid.lock "$into/lock"

@@ -19,10 +19,12 @@ from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.cli.rollouts.standing import RolloutStanding
+from toolchain.reports.rollout import rollout_page
 from toolchain.rollouts.attempt import Delivery
 from toolchain.rollouts.begin import begin
 from toolchain.rollouts.events import AnyEvent, BoardCycled, Rules
 from toolchain.rollouts.fleet import status_of
+from toolchain.rollouts.holders import holders_of
 from toolchain.rollouts.journal import Journal, read_journal
 from toolchain.rollouts.outcome import Outcome
 from toolchain.rollouts.run import Rollout
@@ -40,11 +42,16 @@ class Rack:
     supply: Supply
     link: Proxy
 
+    def board_as_it_is(self) -> Board:
+        """Return the board with a connection of its own; nothing is sent there."""
+        root = self.supply.root
+        return toy_board(root, transport=SshTransport(self.server.address(name=root.name), str(root)))
+
     def board(self, *, through: Proxy | None = None, **changed: object) -> Board:
         """Return the board in the folder that the supply knows; the installer is there."""
         root = self.supply.root
         at = self.server.address(name=root.name)
-        stock = toy_board(root, transport=SshTransport(at, str(root)))
+        stock = self.board_as_it_is()
         stocked(stock)
         stock.transport.close()
         reached = SshTransport(replace(at, port=through.port if through else at.port), str(root))
@@ -132,6 +139,25 @@ def test_one_that_loses_its_power_while_it_installs_is_asked_and_goes_on(rack: R
     assert there is not None and (there.state, there.version) == ("active", "2.0.0")
 
 
+def test_a_board_that_installs_says_so(rack: Rack, tmp_path: Path) -> None:
+    board = rack.board()
+    write_policy(rack.supply.root, health=["sleep", "600"], health_tries=1)
+    assert holders_of(board, ["rk"]) == []
+    watched = Watched(rack, board, delivery(tmp_path))
+    thread = threading.Thread(target=watched.job.run)
+    thread.start()
+    until(lambda: "health" in watched.steps)
+    other = rack.board_as_it_is()
+    (said,) = holders_of(other, ["rk"])
+    assert said.startswith("a rollout: install") and "(process " in said
+    other.transport.close()
+    rack.supply.switch("off")
+    assert holders_of(rack.board_as_it_is(), ["rk"]) == [], "a silent board cannot be asked"
+    watched.job.stop.set()
+    thread.join(100)
+    assert not thread.is_alive()
+
+
 def _shorten_health(rack: Rack) -> None:
     until(lambda: rack.supply.switched)
     write_policy(rack.supply.root, health=["true"])
@@ -182,6 +208,7 @@ def test_a_rollout_tells_it_and_its_journal_keeps_it(rack: Rack, tmp_path: Path)
     assert rollout.outcomes["rk"].power_cycles == 1
     (told,) = [event for event in events if isinstance(event, BoardCycled)]
     assert told in read_journal(journal.path)
+    assert "<td>installed, power-cycled 1x</td>" in rollout_page(read_journal(journal.path))
     standing = RolloutStanding()
     lines = [standing.take(event) for event in events]
     assert told.text in lines

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.boards.power.supply import Supply, supplied
-from tests.boards.ssh.sshd import Sshd, sshd
+from tests.boards.ssh.sshd import Sshd, free_port, sshd
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.waiting import until
@@ -21,32 +23,38 @@ from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
 
 WORD = "s3cret"
+KEY = "ssh-ed25519 " + b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
+
+
+def write(folder: Path, power: str, **changed: object) -> None:
+    """Write the entry of a board `rk`, which nobody reaches unless an address is given."""
+    away = {"port": free_port(), "host_key": KEY}
+    entry = {"class": "x86_64", "host": "127.0.0.1", **away, **changed}
+    lines = ["[boards.rk]", *(f"{key} = {json.dumps(value)}" for key, value in entry.items())]
+    (folder / FILE_NAME).write_text("\n".join([*lines, f"power = {power}" if power else "", ""]))
+    configuration.cache_clear()
 
 
 @dataclass
 class Rack:
-    """A board `rk` behind a server with a supply, and the file that says so."""
+    """A board `rk` behind a server with a supply, in the toolchain.toml of the commands' folder."""
 
     server: Sshd
     supply: Supply
-    file: Path
 
-    def write(self, power: str = "", **changed: object) -> None:
-        """Write the board's entry, with power commands that have a secret unless others are given."""
+    def write(self, folder: Path) -> None:
+        """Write the board's entry; its power commands hold a secret."""
         words = {action: self.supply.argv(action, WORD) for action in ("on", "off")}
-        values = {"pause_s": 0, "boot_s": 30, **changed}
-        listed = ", ".join(f"{key} = {json.dumps(value)}" for key, value in {**words, **values}.items())
-        entry = {
-            "class": "x86_64",
-            "host": "127.0.0.1",
-            "port": self.server.port,
-            "host_key": self.server.host_key,
-            "identity": str(self.server.identity),
-            "root": str(self.server.root),
-        }
-        lines = ["[boards.rk]", *(f"{key} = {json.dumps(value)}" for key, value in entry.items())]
-        self.file.write_text("\n".join([*lines, f"power = {power or f'{{{listed}}}'}", ""]))
-        configuration.cache_clear()
+        values = {"pause_s": 0, "boot_s": 30, **words}
+        listed = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
+        write(
+            folder,
+            f"{{{listed}}}",
+            port=self.server.port,
+            host_key=self.server.host_key,
+            identity=str(self.server.identity),
+            root=str(self.server.root),
+        )
 
 
 @pytest.fixture
@@ -55,8 +63,8 @@ def rack(folder: Path, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(answers, "SETTLE_S", 0.2)
     with ExitStack() as stack:
         server = stack.enter_context(sshd(tmp_path / "sshd"))
-        rack = Rack(server, stack.enter_context(supplied(server, server.root)), folder / FILE_NAME)
-        rack.write()
+        rack = Rack(server, stack.enter_context(supplied(server, server.root)))
+        rack.write(folder)
         yield rack
 
 
@@ -90,8 +98,9 @@ def test_one_that_does_not_come_back(rack: Rack, invoke: Toolchain) -> None:
     assert at_once.code == 0 and at_once.document["answered_s"] is None
 
 
-def test_show_names_the_programs_and_nothing_else(rack: Rack, invoke: Toolchain) -> None:
-    rack.write(f'{{on = ["/opt/relay", "{WORD}"], off = "pdu --password {WORD} off"}}')
+@pytest.mark.usefixtures("state")
+def test_show_names_the_programs_and_nothing_else(folder: Path, invoke: Toolchain) -> None:
+    write(folder, f'{{on = ["/opt/relay", "{WORD}"], off = "pdu --password {WORD} off"}}')
     shown = invoke("board", "show", "rk", "--json")
     assert shown.document["power"] == {"on": "relay", "off": "pdu", "cycle": None}
     plain = invoke("board", "show", "rk", "-v", "-v")
@@ -99,6 +108,7 @@ def test_show_names_the_programs_and_nothing_else(rack: Rack, invoke: Toolchain)
     assert WORD not in shown.out + plain.out + plain.err
 
 
+@pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(
     ("power", "arguments", "code", "says"),
     [
@@ -113,19 +123,16 @@ def test_show_names_the_programs_and_nothing_else(rack: Rack, invoke: Toolchain)
     ],
 )
 def test_what_is_not_switched(
-    rack: Rack, invoke: Toolchain, folder: Path, power: str, arguments: list[str], code: int, says: list[str]
+    invoke: Toolchain, folder: Path, power: str, arguments: list[str], code: int, says: list[str]
 ) -> None:
-    rack.write(power)
+    write(folder, power)
     refused(invoke, folder, code, says, "board", "power", *arguments)
-    assert rack.supply.switched == []
     assert WORD not in invoke("board", "power", *arguments, "-v", "-v").err
 
 
-def test_a_board_without_power_commands_is_told_what_to_write(
-    rack: Rack, invoke: Toolchain, folder: Path
-) -> None:
-    rack.file.write_text(rack.file.read_text().partition("power =")[0])
-    configuration.cache_clear()
+@pytest.mark.usefixtures("state")
+def test_a_board_without_power_commands_is_told_what_to_write(invoke: Toolchain, folder: Path) -> None:
+    write(folder, "")
     refused(
         invoke, folder, 2, ["board rk has no power commands", "[boards.rk]"], "board", "power", "off", "rk"
     )
@@ -163,6 +170,18 @@ def test_a_board_on_which_somebody_measures_is_left_on(rack: Rack, invoke: Toolc
         finally:
             measuring.kill()
     assert rack.supply.switched == ["off", "on", "off", "on"]
+
+
+@pytest.mark.slow
+def test_a_board_that_edge_rt_measures_is_left_on(rack: Rack, invoke: Toolchain, folder: Path) -> None:
+    argv = [sys.executable, "-m", "toolchain", "board", "probe", "rk", "--json"]
+    lock = rack.server.root / "state" / "measure.lock"
+    with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE) as probing:
+        until(lambda: lock.exists() and lock.read_text())
+        ran = invoke("board", "power", "off", "rk")
+        assert ran.code == 1 and ran.says("board rk is not switched", "probe (process", "measures")
+        assert probing.wait(60) == 0, "nothing disturbed it"
+    assert rack.supply.switched == []
 
 
 @pytest.mark.slow
