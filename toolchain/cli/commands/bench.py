@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from toolchain.cli.event_log import event_log
 from toolchain.cli.options import (
     Execution,
     Seconds,
@@ -73,19 +74,20 @@ def command(
 
     found, place = read_bundle(bundle), find_board(board_name(board))
     shapes = shapes_at(found, at)
-    results = [
-        bench_bundle(
-            shape,
-            place,
-            number=number,
-            repeat=repeat,
-            min_repeat_ms=min_repeat_ms,
-            time_s=time_s,
-            profile=profile,
-            **execution,
-        )
-        for shape in shapes
-    ]
+    with event_log("bench", bundle, [place.name]):
+        results = [
+            bench_bundle(
+                shape,
+                place,
+                number=number,
+                repeat=repeat,
+                min_repeat_ms=min_repeat_ms,
+                time_s=time_s,
+                profile=profile,
+                **execution,
+            )
+            for shape in shapes
+        ]
     if len(shapes) == len(found.each()):
         remember_latency(found, place, results[-1])  # of several shapes, that of the largest
     if found.manifest.shapes:

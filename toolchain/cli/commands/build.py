@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from toolchain.cli.engine import container_for, files_of
+from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     board_name,
@@ -134,8 +135,12 @@ def command(
         check=check,
         pad=pad,
     )
-    with user_store_with_warnings() as store, step_progress() as progress:
-        result = build(loaded, target, store, output, how, progress)
+    with (
+        user_store_with_warnings() as store,
+        event_log("build", f"{model} for {board_name(board)}") as log,
+        step_progress() as progress,
+    ):
+        result = build(loaded, target, store, output, how, step_logger(log, progress))
     emit(result.to_json(), lambda: show(result))
     return None
 

@@ -7,6 +7,7 @@ from typing import Unpack
 
 import click
 
+from toolchain.cli.event_log import event_log
 from toolchain.cli.options import (
     Execution,
     board_name,
@@ -51,7 +52,9 @@ def command(
 
     found = read_bundle(bundle)
     arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
-    outputs = run_bundle(found, find_board(board_name(board)), arrays, **execution, pad=pad)
+    place = find_board(board_name(board))
+    with event_log("run", bundle, [place.name]):
+        outputs = run_bundle(found, place, arrays, **execution, pad=pad)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from toolchain.cli.engine import container_for, files_of
+from toolchain.cli.event_log import event_log
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     Seconds,
@@ -226,7 +227,11 @@ def command(
 
         export_candidates(loaded, backend, boards[0], how, export, max_mib << 20)
         return None
-    with user_store_with_warnings() as store, tuning_progress() as listener:
+    with (
+        user_store_with_warnings() as store,
+        event_log("tune", model, (each.name for each in boards)) as log,
+        tuning_progress(log) as listener,
+    ):
         if import_:
             from toolchain.tuning.offline.importing import import_results
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from toolchain.cli.event_log import event_log
 from toolchain.cli.options import (
     Execution,
     at_option,
@@ -45,7 +46,8 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
 
     found, place = read_bundle(bundle), find_board(board_name(board))
     shapes = shapes_at(found, at)
-    results = [verify_bundle(shape, place, **execution) for shape in shapes]
+    with event_log("verify", bundle, [place.name]):
+        results = [verify_bundle(shape, place, **execution) for shape in shapes]
     passed = all(result.passed for result in results)
     if passed and len(shapes) == len(found.each()):
         results[-1] = remember_result(found, place, results[-1])
