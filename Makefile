@@ -54,11 +54,11 @@ tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tuto
 	@$(if $(IMAGE),$(BIN)/toolchain image build $(IMAGE))
 	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET) )$(if $(IMAGE),--image $(IMAGE))
 
-test: venv cuda servers ## what CI runs: linters, types, layers and the tests
+test: venv cuda servers browser ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
-test-all: venv cuda servers engines ## the tests and every network on every class; the result goes to docs/test-all.md
+test-all: venv cuda servers browser engines ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
@@ -75,9 +75,12 @@ power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an upd
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh
 
-.PHONY: lint runtimes servers engines cuda
+.PHONY: lint runtimes servers browser engines cuda
 servers: venv
 	@tools/servers.sh
+
+browser: venv
+	@tools/browser.sh
 
 engines: venv
 	@tools/engines.sh

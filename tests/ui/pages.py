@@ -55,6 +55,11 @@ class Served:
             with connection.makefile("rb") as stream:
                 return read_answer(stream, whole=True)
 
+    @property
+    def url(self) -> str:
+        """The page's address."""
+        return f"http://127.0.0.1:{self.port}/{TOKEN}/"
+
     @contextmanager
     def stream(self) -> Iterator[Iterator[tuple[str, Any]]]:
         """Open the stream of events, as `EventSource` does; yield an iterator of names and data."""
@@ -95,9 +100,9 @@ def events(stream: BinaryIO) -> Iterator[tuple[str, Any]]:
 
 
 @contextmanager
-def served() -> Iterator[Served]:
+def served(port: int = 0) -> Iterator[Served]:
     """Serve the page until the block ends."""
-    listening = listen()
+    listening = listen(port)
     server, port = PageServer(listening, TOKEN), listening.getsockname()[1]
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
