@@ -23,14 +23,16 @@ from toolchain.events.folder import MOST_BYTES
 from toolchain.events.lines import EndLine, StepLine
 from toolchain.events.log import EventLog
 from toolchain.ui import server
+from toolchain.ui import stream as event_stream
 from toolchain.ui.page import page
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def ours(state: Path) -> Iterator[Served]:
+def ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Serve the page of a state folder of the test's own."""
+    monkeypatch.setattr(event_stream, "POLL_S", 0.01)
     assert not (state / "events").exists()
     with served() as found:
         yield found

@@ -39,6 +39,13 @@ def event_log(kind: str, title: object, boards: Iterable[str] = ()) -> Iterator[
     log.end(EndLine(how="done"))
 
 
+def end_as_failed(log: EventLog, message: str) -> None:
+    """End the log of a command that goes on to say what failed, and leaves no error."""
+    from toolchain.events.lines import EndLine
+
+    log.end(EndLine(how="failed", message=message))
+
+
 def step_logger(log: EventLog, say: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that passes a step to `say` and writes it to the log."""
     from toolchain.events.lines import StepLine

@@ -22,6 +22,7 @@ import pytest
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import network
 from tests.ui.pages import events
+from tests.waiting import until
 
 PATIENCE_S = 120.0
 
@@ -55,6 +56,7 @@ def got(url: str) -> Iterator[HTTPResponse]:
         yield answer
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_when_it_is_asked_to_and_never_logs_its_token(folder: Path, number: signal.Signals) -> None:
@@ -73,6 +75,7 @@ def test_it_ends_when_it_is_asked_to_and_never_logs_its_token(folder: Path, numb
             socket.create_connection(("127.0.0.1", int(found[1])), timeout=5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_each_start_has_a_token_of_its_own_and_json_names_the_port(folder: Path) -> None:
     tokens = set()
@@ -91,6 +94,21 @@ def document_of(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     while not text.rstrip().endswith("}"):
         text += process.stdout.readline()
     yield json.loads(text)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_the_browser_is_given_the_address(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opener = folder / "bin" / "xdg-open"
+    opener.parent.mkdir()
+    opener.write_text(
+        f'#!/bin/sh\necho "$1" >"{folder}/opened.new" && mv "{folder}/opened.new" "{folder}/opened"\n'
+    )
+    opener.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{opener.parent}:{os.environ['PATH']}")
+    with ui(folder, "--open") as (_, url):
+        until((folder / "opened").exists)
+        assert (folder / "opened").read_text().strip() == url
 
 
 @pytest.mark.usefixtures("state")
@@ -171,8 +189,6 @@ def by_kind(told: list[tuple[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 def seen(told: list[tuple[str, Any]], word: str) -> None:
     """Wait until a log of that kind, or an end of that kind, was told."""
-    from tests.waiting import until
-
     until(
         lambda: any(
             word in (line.get("kind"), line.get("how"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.event_log import event_log
+from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import bundle_argument
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
@@ -160,8 +160,10 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
         rollout = Rollout(began, found, delivery, journal, tell, outcomes)
         with stop_on_signals(rollout.stop, note) as asked:
             ended = rollout.run(resumed=resume)
-        if not ended.complete:
-            log.end(EndLine(how="failed" if asked.by is None else "interrupted", message=ended.reason))
+        if asked.by is not None:
+            log.end(EndLine(how="interrupted", message=ended.reason))
+        elif not ended.complete or not rollout.all_work:
+            end_as_failed(log, ended.reason or "a board does not run the release")
     emit(_document(rollout, ended, journal.path), lambda: _show(rollout, ended, journal.path))
     if not ended.complete or not rollout.all_work:
         click.get_current_context().exit(1 if asked.by is None else 128 + asked.by)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from toolchain.cli.event_log import event_log
+from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.rollouts.choose import chosen_boards, fleet_options
 
@@ -33,6 +33,9 @@ def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: 
             note(board_line(name, outcome))
 
         found = roll_back(boards, app, at_once, tell)
+        went_back = all(outcome.state == "rolled-back" for outcome in found.values())
+        if not went_back:
+            end_as_failed(log, "a board did not go back")
     rows = [{"name": name, **outcome.model_dump(mode="json")} for name, outcome in found.items()]
     emit(
         {"boards": rows},
@@ -41,5 +44,5 @@ def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: 
             [(n, o.state, o.version, f"{o.seconds:.1f}", o.error) for n, o in found.items()],
         ),
     )
-    if any(outcome.state != "rolled-back" for outcome in found.values()):
+    if not went_back:
         click.get_current_context().exit(1)

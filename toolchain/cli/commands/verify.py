@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from toolchain.cli.event_log import event_log
+from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import (
     Execution,
     at_option,
@@ -46,9 +46,11 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
 
     found, place = read_bundle(bundle), find_board(board_name(board))
     shapes = shapes_at(found, at)
-    with event_log("verify", bundle, [place.name]):
+    with event_log("verify", bundle, [place.name]) as log:
         results = [verify_bundle(shape, place, **execution) for shape in shapes]
-    passed = all(result.passed for result in results)
+        passed = all(result.passed for result in results)
+        if not passed:
+            end_as_failed(log, "an output exceeds its tolerance")
     if passed and len(shapes) == len(found.each()):
         results[-1] = remember_result(found, place, results[-1])
     if found.manifest.shapes:
