@@ -42,14 +42,16 @@ def program() -> tuple[str, dict[str, str]]:
     return str(found), {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries))}
 
 
-def _fonts(profile: Path) -> Path:
-    """Return a configuration of fontconfig with one family of fonts, so that texts are as long everywhere."""
+def _fonts(profile: Path) -> dict[str, str]:
+    """Return variables that leave one family of fonts, if it is there: texts are as long everywhere."""
     file = profile / "fonts.conf"
     folders = [folder / "usr/share/fonts/truetype/dejavu" for folder in (UNPACKED, Path("/"))]
-    (found, *_) = [folder for folder in folders if folder.is_dir()]
+    found = next((folder for folder in folders if folder.is_dir()), None)
+    if found is None:
+        return {}
     folders_of_it = f"<dir>{found}</dir><cachedir>{profile}/fonts</cachedir>"
     file.write_text(f'<?xml version="1.0"?><fontconfig>{folders_of_it}</fontconfig>')
-    return file
+    return {"FONTCONFIG_FILE": str(file)}
 
 
 class Tab:
@@ -145,7 +147,7 @@ class Tab:
 def browser(profile: Path) -> Iterator[Tab]:
     """Run a browser with its profile in a folder until the block ends."""
     path, environment = program()
-    environment["FONTCONFIG_FILE"] = str(_fonts(profile))
+    environment |= _fonts(profile)
     pipes = [fcntl.fcntl(end, fcntl.F_DUPFD, 20) for pipe in (os.pipe(), os.pipe()) for end in _closing(pipe)]
     theirs_in, to, back, theirs_out = pipes
     with (profile / "log").open("wb") as log:

@@ -27,6 +27,9 @@ HEAD_S = 5.0
 WRITE_S = 10.0
 """Seconds in which a reader must take what it is sent."""
 
+LINGER_S = 0.5
+"""Seconds for which the rest of a refused request is read: to close before would take the answer away."""
+
 _TEXT = "text/plain; charset=utf-8"
 
 
@@ -121,11 +124,11 @@ class PageServer:
             if path == "events":
                 await self._stream(reader, writer)
             elif path == "":
-                await _send(writer, HTTPStatus.OK, "text/html; charset=utf-8", page())
+                await _send(reader, writer, HTTPStatus.OK, "text/html; charset=utf-8", page())
             else:
                 raise PageRefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
         except PageRefusedError as error:
-            await _send(writer, error.status, _TEXT, f"{error.reason}\n".encode())
+            await _send(reader, writer, error.status, _TEXT, f"{error.reason}\n".encode())
 
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._streams >= MOST_STREAMS:
@@ -153,12 +156,16 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
         raise PageRefusedError(status, "the request is too long") from error
 
 
-async def _send(writer: asyncio.StreamWriter, status: HTTPStatus, kind: str, body: bytes) -> None:
+async def _send(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: HTTPStatus, kind: str, body: bytes
+) -> None:
     writer.write(_head(status, [("Content-Type", kind), ("Content-Length", str(len(body)))]) + body)
     async with asyncio.timeout(WRITE_S):
         await writer.drain()
-        writer.close()  # the kernel delivers what it has; an abort would drop it
-        await writer.wait_closed()
+    writer.write_eof()
+    async with asyncio.timeout(LINGER_S):
+        while await reader.read(MOST_HEAD):
+            pass
 
 
 def _head(status: HTTPStatus, headers: Sequence[tuple[str, str]]) -> bytes:
