@@ -35,20 +35,19 @@ def tuning() -> EventLog:
     for task in tasks:
         log.write(TrialLine(task=task.id, stage="default", number=0, ms=4.0, best_ms=4.0, board="local"))
     log.write(StepLine(text="searching"))
-    best = dict.fromkeys((task.id for task in tasks), 4.0)
+    best = {task.id: 4.0 for task in tasks}
     for number in range(1, 25):
-        task = tasks[number % 4].id
+        measured = tasks[number % 4].id
         ms = None if number % 7 == 0 else 4.0 / (1 + number % 5 / 4)
-        best[task] = min(best[task], ms or 4.0)
-        failure = None if ms else "timeout"
+        best[measured] = min(best[measured], ms or 4.0)
         log.write(
             TrialLine(
-                task=task,
+                task=measured,
                 stage="search",
                 number=number,
                 ms=ms,
-                best_ms=best[task],
-                failure=failure,
+                best_ms=best[measured],
+                failure=None if ms else "timeout",
                 board="local",
                 temperature_c=61.5,
             )

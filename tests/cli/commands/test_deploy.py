@@ -116,7 +116,7 @@ def test_a_release_goes_to_a_group_and_back(
 def _look_at_the_logs() -> None:
     """What `toolchain ui` would show of it."""
     logs = list(Follower(events_folder()).read().values())
-    said = [(log[0].kind, log[-1].how, log[-1].message) for log in logs]  # type: ignore[union-attr]
+    said = [(log[0].kind, log[-1].how, log[-1].message) for log in logs]
     assert said == [
         ("deploy", "done", ""),
         ("deploy", "done", ""),
