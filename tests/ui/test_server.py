@@ -195,7 +195,7 @@ def test_who_does_not_read_is_sent_away(ours: Served, state: Path, monkeypatch: 
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", ours.port))
         connection.sendall(ours.head(f"/{TOKEN}/events"))
-        until(lambda: ours.server._streams == 1, what="the stream's beginning")
+        assert connection.recv(4) == b"HTTP", "the stream has begun"
         until(lambda: ours.server._streams == 0, what="the stream's end")
 
 
