@@ -21,7 +21,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs bench bench-cpu bench-networks bench-integers bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
+.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs site bench bench-cpu bench-networks bench-integers bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,11 +54,11 @@ tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tuto
 	@$(if $(IMAGE),$(BIN)/toolchain image build $(IMAGE))
 	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET) )$(if $(IMAGE),--image $(IMAGE))
 
-test: venv cuda servers browser ## what CI runs: linters, types, layers and the tests
+test: venv cuda servers browser mkdocs ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
-test-all: venv cuda servers browser engines ## the tests and every network on every class; the result goes to docs/test-all.md
+test-all: venv cuda servers browser engines mkdocs ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
@@ -75,12 +75,15 @@ power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an upd
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh
 
-.PHONY: lint runtimes servers browser engines cuda
+.PHONY: lint runtimes servers browser engines cuda mkdocs
 servers: venv
 	@tools/servers.sh
 
 browser: venv
 	@tools/browser.sh
+
+mkdocs: venv
+	@tools/site.sh
 
 engines: venv
 	@tools/engines.sh
@@ -104,8 +107,16 @@ sanitize: venv ## compile edge-rt with address and undefined-behaviour sanitizer
 lock: venv ## write requirements.lock from pyproject.toml; versions stay where they still fit
 	@tools/lock.sh
 
-docs: venv ## write docs/reference from the code
+docs: venv ## write docs/reference and docs/pictures from the code
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/draw.py
+
+site: mkdocs ## make the documentation a site, build/site/index.html, that works without a network; check its links
+	@rm -rf build/site.new
+	@NO_MKDOCS_2_WARNING=1 build/mkdocs/bin/mkdocs build --strict --site-dir build/site.new
+	@$(BIN)/python docs/site/check.py build/site.new
+	@rm -rf build/site
+	@mv build/site.new build/site
 
 bench: venv ## how fast the command line starts
 	@$(BIN)/python benchmarks/startup.py

@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: the command line, the configuration keys and the images.
+"""Writes docs/reference from the code: the command line, Python, the configuration keys and the images.
 
 `python docs/generate.py` writes, `tests/test_docs.py` compares.
 """
@@ -228,8 +228,23 @@ def treatment(name: str, row: dict[str, Any]) -> str:
     return "refused" if row["refused"] or not imported else "imported"
 
 
+def python_names() -> str:
+    """Return the reference of the Python package."""
+    from docs.python_reference import python
+
+    intro = [
+        HEADER,
+        "# Python",
+        "",
+        "What `import toolchain` offers; [a way through](../howto/python.md). Names stay, as",
+        "the commands do; parameters may be added. `__init__.pyi` has the types; the package is typed.",
+    ]
+    return "\n".join([*intro, "", *python()])
+
+
 PAGES = {
     "cli.md": command_line,
+    "python.md": python_names,
     "configuration.md": configuration,
     "images.md": images,
     "operators.md": operators,

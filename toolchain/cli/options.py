@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -205,20 +205,8 @@ def at_option(function: Function) -> Function:
     )(function)
 
 
-class Execution(TypedDict):
-    """The options of executing a bundle, as `execution_options` passes them."""
-
-    device: str | None
-    threads: int | None
-    cluster: str | None
-    spin_us: int | None
-    timeout: float | None
-    wait: float | None
-    graph: bool
-
-
 def execution_options(function: Function) -> Function:
-    """Add the options of executing a bundle: device, threads, cluster, waiting, deadlines."""
+    """Add the options of executing a bundle, passed as `toolchain.api.bundles.Execution` has them."""
     for option in reversed(
         (
             click.option(

@@ -9,7 +9,6 @@ import click
 
 from toolchain.cli.event_log import event_log
 from toolchain.cli.options import (
-    Execution,
     Seconds,
     at_option,
     board_name,
@@ -21,6 +20,7 @@ from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.shapes import emit_shapes
 
 if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
     from toolchain.measuring.bench import BenchResult
 
 
@@ -66,32 +66,26 @@ def command(
 
     All shapes of the bundle are measured, unless --at picks some; --time is for each.
     """
+    from toolchain.api.bundles import bench
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
-    from toolchain.measuring.bench import bench_bundle
     from toolchain.measuring.shapes import shapes_at
-    from toolchain.measuring.verifications import remember_latency
 
     found, place = read_bundle(bundle), find_board(board_name(board))
-    shapes = shapes_at(found, at)
     with event_log("bench", bundle, [place.name]):
-        results = [
-            bench_bundle(
-                shape,
-                place,
-                number=number,
-                repeat=repeat,
-                min_repeat_ms=min_repeat_ms,
-                time_s=time_s,
-                profile=profile,
-                **execution,
-            )
-            for shape in shapes
-        ]
-    if len(shapes) == len(found.each()):
-        remember_latency(found, place, results[-1])  # of several shapes, that of the largest
+        results = bench(
+            found,
+            place,
+            at=at,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+            time_s=time_s,
+            profile=profile,
+            **execution,
+        )
     if found.manifest.shapes:
-        emit_shapes(shapes, results, {}, show)
+        emit_shapes(shapes_at(found, at), results, {}, show)
     else:
         emit(results[0].to_json(), lambda: show(results[0]))
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.output import emit, output_options, table
-from toolchain.cli.rates import measure_and_keep
+from toolchain.cli.output import emit, note, output_options, table
 
 if TYPE_CHECKING:
     from toolchain.architectures.rates import BoardRates
@@ -23,10 +22,11 @@ def probe(board: str) -> None:
     The figures are kept: for a board over SSH in toolchain.toml, for this host in the cache. `board show`
     prints them, builds for the board choose code by them (--rates), and `bench --profile` compares with them.
     """
+    from toolchain.api.rates import measure_and_keep
     from toolchain.boards.inventory.lookup import find_board
 
     found = find_board(board)
-    rates = measure_and_keep(found)
+    rates = measure_and_keep(found, note)
     emit({"board": found.name, **rates.model_dump(mode="json")}, lambda: show_rates(rates))
 
 

@@ -13,7 +13,6 @@ from toolchain.cli import complete
 from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
-from toolchain.cli.rates import measure_if_unknown
 from toolchain.cli.terminal import bytes_for
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ def add(
     Shows the fingerprint of its host key and pins the key once you say yes; no other key is accepted after
     that. Your ssh_config, agent and ProxyJump are used.
     """
+    from toolchain.api.rates import measure_if_unknown
     from toolchain.boards.edge_rt.install import is_provisioned
     from toolchain.boards.inventory.adding import NewBoard, add_board
     from toolchain.boards.inventory.lookup import find_board
@@ -94,7 +94,7 @@ def add(
     added = add_board(wanted, trusted, password if install_key else None)
     board = find_board(added.name)
     if is_provisioned(board):  # by another host; else `board provision` measures
-        measure_if_unknown(board)
+        measure_if_unknown(board, note)
     document = {
         "name": added.name,
         "file": str(added.file),

@@ -22,8 +22,6 @@ from toolchain.cli.options import (
 from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
 from toolchain.cli.quantised import show_quantised
-from toolchain.cli.rates import with_chosen_rates
-from toolchain.imports.tvm_import import import_tvm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,9 +102,10 @@ def command(
     A wrong result exits with 4, like `verify`. For boards of other architectures use `verify`. The build then
     runs on this host, too; --engine docker is refused.
     """
+    from toolchain.api.rates import with_chosen_rates
     from toolchain.boards.inventory.lookup import find_target
 
-    target = with_chosen_rates(find_target(board_name(board)), code)
+    target = with_chosen_rates(find_target(board_name(board)), code, note)
     target.profile.device(code.device_kind)
     if check and engine in (None, "auto"):
         engine = "host"
@@ -115,14 +114,12 @@ def command(
     ):
         return container.run()
 
-    import_tvm()
-    from toolchain.building.build import BuildOptions, build
-    from toolchain.cli.store import user_store_with_warnings
+    from toolchain.api.networks import build, load
+    from toolchain.building.build import BuildOptions
     from toolchain.measuring.arrays import read_inputs
-    from toolchain.models.several import load_shapes
     from toolchain.records.shipped.file import SHIPPED
 
-    loaded = load_shapes(model, options)
+    loaded = load(model, options)
     sample = read_inputs(inputs, loaded.inputs, "--sample", shapes=not loaded.others) if inputs else None
     how = BuildOptions(
         code=code,
@@ -135,12 +132,9 @@ def command(
         check=check,
         pad=pad,
     )
-    with (
-        user_store_with_warnings() as store,
-        event_log("build", f"{model} for {board_name(board)}") as log,
-        step_progress() as progress,
-    ):
-        result = build(loaded, target, store, output, how, step_logger(log, progress))
+    title = f"{model} for {board_name(board)}"
+    with event_log("build", title) as log, step_progress() as progress:
+        result = build(loaded, target, output, how, progress=step_logger(log, progress))
     emit(result.to_json(), lambda: show(result))
     return None
 

@@ -9,7 +9,6 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options
-from toolchain.cli.rates import measure_if_unknown
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
@@ -110,6 +109,7 @@ def provision(
     remove: bool,
 ) -> None:
     """Prepare a board: make its folder and install edge-rt; do only what is missing."""
+    from toolchain.api.rates import measure_if_unknown
     from toolchain.boards import provisioning
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.boards.provisioning.units import Service
@@ -149,7 +149,7 @@ def provision(
         if passwords:
             change = provisioning.set_passwords(find_board(board), passwords, how)
         if not dry_run:
-            measure_if_unknown(find_board(board))
+            measure_if_unknown(find_board(board), note)
     document = {**result.to_json(), "passwords": change.to_json() if change else None}
     emit(document, lambda: _show(result, change, remove=remove))
 

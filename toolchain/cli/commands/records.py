@@ -46,11 +46,11 @@ def command() -> None:
 @output_options
 def list_records(selection: Selection, boards: tuple[str, ...], since: str | None, limit: int | None) -> None:
     """List records, the newest first, failures included."""
-    from toolchain.cli.store import user_store_with_warnings
+    from toolchain.api.records import open_records
 
     chosen = replace(selection, boards=boards, since=since or "")
     limit = limit if limit is not None or wants_json() else _LIMIT
-    with user_store_with_warnings() as store:
+    with open_records(note) as store:
         newest = islice(store.newest(chosen), limit)
         if wants_json():
             print_json_list(map(_row, newest))
@@ -70,10 +70,10 @@ def best(selection: Selection) -> None:
     A task tuned in packed and in other layouts, or with and without winograd, has one of each; column WITH
     shows the options of builds that use another record than builds without options.
     """
-    from toolchain.cli.store import user_store_with_warnings
+    from toolchain.api.records import open_records
     from toolchain.records.taken import taken
 
-    with user_store_with_warnings() as store:
+    with open_records(note) as store:
         chosen = [each for each in taken(store, builds()) if each.record in selection]
     options = ["" if "" in each.options else ", ".join(each.options) for each in chosen]
     records = [each.record for each in chosen]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from toolchain.cli.output import emit, output_options
+from toolchain.cli.output import emit, note, output_options
 from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ format_option = click.option(
 @output_options
 def export_records(file: Path, selection: Selection, best: bool, file_format: str) -> None:
     """Write records to FILE, one per line, for another user or machine."""
+    from toolchain.api.records import open_records
     from toolchain.backends.table import metaschedule
-    from toolchain.cli.store import user_store_with_warnings
     from toolchain.records.exchange import write_records
     from toolchain.records.taken import taken
 
-    with user_store_with_warnings() as store:
+    with open_records(note) as store:
         found: list[Record] = [each.record for each in taken(store, builds())] if best else store.all()
         chosen = [record for record in found if record in selection]
         if not chosen:
@@ -97,12 +97,12 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
 @output_options
 def import_records(file: Path, file_format: str, board: str | None) -> None:
     """Import the records of FILE, all of them or none; existing ones are not duplicated."""
-    from toolchain.cli.store import user_store_with_warnings
+    from toolchain.api.records import open_records
     from toolchain.records.selection import unmeasured
 
     functions, records = _read(file, file_format, board)
     read = len(records)
-    with user_store_with_warnings() as store:
+    with open_records(note) as store:
         if file_format != "text":  # MetaSchedule's files do not say which run measured a record
             records = unmeasured(records, store.all())
         new = store.add_new(functions, records)
@@ -151,10 +151,10 @@ def distill_records(keep: int, keep_failures: bool, dry_run: bool) -> None:
 
     Builds apply the same records as before; the next run of `tune` may measure removed candidates again.
     """
-    from toolchain.cli.store import user_store_with_warnings
+    from toolchain.api.records import open_records
     from toolchain.records.distill import distill
 
-    with user_store_with_warnings() as store:
+    with open_records(note) as store:
         done = distill(store, builds(), keep, failures=keep_failures, dry_run=dry_run)
         where = store.name
     verb = "would be removed" if dry_run else "were removed"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from toolchain.cli.event_log import event_log
 from toolchain.cli.options import (
-    Execution,
     board_name,
     board_option,
     bundle_argument,
@@ -18,6 +17,9 @@ from toolchain.cli.options import (
     output_path,
 )
 from toolchain.cli.output import emit, output_options, table
+
+if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
 
 
 @click.command()
@@ -44,17 +46,17 @@ def command(
 
     A bundle of several shapes takes inputs in each of them.
     """
+    from toolchain.api.bundles import run
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.arrays import read_inputs, write_outputs
-    from toolchain.measuring.run import run_bundle
     from toolchain.measuring.shapes import input_specs
 
     found = read_bundle(bundle)
     arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
     place = find_board(board_name(board))
     with event_log("run", bundle, [place.name]):
-        outputs = run_bundle(found, place, arrays, **execution, pad=pad)
+        outputs = run(found, arrays, place, pad=pad, **execution)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

@@ -9,8 +9,7 @@ import click
 
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import board_name, board_option, cluster_option, device_option
-from toolchain.cli.output import emit, output_options, table
-from toolchain.cli.rates import with_chosen_rates
+from toolchain.cli.output import emit, note, output_options, table
 from toolchain.devices.table import find_kind, kernel_kinds
 from toolchain.errors import UsageError
 
@@ -68,12 +67,13 @@ def command(
     code: CodeOptions,
 ) -> None:
     """List the tunable tasks of a network, the heaviest first."""
+    from toolchain.api.networks import list_tasks, load
+    from toolchain.api.rates import with_chosen_rates
+    from toolchain.api.records import open_records
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.chosen import chosen
     from toolchain.cli.explained import show_explained
-    from toolchain.cli.store import user_store_with_warnings
-    from toolchain.models.several import load_shapes
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:
@@ -84,20 +84,20 @@ def command(
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
     if as_code or explain is not None:
-        target = with_chosen_rates(target, code)
+        target = with_chosen_rates(target, code, note)
     backend = backend_for(target.profile, code)
-    loaded = load_shapes(model, options)
+    loaded = load(model, options)
+    if show is None and explain is None:
+        show_tasks(list_tasks(loaded, target, code, cluster=cluster))
+        return
     with backend.lower(loaded, backend.target(cluster, integers=loaded.integral)) as network:
-        if show is None and explain is None:
-            show_tasks(network.tasks)
-            return
         option = "--show" if explain is None else "--explain"
         task = tasks_named(network.tasks, [show or explain or ""], option)[0]
         if show is not None and not as_code:
             listing = network.listing(task)
             emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
             return
-        with user_store_with_warnings() as store:
+        with open_records(note) as store:
             made = chosen(network, task, store, target.record_class)
         if explain is not None:
             explained = made.kernels(model=by_model)

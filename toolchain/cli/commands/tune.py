@@ -18,8 +18,7 @@ from toolchain.cli.options import (
     device_option,
     engine_option,
 )
-from toolchain.cli.output import emit, output_options
-from toolchain.cli.rates import with_chosen_rates_of_all
+from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result
 
@@ -175,6 +174,7 @@ def command(
     Measurements in progress are completed; a second Ctrl-C does not wait for them. `toolchain build` applies
     the results.
     """
+    from toolchain.api.rates import with_chosen_rates_of_all
     from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
 
@@ -191,7 +191,7 @@ def command(
         )
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
-    boards = with_chosen_rates_of_all(boards, code)
+    boards = with_chosen_rates_of_all(boards, code, note)
     profile = boards[0].profile
     profile.device(code.device_kind)
     reads = [*options.value_files, *([import_] if import_ else [])]
@@ -206,19 +206,18 @@ def command(
         with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:
             return container.run(lab)
 
-    from toolchain.cli.store import user_store_with_warnings
+    from toolchain.api.networks import load, tune
+    from toolchain.api.records import open_records
     from toolchain.devices.table import kind_of
-    from toolchain.models.several import load_shapes
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run.plan import plan_model
-    from toolchain.tuning.run.tune import tune
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     sample_ms = kind_of(code.device_kind).sample_ms if min_repeat_ms is None else min_repeat_ms
     how = TuneOptions(tasks=named, min_repeat_ms=sample_ms, **search)
-    backend, loaded = backend_for(profile, code), load_shapes(model, options)
+    backend, loaded = backend_for(profile, code), load(model, options)
     if dry_run:
-        with user_store_with_warnings() as store:
+        with open_records(note) as store:
             planned = plan_model(loaded, backend, boards, store, how)
         emit(planned.to_json(), lambda: show_plan(planned))
         return None
@@ -227,20 +226,19 @@ def command(
 
         export_candidates(loaded, backend, boards[0], how, export, max_mib << 20)
         return None
-    with (
-        user_store_with_warnings() as store,
-        event_log("tune", model, (each.name for each in boards)) as log,
-        tuning_progress(log) as listener,
-    ):
+    names = [each.name for each in boards]
+    with event_log("tune", model, names) as log, tuning_progress(log) as listener:
         if import_:
             from toolchain.tuning.offline.importing import import_results
 
-            result = import_results(loaded, backend, boards[0], store, how, import_, listener)
+            with open_records(note) as store:
+                result = import_results(loaded, backend, boards[0], store, how, import_, listener)
         else:
-            result = tune(loaded, backend, boards, store, how, listener)
-        if report:
-            from toolchain.reports.tuning import report_result
+            result = tune(loaded, boards, how, code, listener=listener)
+    if report:
+        from toolchain.reports.tuning import report_result
 
+        with open_records(note) as store:
             report_result(report, store, result, loaded.source)
     emit(result.to_json(), lambda: show_result(result))
     return None

@@ -9,7 +9,6 @@ import click
 
 from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import (
-    Execution,
     at_option,
     board_name,
     board_option,
@@ -21,6 +20,7 @@ from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
 
 if TYPE_CHECKING:
+    from toolchain.api.bundles import Execution
     from toolchain.measuring.numerics import OutputDeviation
     from toolchain.measuring.verify import VerifyResult
 
@@ -38,23 +38,19 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
 
     The bundle has the reference, computed by onnxruntime. Exits with 4 if an output exceeds its tolerance.
     """
+    from toolchain.api.bundles import verify
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.shapes import shapes_at
-    from toolchain.measuring.verifications import remember_result
-    from toolchain.measuring.verify import verify_bundle
 
     found, place = read_bundle(bundle), find_board(board_name(board))
-    shapes = shapes_at(found, at)
     with event_log("verify", bundle, [place.name]) as log:
-        results = [verify_bundle(shape, place, **execution) for shape in shapes]
+        results = verify(found, place, at=at, **execution)
         passed = all(result.passed for result in results)
         if not passed:
             end_as_failed(log, "an output exceeds its tolerance")
-    if passed and len(shapes) == len(found.each()):
-        results[-1] = remember_result(found, place, results[-1])
     if found.manifest.shapes:
-        emit_shapes(shapes, results, {"passed": passed}, show)
+        emit_shapes(shapes_at(found, at), results, {"passed": passed}, show)
     else:
         emit(results[0].to_json(), lambda: show(results[0]))
     if wants_json() and not passed:

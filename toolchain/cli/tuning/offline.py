@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolchain.api.records import open_records
 from toolchain.cli.event_log import event_log
-from toolchain.cli.output import emit, table
-from toolchain.cli.store import user_store_with_warnings
+from toolchain.cli.output import emit, note, table
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.tuning.offline.export import PROGRAM, Exported, export
 
@@ -26,7 +26,7 @@ def export_candidates(
 ) -> None:
     """Export the candidates of a model, and print the result."""
     with (
-        user_store_with_warnings() as store,
+        open_records(note) as store,
         event_log("tune", f"{model.source}, exported") as log,
         tuning_progress(log) as listener,
     ):

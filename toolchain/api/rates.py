@@ -1,22 +1,26 @@
-"""Measures boards' rates and keeps them; chooses whose rates code is made by, as `--rates` says."""
+"""Chooses whose rates code is made by, the class's or a board's; measures and keeps those of boards."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from toolchain.cli.output import note
+from toolchain.architectures.rates import BoardRates
+from toolchain.boards.board import Board
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.boards.inventory.rates import is_this_host, keep_rates, kept_rates, with_rates
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.measuring.rates import BUSY_SHARE, measure_rates
+from toolchain.runtime import arch_of
+from toolchain.runtime.cache import is_compiled
+from toolchain.targets.build_for import BuildFor
+from toolchain.tasks.options import CodeOptions
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from toolchain.architectures.rates import BoardRates
-    from toolchain.boards.board import Board
-    from toolchain.targets.build_for import BuildFor
-    from toolchain.tasks.options import CodeOptions
+Note = Callable[[str], None]
+"""Receives a message for the user: what begins, or a warning."""
 
 
-def with_chosen_rates(target: BuildFor, code: CodeOptions) -> BuildFor:
+def with_chosen_rates(target: BuildFor, code: CodeOptions, note: Note) -> BuildFor:
     """Return what to build for with the rates that `--rates` chooses in its profile.
 
     Raises
@@ -24,15 +28,13 @@ def with_chosen_rates(target: BuildFor, code: CodeOptions) -> BuildFor:
     UsageError
         The user asked for a board's rates, and there are none.
     """
-    from toolchain.boards.inventory.rates import with_rates
-
-    rates = _chosen(target.board, code, target.profile.name, emulated=target.emulated)
+    rates = _chosen(target.board, code, target.profile.name, note, emulated=target.emulated)
     if rates is None:
         return target
     return replace(target, profile=with_rates(target.profile, rates), rates="board")
 
 
-def with_chosen_rates_of_all(boards: Sequence[Board], code: CodeOptions) -> list[Board]:
+def with_chosen_rates_of_all(boards: Sequence[Board], code: CodeOptions, note: Note) -> list[Board]:
     """Return boards with the rates that `--rates` chooses: those of the first hold for all, as its code does.
 
     Raises
@@ -40,21 +42,18 @@ def with_chosen_rates_of_all(boards: Sequence[Board], code: CodeOptions) -> list
     UsageError
         The user asked for a board's rates, and there are none.
     """
-    from toolchain.boards.inventory.rates import with_rates
-
     first = boards[0]
     name = None if first.name == first.profile.name else first.name  # a class in place of a board
-    rates = _chosen(name, code, first.profile.name, emulated=first.emulated)
+    rates = _chosen(name, code, first.profile.name, note, emulated=first.emulated)
     if rates is None:
         return list(boards)
     return [replace(each, profile=with_rates(each.profile, rates), rates="board") for each in boards]
 
 
-def _chosen(board: str | None, code: CodeOptions, board_class: str, *, emulated: bool) -> BoardRates | None:
+def _chosen(
+    board: str | None, code: CodeOptions, board_class: str, note: Note, *, emulated: bool
+) -> BoardRates | None:
     """Return the measured rates to use; None: those of the class."""
-    from toolchain.boards.inventory.rates import kept_rates
-    from toolchain.errors import UsageError
-
     if code.rates == "class":
         return None
     if board is None or emulated:
@@ -64,7 +63,7 @@ def _chosen(board: str | None, code: CodeOptions, board_class: str, *, emulated:
         raise UsageError(
             f"--rates board: {what}, and only real boards are measured", "use --rates class, or name a board"
         )
-    rates = kept_rates(board) or _of_this_host(board, code)
+    rates = kept_rates(board) or _of_this_host(board, code, note)
     if rates is None and code.rates == "board":
         raise UsageError(
             f"--rates board: the cores of board {board} were not measured", f"toolchain board probe {board}"
@@ -72,21 +71,15 @@ def _chosen(board: str | None, code: CodeOptions, board_class: str, *, emulated:
     return rates
 
 
-def _of_this_host(board: str, code: CodeOptions) -> BoardRates | None:
+def _of_this_host(board: str, code: CodeOptions, note: Note) -> BoardRates | None:
     """Measure this host if the user did not yet; None if that is not to be, or fails."""
-    from toolchain.boards.inventory.lookup import find_board
-    from toolchain.boards.inventory.rates import is_this_host
-    from toolchain.errors import ToolchainError
-    from toolchain.runtime import arch_of
-    from toolchain.runtime.cache import is_compiled
-
     if not is_this_host(board) or code.device_kind != "cpu":
         return None
     found = find_board(board)
     try:
         if code.rates == "auto" and not is_compiled(arch_of(found.profile)):
             return None  # that takes minutes, and every later step on this host does it, too
-        return measure_and_keep(found)
+        return measure_and_keep(found, note)
     except ToolchainError as error:
         if code.rates == "board":
             raise
@@ -94,11 +87,8 @@ def _of_this_host(board: str, code: CodeOptions) -> BoardRates | None:
         return None
 
 
-def measure_and_keep(board: Board) -> BoardRates:
+def measure_and_keep(board: Board, note: Note) -> BoardRates:
     """Measure a board's rates and keep them; say where, and warn if other programs ran meanwhile."""
-    from toolchain.boards.inventory.rates import keep_rates
-    from toolchain.measuring.rates import BUSY_SHARE, measure_rates
-
     note(f"measuring the cores of {board.name}: 3 s")
     rates = measure_rates(board, note)
     file = keep_rates(board, rates)
@@ -111,15 +101,12 @@ def measure_and_keep(board: Board) -> BoardRates:
     return rates
 
 
-def measure_if_unknown(board: Board) -> None:
+def measure_if_unknown(board: Board, note: Note) -> None:
     """Measure and keep a real board's rates if there are none; a failure does not stop the command."""
-    from toolchain.boards.inventory.rates import kept_rates
-    from toolchain.errors import ToolchainError
-
     if board.emulated or kept_rates(board.name) is not None:
         return
     try:
-        measure_and_keep(board)
+        measure_and_keep(board, note)
     except ToolchainError as error:
         note(
             f"warning: its cores were not measured: {error.message}; "

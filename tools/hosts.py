@@ -1,0 +1,194 @@
+"""Tries the README's commands on other systems, in containers made from Debian's packages.
+
+    python -m tools.hosts                      # every system of the table, from the clone and from the wheel
+    python -m tools.hosts trixie --ways clone  # one of each
+    python -m tools.hosts --ways test          # the whole suite, for most of an hour a system
+    python -m tools.hosts --check              # fails if a system was not tried for 90 days
+
+Results go to docs/hosts.json and docs/hosts.md. Needs Docker, mmdebstrap and root, and for the way `wheel` a
+wheel in dist/. The output of each try is kept in build/hosts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.latency.document import write
+from toolchain.images.debian.mirror import debian_mirror
+
+ROOT = Path(__file__).parent.parent
+TABLE = ROOT / "docs" / "hosts.json"
+PAGE = TABLE.with_suffix(".md")
+LOGS = ROOT / "build" / "hosts"
+SUITES = ("bookworm", "trixie", "testing")
+PACKAGES = "ca-certificates,git,make,python3,python3-venv"  # what the README supposes
+DAYS = 90
+_LIMIT_S = 7200.0
+_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+_PYTHON = 'python3 -c "import platform; print(platform.python_version())"'
+_SYSTEM = f'. /etc/os-release; echo "$PRETTY_NAME|$({_PYTHON})"'
+_TYPED = {
+    "clone": "`make demo` in a clone",
+    "wheel": "`pip install` of the wheel, `toolchain demo`",
+    "test": "`make test` in a clone",
+}
+WAYS = {
+    "clone": "git clone -q /source clone && cd clone && make demo",
+    "wheel": "python3 -m venv v && v/bin/pip install -q /source/dist/*.whl && v/bin/toolchain demo",
+    "test": "git clone -q /source clone && cd clone && make test",
+}
+"""What is typed in each way, in an empty home folder."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One try.
+
+    Attributes
+    ----------
+    system
+        What the system calls itself, such as `Debian GNU/Linux 13 (trixie)`.
+    way
+        A key of `WAYS`.
+    last
+        The last line that was printed, if it failed.
+    """
+
+    suite: str
+    architecture: str
+    way: str
+    system: str
+    python: str
+    date: str
+    commit: str
+    seconds: int
+    passed: bool
+    last: str = ""
+
+
+def image_of(suite: str, architecture: str) -> str:
+    """Make an image of a system from packages, unless the engine has it from today; return its name."""
+    name = f"edge-toolchain-host:{suite}-{architecture}-{datetime.date.today():%Y%m%d}"
+    if not subprocess.run(["docker", "image", "inspect", name], capture_output=True).returncode:
+        return name
+    build = ["mmdebstrap", "--variant=apt", f"--architectures={architecture}", f"--include={PACKAGES}"]
+    with subprocess.Popen([*build, suite, "-", debian_mirror()], stdout=subprocess.PIPE) as making:
+        subprocess.run(["docker", "import", "-", name], stdin=making.stdout, check=True, timeout=_LIMIT_S)
+    if making.returncode:
+        subprocess.run(["docker", "image", "rm", name], check=False)
+        sys.exit(f"hosts: mmdebstrap could not make {suite}")
+    return name
+
+
+def attempt(suite: str, architecture: str, way: str) -> Tried:
+    """Type a way's commands in a new container, and remove it."""
+    image = image_of(suite, architecture)
+    name = f"edge-host-{suite}-{way}-{os.getpid()}"
+    run = ["docker", "run", "--rm", "--name", name, "--network", "host", f"--volume={ROOT}:/source:ro"]
+    run += [f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro", f"--env=PIP_CERT={_CERTIFICATES}"]
+    run += ["--env=HOME=/home/user", "--workdir=/home/user", f"--platform=linux/{architecture}", image]
+    own = "git config --global --add safe.directory '*'"
+    system, python = _printed([*run, "sh", "-c", _SYSTEM]).split("|")
+    log = LOGS / f"{suite}-{architecture}-{way}.log"
+    LOGS.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    with log.open("wb") as said:
+        try:
+            done = subprocess.run(
+                [*run, "bash", "-c", f"{own} && {WAYS[way]}"], stdout=said, stderr=said, timeout=_LIMIT_S
+            )
+            passed = done.returncode == 0
+        except subprocess.TimeoutExpired:
+            passed = False
+        finally:
+            subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+    lines = log.read_text(errors="replace").strip().splitlines()
+    commit = _printed(["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"])
+    seconds, today = round(time.monotonic() - begun), datetime.date.today().isoformat()
+    last = "" if passed or not lines else lines[-1][-200:]
+    return Tried(suite, architecture, way, system, python, today, commit, seconds, passed, last)
+
+
+def _printed(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    return done.stdout.strip()
+
+
+def tried() -> list[Tried]:
+    """Return what the table has."""
+    return [Tried(**row) for row in json.loads(TABLE.read_text())] if TABLE.exists() else []
+
+
+def keep(new: Tried) -> None:
+    """Put a try into the table, in place of an earlier one of the same kind."""
+    rows = {(row.suite, row.architecture, row.way): row for row in [*tried(), new]}
+    order = sorted(rows, key=lambda key: (SUITES.index(key[0]), key[1:]))
+    TABLE.write_text(json.dumps([asdict(rows[key]) for key in order], indent=1) + "\n")
+    write(PAGE, {"tries": as_table(rows[key] for key in order)}, "tools/hosts.py")
+
+
+def as_table(rows: Iterable[Tried]) -> str:
+    """Return tries as a table of the page."""
+    lines = [
+        f"| {row.system} | {row.architecture} | {row.python} | {_TYPED[row.way]} "
+        f"| {'passed' if row.passed else 'failed'} | {row.date}, {row.commit} "
+        f"| {row.seconds // 60} min {row.seconds % 60} s |"
+        for row in rows
+    ]
+    head = "| system | architecture | Python | typed | | on, at commit | took |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *lines])
+
+
+def stale(today: datetime.date) -> list[str]:
+    """Return what was not tried for too long, or failed."""
+    found = {(row.suite, row.way): row for row in tried() if row.architecture == "amd64"}
+    said = []
+    for suite in SUITES:
+        for way in ("clone", "wheel"):
+            row = found.get((suite, way))
+            if row is None:
+                said.append(f"{suite}, {way}: not tried")
+            elif not row.passed:
+                said.append(f"{suite}, {way}: failed on {row.date}")
+            elif (today - datetime.date.fromisoformat(row.date)).days > DAYS:
+                said.append(f"{suite}, {way}: tried on {row.date}, more than {DAYS} days ago")
+    return said
+
+
+def main() -> None:
+    """Try what the command line names."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="SUITE")
+    parser.add_argument("--ways", default="clone,wheel", help=f"of {','.join(WAYS)} (default clone,wheel)")
+    parser.add_argument("--architecture", default="amd64", help="Debian's name, such as arm64, under qemu")
+    parser.add_argument("--check", action="store_true", help="try nothing: fail if the table is out of date")
+    given = parser.parse_args()
+    if given.check:
+        if said := stale(datetime.date.today()):
+            sys.exit("hosts: " + "; ".join(said) + "; type: python -m tools.hosts")
+        return
+    failed = []
+    for suite in given.suites or SUITES:
+        for way in given.ways.split(","):
+            row = attempt(suite, given.architecture, way)
+            keep(row)
+            outcome = "passed" if row.passed else f"failed: {row.last}"
+            print(f"{row.system}, Python {row.python}, {way}: {outcome}, {row.seconds} s", flush=True)
+            failed += [] if row.passed else [f"{suite} {way}"]
+    if failed:
+        sys.exit(f"hosts: failed: {', '.join(failed)}; see {LOGS}")
+
+
+if __name__ == "__main__":
+    main()
