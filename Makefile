@@ -79,14 +79,17 @@ power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an upd
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh
 
-.PHONY: lint runtimes servers engines cuda mkdocs sbom test-tools
-test-tools: venv cuda servers mkdocs sbom
+.PHONY: lint runtimes servers browser engines cuda mkdocs sbom test-tools
+test-tools: venv cuda servers browser mkdocs sbom
 
 sbom: venv
 	@tools/sbom.sh
 
 servers: venv
 	@tools/servers.sh
+
+browser: venv
+	@tools/browser.sh
 
 mkdocs: venv
 	@tools/site.sh

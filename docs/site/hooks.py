@@ -19,7 +19,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
-COPIED = (".js", ".md", ".svg")
+COPIED = (".js", ".md", ".png", ".svg")
 """Suffixes of files that the site has as they are; of any other file it has a page that shows it."""
 
 LINK = re.compile(r"(?<=\]\()[^)#:\s]+")

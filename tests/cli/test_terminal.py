@@ -106,6 +106,7 @@ SAYS_NOTHING_FOREIGN = {
     "board emulate list": "names have a pattern",
     "lab stop": "a word",
     "image build": "images.toml is ours, and so is what they print",
+    "ui": "an address; what the page gets is escaped, as tests/ui and tests/events show",
     "image list": "images.toml is ours",
     "image test": "images.toml is ours; what they print takes the way of `board exec`",
     "image shell": "the shell is the user's own",

@@ -17,6 +17,9 @@ import pytest
 from tests.measuring.small_network import network
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import read_bundle
+from toolchain.events.folder import log_files
+from toolchain.events.follow import Follower
+from toolchain.events.lines import BeganLine, EndLine
 from toolchain.images.catalogue import image_named
 from toolchain.images.contents.sources import lock_digest
 from toolchain.images.engine import Engine, connect
@@ -66,6 +69,20 @@ def built(folder: Path, engine: str, board: str) -> tuple[bytes, Manifest]:
     said = json.loads(ended.stdout)
     assert Path(said["library"]).is_relative_to(folder)
     return Path(said["library"]).read_bytes(), read_bundle(Path(said["bundle"])).manifest
+
+
+def test_a_container_writes_the_log_that_the_page_shows(engine: Engine, home: Path) -> None:
+    assert engine
+    before = {path.name for path in log_files(home / "state" / "events")}
+    built(home, "docker", "rk3399")
+    logs = {
+        name: lines
+        for name, lines in Follower(home / "state" / "events").read().items()
+        if name not in before
+    }
+    ((began, *_, end),) = logs.values()
+    assert isinstance(began, BeganLine) and began.title == "small.onnx for rk3399"
+    assert isinstance(end, EndLine) and end.how == "done"
 
 
 @pytest.mark.parametrize("board", ["rk3399", "pynq"])

@@ -31,6 +31,7 @@ COMMANDS = {
     "deploy": "Install a signed release on boards, phase by phase.",
     "rollback": "Take boards back to the release they ran before.",
     "fleet": "Show what the boards of a fleet run.",
+    "ui": "Show boards, tuning, builds and rollouts on a page while they work.",
     "runtime": "Export the C library that runs networks in your own program.",
     "vta": "Inspect and test the accelerator VTA: configurations, programs, portability.",
     "image": "Manage the images with cross-compilers, in which build and tune can run.",

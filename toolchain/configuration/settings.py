@@ -69,7 +69,7 @@ class Settings(Table):
     )
     state_dir: Path = Field(
         _default_folder(platformdirs.user_state_dir),
-        description="Emulated boards and the running lab; may be deleted when neither runs.",
+        description="Emulated boards, the running lab, event logs; may be deleted when neither runs.",
     )
     jobs: int = Field(
         len(os.sched_getaffinity(0)), ge=1, le=4096, description="Processes that compile at the same time."

@@ -31,6 +31,8 @@ class Trial:
         Mean time over the repeats; None for a failure.
     best_ms
         Best time of the task so far, its default included.
+    temperature_c
+        Temperature of the board just before; None if it does not say it.
     """
 
     task: Task
@@ -40,6 +42,7 @@ class Trial:
     failure: Failure | None = None
     message: str = ""
     board: str = ""
+    temperature_c: float | None = None
 
 
 @dataclass(frozen=True)

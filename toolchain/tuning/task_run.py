@@ -307,7 +307,7 @@ class TaskRun(Generic[P]):
         default = Finalist(point, self._record(built, result), result, built)
         # Stored, so that after an interrupted run builds use nothing slower than the default.
         self.context.store.add(default.record)
-        self.context.listener(Trial(self.task, "default", result.mean_ms, result.mean_ms, board=result.board))
+        self._tell("default", result, result.mean_ms)
         return default, result
 
     def _check(self, candidate: Candidate) -> tuple[BuiltCandidate, Result]:
@@ -331,7 +331,7 @@ class TaskRun(Generic[P]):
             record = self._record(built, result)
             self.context.store.add(record)
             self.measured.append(Measured(point, record, result))
-        self._tell("recorded", result)
+        self._tell("recorded", result, self.best_ms)
         return [(point, result)]
 
     def _count(self, measured: Measured[P]) -> None:
@@ -343,12 +343,20 @@ class TaskRun(Generic[P]):
             self._fail(result)
         else:
             self.measured.append(measured)
-        self._tell("search", result)
+        self._tell("search", result, self.best_ms)
 
-    def _tell(self, stage: Literal["recorded", "search"], result: Result) -> None:
-        ms = None if result.failure else result.mean_ms
+    def _tell(self, stage: Literal["default", "recorded", "search"], result: Result, best_ms: float) -> None:
         self.context.listener(
-            Trial(self.task, stage, ms, self.best_ms, result.failure, result.message, board=result.board)
+            Trial(
+                self.task,
+                stage,
+                None if result.failure else result.mean_ms,
+                best_ms,
+                result.failure,
+                result.message,
+                result.board,
+                result.temperature_c,
+            )
         )
 
     def _fail(self, result: Result) -> None:

@@ -22,6 +22,9 @@ from tests.measuring.small_network import built
 from tests.reports.pages import Page, assert_stands_alone
 from tests.waiting import until
 from toolchain.bundles.read import Bundle
+from toolchain.events.folder import events_folder
+from toolchain.events.follow import Follower
+from toolchain.events.lines import BoardLine
 from toolchain.rollouts.begin import outcomes_of
 from toolchain.rollouts.events import RolloutEnded, RolloutResumed
 from toolchain.rollouts.journal import read_journal
@@ -107,6 +110,27 @@ def test_a_release_goes_to_a_group_and_back(
     assert back.code == 1 and "another" in back.out
     table = invoke("fleet", "status", "--group", "field").out
     assert table.count("1.0.0") == 3 and "the app is ill" in table
+    _look_at_the_logs()
+
+
+def _look_at_the_logs() -> None:
+    """What `toolchain ui` would show of it."""
+    logs = list(Follower(events_folder()).read().values())
+    said = [(log[0].kind, log[-1].how, log[-1].message) for log in logs]
+    assert said == [
+        ("deploy", "done", ""),
+        ("deploy", "done", ""),
+        ("deploy", "failed", "1 boards failed, more than --max-failures 0"),
+        ("rollback", "done", ""),
+        ("rollback", "failed", "a board did not go back"),
+    ]
+    boards = [line for line in logs[2] if isinstance(line, BoardLine) and line.done]
+    assert {line.board: (line.state, line.works) for line in boards} == {
+        "one": ("installed", True),
+        "two": ("installed", True),
+        "three": ("rolled-back", False),
+    }
+    assert [(line.board, line.works) for line in logs[4] if isinstance(line, BoardLine)] == [("one", False)]
 
 
 def _look_at_the_page(invoke: Toolchain, folder: Path, deployed: Ran) -> None:

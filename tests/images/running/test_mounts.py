@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def extra(home: Path, reads: list[Path], writes: list[Path]) -> set[tuple[str, bool]]:
     """Return what is mounted on top of the workspace and our own folders."""
     found = {(str(m.path.relative_to(home)), m.writable) for m in mounts_for(reads, writes)}
-    always = {("state", False), ("data", True), ("cache", True)}
+    always = {("state", False), ("state/events", True), ("data", True), ("cache", True)}
     assert always <= found
     work = {each for each in found if each[0] in ("work", "work/deep") and not each[1]}
     assert len(work) == 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from toolchain.cli.event_log import event_log
 from toolchain.cli.options import (
     Seconds,
     at_option,
@@ -71,20 +72,20 @@ def command(
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.shapes import shapes_at
 
-    found = read_bundle(bundle)
-    place = find_board(board_name(board))
+    found, place = read_bundle(bundle), find_board(board_name(board))
     hold_places([place], execution["wait"])
-    results = bench(
-        found,
-        place,
-        at=at,
-        number=number,
-        repeat=repeat,
-        min_repeat_ms=min_repeat_ms,
-        time_s=time_s,
-        profile=profile,
-        **execution,
-    )
+    with event_log("bench", bundle, [place.name]):
+        results = bench(
+            found,
+            place,
+            at=at,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+            time_s=time_s,
+            profile=profile,
+            **execution,
+        )
     if found.manifest.shapes:
         emit_shapes(shapes_at(found, at), results, {}, show)
     else:

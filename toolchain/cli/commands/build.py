@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from toolchain.cli.engine import container_for, files_of
+from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     board_name,
@@ -131,8 +132,9 @@ def command(
         check=check,
         pad=pad,
     )
-    with step_progress() as progress:
-        result = build(loaded, target, output, how, progress=progress)
+    title = f"{model} for {board_name(board)}"
+    with event_log("build", title) as log, step_progress() as progress:
+        result = build(loaded, target, output, how, progress=step_logger(log, progress))
     emit(result.to_json(), lambda: show(result))
     return None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
+from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_options
 from toolchain.cli.options import named_inputs
 from toolchain.cli.output import emit, note, output_options
@@ -68,8 +69,9 @@ def command(
 
         hold_places([find_board(board)])
     how = demo_options(trials)
-    with tuning_progress() as listener:
-        result = run_demo(model, options, code, inputs, board, output, how, note, listener)
+    with event_log("demo", model, [board] if board else []) as log, tuning_progress(log) as listener:
+        step = step_logger(log, note)
+        result = run_demo(model, options, code, inputs, board, output, how, step, listener)
     emit(result.to_json(), lambda: show(result))
 
 

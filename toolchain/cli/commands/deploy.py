@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import bundle_argument
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.places import hold_places
@@ -136,6 +137,7 @@ def command(
 def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: bool) -> None:
     from toolchain.cli.rollouts.live import show_rollout
     from toolchain.cli.rollouts.standing import RolloutStanding
+    from toolchain.events.lines import EndLine
     from toolchain.rollouts.begin import begin, prepare_programs, resumed
     from toolchain.rollouts.journal import Journal, journal_path
     from toolchain.rollouts.run import Rollout
@@ -152,10 +154,18 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
     hold_places([*found.values()])
     prepare_programs(found.values(), note)
     standing = RolloutStanding()
-    with Journal(journal_path(began.id)) as journal, show_rollout(standing) as tell:
+    with (
+        Journal(journal_path(began.id)) as journal,
+        event_log("deploy", f"{began.app} {began.version}", found) as log,
+        show_rollout(standing, log) as tell,
+    ):
         rollout = Rollout(began, found, delivery, journal, tell, outcomes)
         with stop_on_signals(rollout.stop, note) as asked:
             ended = rollout.run(resumed=resume)
+        if asked.by is not None:
+            log.end(EndLine(how="interrupted", message=ended.reason))
+        elif not ended.complete or not rollout.all_work:
+            end_as_failed(log, ended.reason or "a board does not run the release")
     emit(_document(rollout, ended, journal.path), lambda: _show(rollout, ended, journal.path))
     if not ended.complete or not rollout.all_work:
         click.get_current_context().exit(1 if asked.by is None else 128 + asked.by)

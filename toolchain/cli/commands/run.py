@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from toolchain.cli.event_log import event_log
 from toolchain.cli.options import (
     board_name,
     board_option,
@@ -56,7 +57,8 @@ def command(
     arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
     place = find_board(board_name(board))
     hold_places([place], execution["wait"])
-    outputs = run(found, arrays, place, pad=pad, **execution)
+    with event_log("run", bundle, [place.name]):
+        outputs = run(found, arrays, place, pad=pad, **execution)
     write_outputs(output, outputs)
     rows = [{"name": n, "shape": list(a.shape), "dtype": a.dtype.name} for n, a in outputs.items()]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from toolchain.cli.engine import container_for, files_of
+from toolchain.cli.event_log import event_log
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     Seconds,
@@ -230,7 +231,8 @@ def command(
 
         export_candidates(loaded, backend, boards[0], how, export, max_mib << 20)
         return None
-    with tuning_progress() as listener:
+    names = [each.name for each in boards]
+    with event_log("tune", model, names) as log, tuning_progress(log) as listener:
         if import_:
             from toolchain.tuning.offline.importing import import_results
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import (
     at_option,
     board_name,
@@ -43,11 +44,13 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
     from toolchain.bundles.read import read_bundle
     from toolchain.measuring.shapes import shapes_at
 
-    found = read_bundle(bundle)
-    place = find_board(board_name(board))
+    found, place = read_bundle(bundle), find_board(board_name(board))
     hold_places([place], execution["wait"])
-    results = verify(found, place, at=at, **execution)
-    passed = all(result.passed for result in results)
+    with event_log("verify", bundle, [place.name]) as log:
+        results = verify(found, place, at=at, **execution)
+        passed = all(result.passed for result in results)
+        if not passed:
+            end_as_failed(log, "an output exceeds its tolerance")
     if found.manifest.shapes:
         emit_shapes(shapes_at(found, at), results, {"passed": passed}, show)
     else:

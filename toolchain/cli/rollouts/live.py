@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.table import Table
@@ -12,19 +13,31 @@ from rich.text import Text
 
 from toolchain.cli import terminal
 from toolchain.cli.output import note
+from toolchain.cli.rollouts.logged import rollout_logger
 from toolchain.cli.rollouts.standing import BoardRow, RolloutStanding
 from toolchain.foreign import printable
 from toolchain.rollouts.events import AnyEvent
 from toolchain.rollouts.outcome import WORKS
 
+if TYPE_CHECKING:
+    from toolchain.events.log import EventLog
+
 _AROUND = 6  # terminal lines that are not rows
 
 
 @contextmanager
-def show_rollout(standing: RolloutStanding) -> Iterator[Callable[[AnyEvent], None]]:
-    """Yield a listener for events: it draws a table on a terminal, and prints lines elsewhere."""
+def show_rollout(standing: RolloutStanding, log: EventLog) -> Iterator[Callable[[AnyEvent], None]]:
+    """Yield a listener for events: it draws a table on a terminal, and prints lines elsewhere.
+
+    Parameters
+    ----------
+    log
+        Gets the same events.
+    """
+    record = rollout_logger(log)
 
     def tell(event: AnyEvent) -> None:
+        record(event)
         if line := standing.take(event):
             note(line)
 

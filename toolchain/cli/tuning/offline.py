@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.api.records import open_records
+from toolchain.cli.event_log import event_log
 from toolchain.cli.output import emit, note, table
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.tuning.offline.export import PROGRAM, Exported, export
@@ -24,7 +25,11 @@ def export_candidates(
     model: Model, backend: Backend[Any], board: Board, options: TuneOptions, folder: Path, most: int
 ) -> None:
     """Export the candidates of a model, and print the result."""
-    with open_records(note) as store, tuning_progress() as listener:
+    with (
+        open_records(note) as store,
+        event_log("tune", f"{model.source}, exported") as log,
+        tuning_progress(log) as listener,
+    ):
         exported = export(model, backend, board, store, options, folder, most, listener)
     emit(exported.to_json(), lambda: show_exported(exported))
 

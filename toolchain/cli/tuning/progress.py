@@ -10,36 +10,47 @@ from typing import TYPE_CHECKING
 from toolchain.cli.output import is_verbose, note
 from toolchain.cli.progress import thinned_out
 from toolchain.cli.tuning import text
+from toolchain.cli.tuning.logged import tuning_logger
 from toolchain.cli.tuning.standing import Standing
 from toolchain.errors import ToolchainError
 from toolchain.tuning.events import Event, Notice, StepBegan, Trial, TurnEnded
 
 if TYPE_CHECKING:
+    from toolchain.events.log import EventLog
     from toolchain.tuning.events import Listener
 
 
 @contextmanager
-def tuning_progress() -> Iterator[Listener]:
-    """Yield a listener that shows a run; after an interrupt or an error it prints the results so far."""
+def tuning_progress(log: EventLog | None = None) -> Iterator[Listener]:
+    """Yield a listener that shows a run; after an interrupt or an error it prints the results so far.
+
+    Parameters
+    ----------
+    log
+        Gets the same events.
+    """
     standing = Standing()
+    record = tuning_logger(log) if log else lambda _event: None
     try:
         if sys.stderr.isatty():
             from toolchain.cli.tuning.live import live_table
 
             with live_table(standing):
-                yield _listener(standing, lines=False)
+                yield _listener(standing, record, lines=False)
         else:
-            yield _listener(standing, lines=True)
+            yield _listener(standing, record, lines=True)
     except (KeyboardInterrupt, ToolchainError):
         _tell_so_far(standing)
         raise
 
 
-def _listener(standing: Standing, *, lines: bool) -> Listener:
+def _listener(standing: Standing, record: Listener, *, lines: bool) -> Listener:
     """Return a listener that updates `standing` and prints events that the table does not show.
 
     Parameters
     ----------
+    record
+        Gets each event first.
     lines
         Print a line for every batch, because there is no table.
     """
@@ -48,6 +59,7 @@ def _listener(standing: Standing, *, lines: bool) -> Listener:
     step = thinned_out(note)
 
     def listen(event: Event) -> None:
+        record(event)
         standing.take(event)
         match event:
             case Notice():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from toolchain.configuration.settings import cache_dir, configuration, data_dir, state_dir
 from toolchain.errors import UsageError
+from toolchain.events.folder import events_folder
 from toolchain.files.atomic import cannot_write
 
 # What an image has there is needed by every program in it. Whatever lies below the second ones, too.
@@ -35,7 +36,7 @@ def workspace() -> Path:
 def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
     """Return the mounts of a step: the workspace, our folders, and those named on its command line.
 
-    Only `writes`, records and cache are writable.
+    Only `writes`, records, cache and event logs are writable.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
     mounts = [_allowed(here, False)]
     if state_dir().exists():
         _see(mounts, state_dir().absolute())
-    for folder in (cache_dir(), data_dir(), *writes):
+    for folder in (cache_dir(), data_dir(), events_folder(), *writes):
         _write(mounts, folder)
     for file in reads:
         plain, real = _plain(file), file.resolve()

@@ -1,0 +1,292 @@
+"""The page in a headless Chromium: layout, keyboard, what it shows while commands work, and attacks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.ui import layout, scene
+from tests.ui.browser import Tab, browser
+from tests.ui.pages import Served, served
+from toolchain.events.lines import EndLine, StepLine
+from toolchain.events.log import EventLog
+
+pytestmark = pytest.mark.slow
+
+CONTRASTS = """
+(() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = numbers(colour).map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = getComputedStyle(node).backgroundColor;
+      if (numbers(colour)[3] !== 0) return colour;
+    }
+  };
+  const worst = {};
+  for (const node of document.querySelectorAll("h1, h2, h3, p, dt, dd, th, td, li, span, figcaption")) {
+    if (!node.textContent.trim() || !node.checkVisibility()) continue;
+    const [a, b] = [light(getComputedStyle(node).color), light(ground(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const name = node.tagName + "." + node.className;
+    worst[name] = Math.min(worst[name] ?? 99, ratio);
+  }
+  return worst;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Tab]:
+    folder = Path(tempfile.mkdtemp(prefix="edge-toolchain-browser-"))
+    with browser(folder) as opened:
+        yield opened
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def page(state: Path, tab: Tab) -> Iterator[Served]:
+    """Serve the page of an empty state folder; at the end the browser must not have complained."""
+    assert not state.exists()
+    tab.said.clear()
+    with served() as found:
+        yield found
+        assert tab.complaints() == []
+        assert set(tab.requests()) <= {found.url, f"{found.url}events"} | {
+            each for each in tab.requests() if each.startswith("data:")
+        }
+        tab.open("about:blank", width=800)
+
+
+@pytest.fixture
+def busy(page: Served) -> Iterator[Served]:
+    """Serve the page while commands of every kind are at work."""
+    logs = scene.everything()
+    yield page
+    for log in logs:
+        log.end(EndLine(how="done"))
+
+
+@pytest.mark.parametrize("width", layout.WIDTHS)
+def test_the_parts_are_where_they_were(busy: Served, tab: Tab, width: int) -> None:
+    layout.opened(tab, busy.url, width=width)
+    wanted = json.loads(layout.REFERENCES.read_text())[str(width)]
+    found = layout.boxes(tab)
+    assert found.keys() == wanted.keys()
+    for name, box in found.items():
+        allowed = [
+            4,
+            40 + wanted[name][1] * 0.1,
+            8,
+            12 + wanted[name][3] * 0.1,
+        ]  # a little for other versions
+        off = [abs(a - b) for a, b in zip(box, wanted[name], strict=True)]
+        assert all(a <= b for a, b in zip(off, allowed, strict=True)), (name, box, wanted[name])
+    order = [box[1] for box in found.values()]
+    assert order[2:] == sorted(order[2:]), "the order on the page is that of the list"
+
+
+@pytest.mark.parametrize("width", [320, 360, 768, 1080])
+def test_nothing_is_wider_than_the_window(busy: Served, tab: Tab, width: int) -> None:
+    layout.opened(tab, busy.url, width=width)
+    assert tab.value("document.scrollingElement.scrollWidth") <= width
+    tab.value("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert tab.value("document.scrollingElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_texts_can_be_read_in_both_schemes(busy: Served, tab: Tab, dark: bool) -> None:
+    layout.opened(tab, busy.url, width=1080, dark=dark)
+    ground = tab.value("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 24, 30)" if dark else "rgb(246, 247, 249)")
+    contrasts = tab.value(CONTRASTS)
+    assert len(contrasts) > 10 and min(contrasts.values()) >= 4.5, contrasts
+
+
+def test_what_moves_stays_still_for_who_asks(busy: Served, tab: Tab) -> None:
+    name = "getComputedStyle(document.querySelector('.state.working'), '::before').animationName"
+    layout.opened(tab, busy.url, width=1080, still=True)
+    assert tab.value(name) == "none"
+    layout.opened(tab, busy.url, width=1080, still=False)
+    assert tab.value(name) == "breathe"
+
+
+def test_numbers_and_states_are_shown(busy: Served, tab: Tab) -> None:
+    layout.opened(tab, busy.url, width=1080)
+    text = tab.value("document.body.innerText")
+    for said in (
+        *("tune zoo:mobilenet", "24 / 64", "40.00 ms", "board b2 is away", "compiling 30/73 functions"),
+        *("2 of 2", "gate after phase 1: 4 boards run it", "refused", "62 °C"),
+        *("interrupted", "failed", "done"),
+    ):
+        assert said in text, said
+    assert "tune zoo:mobilenet: task" in tab.value("document.getElementById('boards').innerText")
+    assert tab.value("document.title") == "(3) edge-toolchain"
+    assert tab.value("document.querySelector('#now progress:not([hidden])').value") == 30
+    label = tab.value("document.querySelector('svg.curve').getAttribute('aria-label')")
+    assert label.startswith("sum of the best times over 24 trials: 40.00 ms without tuning")
+
+
+def test_names_with_markup_are_texts(busy: Served, tab: Tab) -> None:
+    layout.opened(tab, busy.url, width=1080)
+    assert tab.value("document.body.textContent").count(scene.EVIL) >= 3
+    assert tab.value("document.images.length") == 0
+    assert tab.value("document.title") != "owned"
+
+
+def test_the_keyboard_reaches_everything(busy: Served, tab: Tab) -> None:
+    layout.opened(tab, busy.url, width=1080)
+    tab.press("Tab")
+    assert tab.value("document.activeElement.className") == "skip"
+    assert tab.value("document.activeElement.getBoundingClientRect().x") >= 0, (
+        "it is seen once it has the focus"
+    )
+    tab.press("Enter")
+    assert tab.value("document.activeElement.id") == "main"
+    seen = []
+    for _ in range(9):
+        tab.press("Tab")
+        seen.append(tab.value("document.activeElement.tagName + '.' + document.activeElement.className"))
+        assert tab.value("getComputedStyle(document.activeElement).outlineStyle") == "solid", seen
+    assert seen.count("SUMMARY.") == 6 and seen.count("DIV.scroll") == 2 and "DIV.scroll tall" in seen
+    tab.value("document.querySelector('#now summary').focus()")
+    tab.press("Enter")
+    assert tab.value("document.querySelector('#now > details').open") is False
+
+
+def test_a_command_appears_and_moves_to_what_has_ended(page: Served, tab: Tab) -> None:
+    tab.open(page.url, width=1080)
+    tab.until(layout.LIVE)
+    assert tab.value("document.getElementById('nothing').checkVisibility()")
+    log = EventLog()
+    log.begin("build", "small.onnx for rk3399")
+    tab.until("document.querySelectorAll('#now > details').length === 1")
+    assert tab.value("document.getElementById('announce').textContent") == "build small.onnx for rk3399 began"
+    assert not tab.value("document.getElementById('nothing').checkVisibility()")
+    log.write(StepLine(text="linking"))
+    tab.until("document.getElementById('now').innerText.includes('linking')")
+    log.end(EndLine(how="failed", message="the disk is full"))
+    tab.until("document.querySelectorAll('#ended > details').length === 1")
+    tab.until("document.getElementById('announce').textContent === 'build small.onnx for rk3399: failed'")
+    assert tab.value("document.querySelector('#ended > details').open") is False
+    assert "the disk is full" in tab.value("document.getElementById('ended').textContent")
+
+
+def test_the_focus_stays_with_a_command_that_ends(busy: Served, tab: Tab) -> None:
+    layout.opened(tab, busy.url, width=1080)
+    log = EventLog()
+    log.begin("bench", "small.bundle", ("local",))
+    tab.until("document.querySelectorAll('#now > details').length === 4")
+    tab.value("document.querySelector('#now summary').focus()")
+    log.end(EndLine(how="done"))
+    tab.until("document.querySelectorAll('#now > details').length === 3")
+    assert tab.value("document.activeElement.closest('#ended') !== null")
+    assert "bench small.bundle" in tab.value("document.activeElement.textContent")
+
+
+def test_the_page_connects_again(state: Path, tab: Tab) -> None:
+    log = EventLog()
+    log.begin("build", "small.onnx for rk3399")
+    with served() as first:
+        tab.open(first.url, width=1080)
+        tab.until("document.querySelectorAll('#now > details').length === 1")
+    tab.until("document.getElementById('link').textContent.startsWith('not connected')")
+    log.end(EndLine(how="done"))
+    with served(first.port) as second:
+        assert second.url == first.url
+        tab.until(layout.LIVE)
+        tab.until("document.querySelectorAll('#ended > details').length === 1")
+        assert tab.value("document.querySelectorAll('details').length") == 1
+        tab.open("about:blank", width=800)
+    assert state.exists()
+
+
+@pytest.mark.usefixtures("state")
+def test_the_policy_lets_no_other_script_run_and_nothing_be_fetched(tab: Tab) -> None:
+    with served() as page:
+        tab.open(page.url, width=1080)
+        tab.until(layout.LIVE)
+        added = """
+        (() => {
+          const script = document.createElement('script');
+          script.textContent = 'window.owned = 1';
+          document.body.append(script);
+          document.body.insertAdjacentHTML('beforeend', '<img src="x" onerror="window.owned = 2">');
+          return new Promise((after) => setTimeout(() => after(window.owned ?? 0), 300));
+        })()
+        """
+        assert tab.value(added) == 0
+        away = "fetch('http://127.0.0.1:9/').then(() => 'sent', (error) => 'refused')"
+        assert tab.value(away) == "refused"
+        assert sum("Content Security Policy" in each for each in tab.complaints()) >= 3
+        tab.open("about:blank", width=800)
+
+
+class _Elsewhere(BaseHTTPRequestHandler):
+    """Another site on this host."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>elsewhere</title>")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("state")
+def test_another_sites_page_gets_nothing_even_with_the_address(tab: Tab) -> None:
+    other = ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere)
+    thread = threading.Thread(target=other.serve_forever)
+    thread.start()
+    try:
+        with served() as page:
+            for host in ("127.0.0.1", "localhost"):
+                tab.open(f"http://{host}:{other.server_port}/", width=800)
+                tab.until("document.title === 'elsewhere'")
+                read = f"fetch('{page.url}').then((answer) => answer.text(), () => 'refused')"
+                assert tab.value(read) == "refused"
+                stream = f"""
+                new Promise((after) => {{
+                  const stream = new EventSource('{page.url}events');
+                  stream.onopen = () => after('open');
+                  stream.onerror = () => after('refused');
+                }})
+                """
+                assert tab.value(stream) == "refused"
+                frame = f"""
+                new Promise((after) => {{
+                  const frame = document.createElement('iframe');
+                  frame.src = '{page.url}';
+                  frame.onload = () => after(frame.contentDocument?.title ?? 'hidden');
+                  document.body.append(frame);
+                }})
+                """
+                assert tab.value(frame) == "hidden"
+            assert any("X-Frame-Options" in each or "frame-ancestors" in each for each in tab.complaints())
+            tab.open("about:blank", width=800)
+    finally:
+        other.shutdown()
+        thread.join()
+        other.server_close()
+
+
+@pytest.mark.usefixtures("state")
+def test_a_name_that_was_bound_to_loopback_is_refused(tab: Tab) -> None:
+    """DNS rebinding: `evil.localhost` is 127.0.0.1 to Chromium, as an attacker's name may become."""
+    with served() as page:
+        tab.open(page.url.replace("127.0.0.1", "evil.localhost"), width=800)
+        tab.until("document.body?.innerText.includes('under no other name')")
+        tab.open("about:blank", width=800)

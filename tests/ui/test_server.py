@@ -1,0 +1,239 @@
+"""The page and its stream as a browser gets them, and as others try to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.events.logs import BEGAN, NAME, step, write_log
+from tests.reports.pages import Page
+from tests.rpc.second_user import as_second_user, needs_a_second_user
+from tests.ui.pages import TOKEN, Served, served
+from tests.waiting import until
+from toolchain.errors import ToolchainError
+from toolchain.events.folder import MOST_BYTES
+from toolchain.events.lines import EndLine, StepLine
+from toolchain.events.log import EventLog
+from toolchain.ui import server
+from toolchain.ui import stream as event_stream
+from toolchain.ui.page import page
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def ours(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """Serve the page of a state folder of the test's own."""
+    monkeypatch.setattr(event_stream, "POLL_S", 0.01)
+    assert not (state / "events").exists()
+    with served() as found:
+        yield found
+
+
+def take(stream: Iterator[tuple[str, Any]], name: str) -> Any:
+    """Return the data of the next event of that name."""
+    return next(data for event, data in stream if event == name)
+
+
+def told(stream: Iterator[tuple[str, Any]]) -> list[str]:
+    """Return the next lines of a log in a word or two."""
+    lines = take(stream, "lines")["lines"]
+    return [line.get("text") or line.get("how") or line["event"] for line in lines]
+
+
+def test_the_page_comes_with_a_policy_that_lets_its_own_script_run_alone(ours: Served) -> None:
+    answer = ours.get()
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert answer.body == page()
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ") and "unsafe" not in policy
+    assert all(f"{name} 'none'" in policy for name in ("base-uri", "form-action", "frame-ancestors"))
+    for kind in ("script", "style"):
+        (text,) = re.findall(f"<{kind}>(.*?)</{kind}>", answer.body.decode(), re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "set-cookie" not in answer.headers and not any(h.startswith("access-") for h in answer.headers)
+
+
+def test_the_page_fetches_nothing_and_makes_no_html_of_texts() -> None:
+    text = page().decode()
+    found = Page(text)
+    assert [each for each in found.fetched if not each.startswith("data:image/svg+xml,")] == []
+    assert len(found.ids) == len(set(found.ids))
+    assert not re.search(
+        r"\b(innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval|Function|srcdoc)\b", text
+    )
+    assert not re.search(r"https?://(?!www\.w3\.org/)|\bstyle=|@import|url\(", text)
+
+
+def test_others_get_nothing(ours: Served) -> None:
+    for path in ("/", f"/{TOKEN}", f"/{TOKEN}x/", "/events", "/favicon.ico"):
+        answer = ours.get(path)
+        assert answer.status == 404 and TOKEN.encode() not in answer.body
+    assert ours.get(Host=f"evil.example:{ours.port}").status == 403
+    assert ours.get(f"/{TOKEN}/events", Origin="http://evil.example").status == 403
+    assert ours.get(f"/{TOKEN}/events", Host=None).status == 403
+    posted = ours.get(method="POST")
+    assert (posted.status, posted.headers["allow"]) == (405, "GET")
+    assert "content-security-policy" in posted.headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../../etc/passwd", "..%2f..%2fetc/passwd", "/etc/passwd", "page.html", "events/../events", "events?x"],
+)
+def test_a_path_leads_nowhere(ours: Served, path: str) -> None:
+    assert ours.get(f"/{TOKEN}/{path}").status == 404
+
+
+def test_a_request_that_is_too_long_is_refused(ours: Served) -> None:
+    assert ours.get(X="y" * 40_000).status == 431
+
+
+def test_nothing_listens_beyond_loopback(ours: Served) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", ours.port), timeout=5)
+    assert ours.server._listening.getsockname()[0] == "127.0.0.1"
+
+
+def test_another_user_gets_nothing_even_with_the_token(ours: Served) -> None:
+    needs_a_second_user()
+    answer = as_second_user(lambda: ours_answer(ours))
+    assert answer[0] == 403 and b"user 65534's" in answer[1]
+
+
+def ours_answer(ours: Served) -> tuple[int, bytes]:
+    answer = ours.get()
+    return answer.status, answer.body
+
+
+def test_a_port_that_is_taken_is_told(ours: Served) -> None:
+    with pytest.raises(
+        ToolchainError, match=f"port {ours.port}: cannot listen on 127.0.0.1: Address already"
+    ):
+        server.listen(ours.port)
+
+
+def test_a_command_is_seen_from_its_beginning_to_its_end(ours: Served) -> None:
+    with ours.stream() as stream:
+        take(stream, "ready")
+        log = EventLog()
+        log.begin("build", f"{EVIL} for rk3399", (EVIL,))
+        began = take(stream, "lines")
+        assert began["lines"][0]["title"] == f"{EVIL} for rk3399", "a text, which the page shows as one"
+        log.write(StepLine(text="linking"))
+        assert told(stream) == ["linking"]
+        log.end(EndLine(how="done"))
+        assert told(stream) == ["done"]
+
+
+def test_who_connects_later_gets_what_was_before(ours: Served, state: Path) -> None:
+    write_log(state / "events", BEGAN, step("searching"))
+    for _ in range(2):
+        with ours.stream() as stream:
+            assert next(stream) == ("reset", {})
+            assert told(stream) == ["began", "searching", "killed"]
+            take(stream, "ready")
+    with ours.stream() as stream:
+        take(stream, "ready")
+        (state / "events" / NAME).unlink()
+        assert take(stream, "removed") == {"log": NAME}
+
+
+def test_boards_are_listed_with_what_is_wrong_with_them(
+    ours: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "toolchain.toml").write_text(
+        '[boards.b1]\nclass = "none"\nhost = "h"\nhost_key = "ssh-ed25519 AA"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    with ours.stream() as stream:
+        found = take(stream, "boards")
+        rows = {row["name"]: row for row in found["boards"]}
+        assert not found["lab"] and rows["local"]["emulated"] is False and "problem" not in rows["local"]
+        assert "class" in rows["b1"]["problem"]
+
+
+def test_leases_are_shown_with_their_board(ours: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolchain.rpc import lab
+
+    leases = ({"key": "local", "board": "local", "user": EVIL, "held_s": 61.2, "left_s": 9.0},)
+    there = {"local": lab.BoardStatus("local", "serving", None)}
+    monkeypatch.setattr(lab, "status", lambda: lab.LabStatus("127.0.0.1", 9, 1, there, {}, leases))
+    with ours.stream() as stream:
+        (row,) = take(stream, "boards")["boards"]
+        assert (row["lab"], row["leases"]) == ("serving", [{"user": EVIL, "held_s": 61}])
+
+
+def test_who_says_nothing_is_sent_away(ours: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.1)
+    with ours.connect() as silent, ours.connect() as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nHost:")
+        assert silent.recv(1) == b""
+        assert slow.recv(1) == b""
+    assert ours.get().status == 200
+
+
+def test_who_does_not_read_is_sent_away(ours: Served, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "WRITE_S", 0.1)
+    lines = [step("x" * 250)] * (MOST_BYTES // 300)
+    for number in range(12):
+        write_log(state / "events", BEGAN, *lines, name=f"20200101T000000{number:06}-1-tune.jsonl")
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", ours.port))
+        connection.sendall(ours.head(f"/{TOKEN}/events"))
+        assert connection.recv(4) == b"HTTP", "the stream has begun"
+        until(lambda: ours.server._streams == 0, what="the stream's end")
+
+
+def test_a_closed_page_frees_its_place(ours: Served) -> None:
+    for _ in range(3):
+        with ours.stream() as stream:
+            take(stream, "ready")
+        until(lambda: ours.server._streams == 0 and not ours.server._connections)
+
+
+def test_connections_and_streams_have_a_limit(ours: Served) -> None:
+    opened = [ours.connect() for _ in range(server.MOST_CONNECTIONS + 10)]
+    try:
+        until(lambda: len(ours.server._connections) >= server.MOST_CONNECTIONS)
+        assert len(ours.server._connections) <= server.MOST_CONNECTIONS + 1
+    finally:
+        for connection in opened:
+            connection.close()
+    until(lambda: not ours.server._connections)
+    streams = [ours.connect() for _ in range(server.MOST_STREAMS)]
+    try:
+        for connection in streams:
+            connection.sendall(ours.head(f"/{TOKEN}/events"))
+            assert b" 200 " in connection.recv(20)
+        assert ours.get(f"/{TOKEN}/events").status == 503
+        assert ours.get().status == 200
+    finally:
+        for connection in streams:
+            connection.close()
+
+
+@pytest.mark.usefixtures("state")
+def test_nothing_is_left_when_it_ends() -> None:
+    before = threading.active_count()
+    with served() as ours, ours.connect() as silent, ours.stream() as stream:
+        take(stream, "ready")
+        port = ours.port
+        silent.sendall(b"GET")
+    assert threading.active_count() == before
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)

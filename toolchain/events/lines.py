@@ -1,0 +1,201 @@
+"""The lines of an event log: one JSON object each, checked when written and when read.
+
+A log has one `BeganLine` first, and an `EndLine` last unless its command was killed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+
+from toolchain.foreign import shortened
+
+MOST_TASKS = 2000
+"""Largest number of tasks that a log lists."""
+
+MOST_BOARDS = 5000
+"""Largest number of boards that a log lists."""
+
+
+def _shown(value: Any) -> Any:
+    return shortened(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_shown)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class EventLine(BaseModel):
+    """Base class of all lines; `at` is in seconds since 1970."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    at: float = Field(default_factory=lambda: round(time.time(), 3), ge=0, allow_inf_nan=False)
+
+
+class BeganLine(EventLine):
+    """A command began.
+
+    Attributes
+    ----------
+    kind
+        The command's name, such as `tune`.
+    title
+        The model or bundle that it works on.
+    boards
+        Names of the boards that it was given.
+    """
+
+    event: Literal["began"] = "began"
+    kind: Text
+    title: Text
+    boards: tuple[Text, ...] = Field((), max_length=MOST_BOARDS)
+
+
+class ListedTask(BaseModel):
+    """A task of a tuning run; `weight` is how often the network calls it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: Text
+    name: Text
+    weight: Count
+    flops: Count
+
+
+class TasksLine(EventLine):
+    """The tasks of a tuning run, and its largest number of trials."""
+
+    event: Literal["tasks"] = "tasks"
+    tasks: tuple[ListedTask, ...] = Field(max_length=MOST_TASKS)
+    trials: Count
+
+
+class TrialLine(EventLine):
+    """A candidate was measured, or failed.
+
+    Attributes
+    ----------
+    stage
+        As of `tuning.events.Trial`.
+    number
+        How many trials of the search were made so far, this one included.
+    ms, best_ms
+        Its time, None if it failed; the best time of its task so far.
+    temperature_c
+        Temperature of the board, if it says it.
+    """
+
+    event: Literal["trial"] = "trial"
+    task: Text
+    stage: Literal["default", "recorded", "search"]
+    number: Count
+    ms: Milliseconds | None
+    best_ms: Milliseconds | None
+    failure: Text | None = None
+    board: Text = ""
+    temperature_c: Annotated[float, Field(ge=-300, le=10_000)] | None = None
+
+
+class TurnLine(EventLine):
+    """The search began or ended a turn of a task."""
+
+    event: Literal["turn"] = "turn"
+    task: Text
+    begins: bool
+
+
+class LeftOutLine(EventLine):
+    """Tasks were left out of a tuning run."""
+
+    event: Literal["left-out"] = "left-out"
+    tasks: tuple[Text, ...] = Field(max_length=MOST_TASKS)
+
+
+class StepLine(EventLine):
+    """Something that takes a while began or advanced."""
+
+    event: Literal["step"] = "step"
+    text: Text
+
+
+class NoticeLine(EventLine):
+    """News for the user, such as a board that went away."""
+
+    event: Literal["notice"] = "notice"
+    text: Text
+
+
+class RolloutLine(EventLine):
+    """A rollout began or was resumed, with the boards of each phase."""
+
+    event: Literal["rollout"] = "rollout"
+    id: Text
+    app: Text
+    version: Text
+    phases: tuple[tuple[Text, ...], ...] = Field(max_length=MOST_BOARDS)
+
+
+class PhaseLine(EventLine):
+    """A phase of a rollout began; phases are counted from 1."""
+
+    event: Literal["phase"] = "phase"
+    phase: Count
+
+
+class BoardLine(EventLine):
+    """The state of a board in a rollout.
+
+    Attributes
+    ----------
+    state
+        The step that it is at, or its outcome if it is done.
+    sent
+        Bytes sent to it.
+    """
+
+    event: Literal["board"] = "board"
+    board: Text
+    state: Text
+    done: bool
+    works: bool = False
+    sent: Count = 0
+    error: Text | None = None
+
+
+class GateLine(EventLine):
+    """Whether a rollout goes on after a phase."""
+
+    event: Literal["gate"] = "gate"
+    phase: Count
+    passed: bool
+    reason: Text
+
+
+class EndLine(EventLine):
+    """The command ended; `killed` is never written, a reader adds it if the command ended without a word."""
+
+    event: Literal["ended"] = "ended"
+    how: Literal["done", "failed", "interrupted", "killed"]
+    message: Text = ""
+
+
+Line = (
+    BeganLine
+    | TasksLine
+    | TrialLine
+    | TurnLine
+    | LeftOutLine
+    | StepLine
+    | NoticeLine
+    | RolloutLine
+    | PhaseLine
+    | BoardLine
+    | GateLine
+    | EndLine
+)
+LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
+"""Reads and writes one line."""
