@@ -200,7 +200,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(
     board: Board, tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(context: AcceptContext) -> StepEnd:
-        context.board.transport.put(b"ours", "bin/edge-rt-x")
+        context.board.transport.put(b"ours", "lib/ours.so")
         raise KeyboardInterrupt
 
     def gone(*_given: object) -> None:
@@ -210,10 +210,11 @@ def test_what_a_killed_run_left_is_removed_by_the_next(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(run, "remove_what_came", gone)
         accepted(board, tmp_path)
-    assert board.transport.listing("bin")
+    assert board.transport.listing("lib")
+    board.transport.put(b"provisioned since", "bin/edge-rt-x")
     steps.does = {"facts": passes}
     accepted(board, tmp_path, fresh=True)
-    assert board.transport.listing("bin") == {}
+    assert board.transport.listing("lib") == {} and list(board.transport.listing("bin")) == ["edge-rt-x"]
 
 
 def test_a_word_of_skip_that_names_nothing_is_refused(board: Board, tmp_path: Path, steps: Steps) -> None:

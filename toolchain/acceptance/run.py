@@ -12,7 +12,7 @@ from pathlib import Path
 from toolchain import __version__
 from toolchain.acceptance.context import AcceptContext, Note, UnbuildableError
 from toolchain.acceptance.document import Acceptance, StepReport
-from toolchain.acceptance.leaving import entries, keeping, remove_what_came
+from toolchain.acceptance.leaving import entries, entries_before, keeping, remove_what_came
 from toolchain.acceptance.plan import check_skips, planned_steps
 from toolchain.acceptance.public import class_name, telling_words
 from toolchain.acceptance.state import AcceptState, begin_state, state_file, write_state
@@ -177,10 +177,9 @@ def _fresh_state(board: Board) -> AcceptState:
 def _visit(board: Board, file: Path, state: AcceptState, note: Note) -> Iterator[Board]:
     """Yield the board with a transport that keeps what is there, and remove what came at the end."""
     with named(board):
-        if state.there_before is None:
-            state.there_before = entries(board.transport)
-            write_state(file, state)
-        before = state.there_before
+        before = entries_before(state.there_before, entries(board.transport))
+        state.there_before = before
+        write_state(file, state)
         try:
             yield replace(board, transport=keeping(board.transport, before))
         finally:
