@@ -76,7 +76,7 @@ def network_name(source: str) -> str:
 
 
 def public_keyword(text: str, telling: frozenset[str]) -> str:
-    """Return a word of the board, such as the name of a core, in the document's form; `own` if it is telling."""
+    """Return a board's word, such as the name of a core, in the document's form; `own` if it is telling."""
     word = keyword(text)
     return OWN if any(each in word.lower() for each in telling) else word
 
