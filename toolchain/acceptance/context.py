@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +56,7 @@ class AcceptContext:
     telling
         Words that must not be published.
     done
-        Steps that ended, by name.
+        Steps that passed or missed, by name, those of earlier calls too.
     """
 
     board: Board
@@ -66,7 +66,7 @@ class AcceptContext:
     note: Note
     listener: Listener
     telling: frozenset[str]
-    done: Mapping[str, StepReport]
+    done: dict[str, StepReport]
     _installed: Installed | None = None
     _built: dict[tuple[NetworkChoice, str, str | None], NetworkBuilt] = field(default_factory=dict)
 
