@@ -22,6 +22,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import LostError
+from toolchain.configuration.settings import configuration
 from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
 
 KEY = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
@@ -200,7 +201,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(
     board: Board, tmp_path: Path, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(context: AcceptContext) -> StepEnd:
-        context.board.transport.put(b"ours", "bin/edge-rt-x")
+        context.board.transport.put(b"ours", "lib/ours.so")
         raise KeyboardInterrupt
 
     def gone(*_given: object) -> None:
@@ -210,10 +211,29 @@ def test_what_a_killed_run_left_is_removed_by_the_next(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(run, "remove_what_came", gone)
         accepted(board, tmp_path)
-    assert board.transport.listing("bin")
+    assert board.transport.listing("lib")
+    board.transport.put(b"provisioned since", "bin/edge-rt-x")
     steps.does = {"facts": passes}
     accepted(board, tmp_path, fresh=True)
-    assert board.transport.listing("bin") == {}
+    assert board.transport.listing("lib") == {} and list(board.transport.listing("bin")) == ["edge-rt-x"]
+
+
+def test_another_board_of_the_same_name_begins_anew(board: Board, tmp_path: Path, steps: Steps) -> None:
+    steps.does = {"facts": passes}
+    accepted(board, tmp_path)
+    file = tmp_path / "toolchain.toml"
+    file.write_text(file.read_text().replace(KEY, KEY[:-4] + "AAAB"))
+    configuration.cache_clear()
+    accepted(board, tmp_path)
+    assert steps.calls == ["facts", "facts"]
+
+
+def test_what_a_board_cannot_have_measured_is_a_failed_check(
+    board: Board, tmp_path: Path, steps: Steps
+) -> None:
+    steps.does = {"verify:cpu:mobilenet": lambda _: StepEnd("passed", "", verified(gflop=-1.0))}
+    done = accepted(board, tmp_path)
+    assert results(done) == {"verify:cpu:mobilenet": "failed"} and done.wrong == ("verify:cpu:mobilenet",)
 
 
 def test_a_word_of_skip_that_names_nothing_is_refused(board: Board, tmp_path: Path, steps: Steps) -> None:

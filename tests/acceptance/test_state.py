@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.documents import step, verified
 from toolchain.acceptance.state import AcceptState, begin_state, read_state, state_file, write_state
 
-FRESH = AcceptState(toolchain="1", edge_rt="ab", record_class="rk3399", date="2026-11-28")
+FRESH = AcceptState(toolchain="1", edge_rt="ab", record_class="rk3399", identity="", date="2026-11-28")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_later_call_goes_on(kept: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"toolchain": "2"}, {"edge_rt": "cd"}, {"record_class": "rk3399+emulated"}]
+    "other", [{"toolchain": "2"}, {"edge_rt": "cd"}, {"record_class": "rk3399+emulated"}, {"identity": "1"}]
 )
 def test_with_other_versions_it_begins_anew(kept: Path, other: dict[str, str]) -> None:
     found = begin_state(kept, FRESH.model_copy(update=other), again=False)

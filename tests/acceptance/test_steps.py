@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from tests.acceptance.documents import benched
+from tests.acceptance.documents import benched, document, step
 from toolchain.acceptance import facts, networks, predictions
 from toolchain.acceptance.conditions import SystemSaid
 from toolchain.acceptance.context import AcceptContext
@@ -15,6 +17,7 @@ from toolchain.acceptance.found import BoardConditions, FactsFound
 from toolchain.acceptance.predictions import ModelSaid, TaskTime
 from toolchain.architectures.rates import BoardRates
 from toolchain.profiles import load_profile
+from toolchain.reports.acceptance import acceptance_page
 
 RK3399 = load_profile("rk3399")
 
@@ -56,9 +59,47 @@ def test_a_board_beside_its_class(changed: dict[str, Any], says: list[str]) -> N
 
 
 def test_features_that_code_for_the_class_uses() -> None:
-    assert facts._lacking(board_facts(features=("asimd", "fp", "sve")), RK3399) == []
-    assert facts._lacking(board_facts(features=("fp",)), RK3399) == ["asimd"]
-    assert "asimdhp" in facts._lacking(board_facts(features=("asimd", "fp")), load_profile("raspberrypi5"))
+    assert facts._lacking(("asimd", "fp", "sve"), RK3399) == []
+    assert facts._lacking(("fp",), RK3399) == ["asimd"]
+    assert "asimdhp" in facts._lacking(("asimd", "fp"), load_profile("raspberrypi5"))
+
+
+def published(found: FactsFound) -> str:
+    """Return everything that is written about a board."""
+    written = document(step("facts", found))
+    return written.text() + acceptance_page(written.model_dump(mode="json"))
+
+
+ORDINARY = published(board_facts())
+
+
+@settings(max_examples=15)  # each renders a page
+@given(word=st.from_regex(r"[a-z]{5,12}", fullmatch=True), host=st.from_regex(r"[a-z]{5,12}", fullmatch=True))
+def test_whatever_a_board_says_of_itself_its_owner_is_not_in_the_facts(word: str, host: str) -> None:
+    """Each text that comes from the board has a name of its owner in it."""
+    assume(not any(each in ORDINARY.lower() for each in (word, host)))
+    said = SimpleNamespace(
+        machine="aarch64",
+        glibc="2.31",
+        cpus=[SimpleNamespace(core=f"cortex-{word}"), SimpleNamespace(core=host)],
+        cpu_features=("asimd", "fp", f"{word}_ext"),
+        logical_cpus=2,
+        memory_mib=1000,
+        devices=(SimpleNamespace(kind="opencl", names=(f"Mali of {word}",), details=()),),
+    )
+    context = context_of(SimpleNamespace(facts=said))
+    system = SystemSaid(kernel=f"5.10.1-{host}", model=f"{word} CPU", governor=(word,), khz=(1,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(facts, "ask_system", lambda _board: system)
+        patch.setattr(context, "telling", frozenset({word, host}))
+        found = facts.facts(context).found
+    assert (
+        isinstance(found, FactsFound)
+        and found.kernel == "5.10.1"
+        and found.conditions.governors == ("other",)
+    )
+    text = published(found).lower()
+    assert word not in text and host not in text
 
 
 def rates(gflops: float, memory: float, share: float = 1.0) -> BoardRates:
@@ -175,9 +216,8 @@ def test_a_model_of_a_vta_stands_beside_the_calls_of_its_programs() -> None:
 def context_of(installed: object, *, emulated: bool = False) -> AcceptContext:
     """Return a context of a board with these answers of edge-rt, and nothing else."""
     make: Any = AcceptContext
-    found: AcceptContext = make(
-        *(SimpleNamespace(emulated=emulated), None, None, None, None, None, frozenset(), {}, installed)
-    )
+    board = SimpleNamespace(emulated=emulated, profile=RK3399)
+    found: AcceptContext = make(board, None, None, None, None, None, frozenset(), {}, installed)
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import Field
 
 from toolchain.acceptance.found import BoardConditions
-from toolchain.acceptance.public import keyword
 from toolchain.answers import Answer, Several, Word, formed
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import Millidegrees, text_of
@@ -36,6 +35,19 @@ for zone in /sys/class/thermal/thermal_zone*/temp; do
 done
 :
 """
+# Documentation/admin-guide/pm/cpufreq.rst, and those of vendors' kernels.
+_GOVERNORS = frozenset(
+    {
+        "performance",
+        "powersave",
+        "userspace",
+        "schedutil",
+        "ondemand",
+        "conservative",
+        "interactive",
+        "sched",
+    }
+)
 _LISTS = ("khz", "most_khz", "governor", "gpu_hz", "gpu_most_hz", "millidegrees")
 
 
@@ -55,7 +67,7 @@ class SystemSaid(Answer):
         """Return the values of the moment."""
         return BoardConditions(
             temperature_c=max((degrees / 1000 for degrees in self.millidegrees), default=None),
-            governors=tuple(sorted({keyword(each) for each in self.governor}))[:64],
+            governors=tuple(sorted({each if each in _GOVERNORS else "other" for each in self.governor})),
             mhz=_mhz(self.khz, _KHZ),
             most_mhz=_mhz(self.most_khz, _KHZ),
             gpu_mhz=_mhz(self.gpu_hz, _HZ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolchain.acceptance.choices import NetworkChoice
 from toolchain.acceptance.document import StepReport
@@ -14,14 +15,15 @@ from toolchain.acceptance.timing import TimeLeft
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import DevicesThere
 from toolchain.boards.edge_rt.install import Installed, install
-from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.models.load import Model, load_model
 from toolchain.records.store import RecordStore
 from toolchain.tuning.events import Listener
+
+if TYPE_CHECKING:
+    from toolchain.models.load import Model
 
 Note = Callable[[str], None]
 WAIT_S = 120.0
@@ -54,7 +56,7 @@ class AcceptContext:
     telling
         Words that must not be published.
     done
-        Steps that ended, by name.
+        Steps that passed or missed, by name, those of earlier calls too.
     """
 
     board: Board
@@ -64,7 +66,7 @@ class AcceptContext:
     note: Note
     listener: Listener
     telling: frozenset[str]
-    done: Mapping[str, StepReport]
+    done: dict[str, StepReport]
     _installed: Installed | None = None
     _built: dict[tuple[NetworkChoice, str, str | None], NetworkBuilt] = field(default_factory=dict)
 
@@ -110,6 +112,9 @@ class AcceptContext:
         ToolchainError
             The build failed.
         """
+        from toolchain.building.build import BuildOptions, build  # imports TVM, which the plan does without
+        from toolchain.models.load import load_model
+
         key = (choice, kind, cluster)
         if found := self._built.get(key):
             return found

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from toolchain.acceptance.conditions import ask_system
 from toolchain.acceptance.context import AcceptContext
 from toolchain.acceptance.found import Compared, FactsFound, ProgramFound, RatesFound
-from toolchain.acceptance.public import hardware_name, kernel_version, keyword
+from toolchain.acceptance.public import hardware_name, kernel_version, keyword, public_keyword
 from toolchain.acceptance.step import StepEnd
 from toolchain.architectures.rates import FLOATS, ClusterRates
 from toolchain.backends.table import class_rates
 from toolchain.devices.device import CPU
 from toolchain.measuring.rates import BUSY_SHARE, measure_rates
 from toolchain.profiles import Profile
-from toolchain.targets.target import target_for
 
 _USABLE = 0.8  # of a board's memory: the rest is the kernel's, a GPU's or a camera's
 _SLOWEST = 0.9  # of a promised speed that still keeps the promise
@@ -26,7 +26,8 @@ def facts(context: AcceptContext) -> StepEnd:
     board = context.board
     said, system = context.installed().facts, ask_system(board)
     profile = board.profile
-    cores = Counter(keyword(each.core) for each in said.cpus)
+    cores = Counter(public_keyword(each.core, context.telling) for each in said.cpus)
+    features = {public_keyword(each, context.telling) for each in said.cpu_features}
     found = FactsFound(
         machine=keyword(said.machine),
         cpu=hardware_name(system.model, context.telling),
@@ -35,11 +36,11 @@ def facts(context: AcceptContext) -> StepEnd:
         memory_mib=said.memory_mib,
         glibc=said.glibc,
         kernel=kernel_version(system.kernel),
-        features=tuple(sorted(map(keyword, said.cpu_features))),
+        features=tuple(sorted(features)),
         devices=tuple(context.device(each.kind) for each in profile.devices if each.kind != CPU),
         conditions=system.conditions(),
     )
-    if lacking := _lacking(found, profile):
+    if lacking := _lacking(said.cpu_features, profile):
         return StepEnd("failed", f"the CPUs lack {', '.join(lacking)}, which code for the class uses", found)
     missed = [] if board.emulated else _beyond(found, profile)
     if missed:
@@ -49,10 +50,12 @@ def facts(context: AcceptContext) -> StepEnd:
     )
 
 
-def _lacking(found: FactsFound, profile: Profile) -> list[str]:
+def _lacking(features: Collection[str], profile: Profile) -> list[str]:
     """Return the CPU features that code for the class's clusters uses and the board does not have."""
+    from toolchain.targets.target import target_for  # imports TVM
+
     used = {name for each in profile.clusters for name in target_for(profile, each.cpu, None).requires}
-    return sorted(used - set(found.features))
+    return sorted(used.difference(features))
 
 
 def _beyond(found: FactsFound, profile: Profile) -> list[str]:

@@ -11,6 +11,7 @@ FIELD = "acceptance-field"
 """Folder on the board for a release that is installed and removed."""
 
 _FOLDERS = ("bin", "lib", "run", "state")
+_REPEATED = ("lib", "run")
 _KEPT = frozenset({"measure.lock"})  # another command may hold it by now
 
 
@@ -23,6 +24,22 @@ def entries(transport: Transport) -> dict[str, tuple[str, ...]]:
         The board cannot be reached.
     """
     return {folder: tuple(transport.listing(folder)) for folder in _FOLDERS}
+
+
+def entries_before(
+    kept: Mapping[str, tuple[str, ...]] | None, now: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the entries that count as having been there.
+
+    Parameters
+    ----------
+    kept
+        Entries that a run noted which was killed and removed nothing; None: there was none. It counts only
+        for uploads that every command can repeat: a program may have been provisioned since.
+    now
+        Entries at present.
+    """
+    return {**now, **{folder: kept[folder] for folder in _REPEATED if kept and folder in kept}}
 
 
 def remove_what_came(transport: Transport, before: Mapping[str, tuple[str, ...]]) -> None:

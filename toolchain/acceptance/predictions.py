@@ -15,11 +15,8 @@ from toolchain.acceptance.public import keyword
 from toolchain.acceptance.step import StepEnd
 from toolchain.backends.table import backend_for, estimated_ms
 from toolchain.boards.inventory.rates import with_rates
-from toolchain.building.chosen import chosen
-from toolchain.building.explain import modelled_ms
 from toolchain.devices.device import CPU, VTA
 from toolchain.devices.table import kind_of
-from toolchain.lowering.modelled import models_of
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.profiles import Profile
 
@@ -88,6 +85,10 @@ def _profile(context: AcceptContext, built: NetworkBuilt, kind: str) -> BenchRes
 
 def _modelled(context: AcceptContext, built: NetworkBuilt, kind: str) -> Iterator[ModelSaid]:
     """Yield the predictions of each model of a device that runs functions or kernels."""
+    from toolchain.building.chosen import chosen  # imports TVM, which the plan does without
+    from toolchain.building.explain import modelled_ms
+    from toolchain.lowering.modelled import models_of
+
     if kind == CPU:
         profile = context.board.profile
         yield ModelSaid(CLASS_RATES, _estimates(context, built, profile, profile))
@@ -123,6 +124,8 @@ def _cycles(context: AcceptContext, built: NetworkBuilt) -> list[ModelSaid]:
 
 def _estimates(context: AcceptContext, built: NetworkBuilt, own: Profile, rated: Profile) -> list[TaskTime]:
     """Return the code generator's estimates for the code that was built, by the rates in `rated`."""
+    from toolchain.building.chosen import chosen  # imports TVM
+
     code = built.choice.code_options(CPU)
     backend, other = backend_for(own, code), backend_for(rated, code)
     integral = built.model.integral

@@ -75,6 +75,12 @@ def network_name(source: str) -> str:
     return name if source.startswith("zoo:") and name in ZOO else OWN
 
 
+def public_keyword(text: str, telling: frozenset[str]) -> str:
+    """Return a board's word, such as the name of a core, in the document's form; `own` if it is telling."""
+    word = keyword(text)
+    return OWN if any(each in word.lower() for each in telling) else word
+
+
 def keyword(text: str) -> str:
     """Return a word of ours in the form of the document, shortened."""
     return re.sub(r"[^A-Za-z0-9_.:+-]", "_", text).lstrip(".:+-")[:_LONGEST_WORD] or "_"

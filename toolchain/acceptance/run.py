@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from toolchain import __version__
 from toolchain.acceptance.context import AcceptContext, Note, UnbuildableError
 from toolchain.acceptance.document import Acceptance, StepReport
-from toolchain.acceptance.leaving import entries, keeping, remove_what_came
+from toolchain.acceptance.leaving import entries, entries_before, keeping, remove_what_came
 from toolchain.acceptance.plan import check_skips, planned_steps
 from toolchain.acceptance.public import class_name, telling_words
-from toolchain.acceptance.state import AcceptState, begin_state, state_file, write_state
+from toolchain.acceptance.state import AcceptState, begin_state, identity, state_file, write_state
 from toolchain.acceptance.step import AcceptStep, StepEnd
 from toolchain.acceptance.timing import TimeLeft
+from toolchain.answers import problem
 from toolchain.boards.board import Board, named
 from toolchain.boards.transport import LostError
 from toolchain.errors import CheckError, MissingError, ToolchainError
@@ -109,27 +112,10 @@ def accept(board: Board, out: Path, options: AcceptOptions, note: Note, listener
     busy = f"accepting board {board.name}"
     with one_at_a_time(file.with_suffix(".lock"), _TURN_S, busy), scratch_folder() as folder:
         state = begin_state(file, _fresh_state(board), again=options.fresh)
-        reports: dict[str, StepReport] = {}
-        wrong: list[str] = []
         with _visit(board, file, state, note) as guarded, RecordStore(folder / "records.sqlite") as store:
             telling = telling_words(board)
             context = AcceptContext(guarded, folder, store, left, note, listener, telling, state.steps)
-            for number, step in enumerate(steps, 1):
-                report = state.steps.get(step.name)
-                if report is not None:
-                    note(f"{number}/{len(steps)} {step.name}: {report.result} before")
-                else:
-                    end, seconds = _run(step, context, options.skips)
-                    report = StepReport(
-                        name=step.name, result=end.result, reason=end.reason, seconds=seconds, found=end.found
-                    )
-                    note(f"{number}/{len(steps)} {step.name}: {' '.join((end.result, end.reason)).strip()}")
-                    if end.wrong:
-                        wrong.append(step.name)
-                    if end.result in ("passed", "missed"):
-                        state.steps[step.name] = report
-                        write_state(file, state)
-                reports[step.name] = report
+            reports, wrong = _run_all(steps, context, options.skips, lambda: write_state(file, state))
     document = Acceptance(
         toolchain=__version__,
         edge_rt=expected_fingerprint()[:12],
@@ -137,9 +123,37 @@ def accept(board: Board, out: Path, options: AcceptOptions, note: Note, listener
         emulated=board.emulated,
         shared_cpu=board.shared_cpu,
         date=state.date,
-        steps=tuple(reports.values()),
+        steps=tuple(reports),
     )
-    return _written(document, out, tuple(wrong))
+    return _written(document, out, wrong)
+
+
+def _run_all(
+    steps: Sequence[AcceptStep], context: AcceptContext, skips: Sequence[str], keep: Callable[[], None]
+) -> tuple[list[StepReport], tuple[str, ...]]:
+    """Run the steps that did not end in an earlier call; return all reports, and which have wrong numbers.
+
+    Parameters
+    ----------
+    keep
+        Keeps the steps in `context.done`; called after each that passed or missed.
+    """
+    reports: list[StepReport] = []
+    wrong: list[str] = []
+    for number, step in enumerate(steps, 1):
+        report, before = context.done.get(step.name), " before"
+        if report is None:
+            end, seconds = _run(step, context, skips)
+            report, before = end.report(step.name, seconds), ""
+            if end.wrong:
+                wrong.append(step.name)
+            if end.result in ("passed", "missed"):
+                context.done[step.name] = report
+                keep()
+        said = f"{report.result}{before} {report.reason}".strip()
+        context.note(f"{number}/{len(steps)} {step.name}: {said}")
+        reports.append(report)
+    return reports, tuple(wrong)
 
 
 def planned(board: Board, options: AcceptOptions) -> list[tuple[AcceptStep, str]]:
@@ -169,6 +183,7 @@ def _fresh_state(board: Board) -> AcceptState:
         toolchain=__version__,
         edge_rt=expected_fingerprint(),
         record_class=board.record_class,
+        identity=identity(board),
         date=datetime.now(UTC).date().isoformat(),
     )
 
@@ -177,12 +192,14 @@ def _fresh_state(board: Board) -> AcceptState:
 def _visit(board: Board, file: Path, state: AcceptState, note: Note) -> Iterator[Board]:
     """Yield the board with a transport that keeps what is there, and remove what came at the end."""
     with named(board):
-        if state.there_before is None:
-            state.there_before = entries(board.transport)
-            write_state(file, state)
-        before = state.there_before
+        before = entries_before(state.there_before, entries(board.transport))
+        state.there_before = before
+        write_state(file, state)
         try:
             yield replace(board, transport=keeping(board.transport, before))
+        except (KeyboardInterrupt, SystemExit, ToolchainError):
+            note("the steps that ended are kept: the same command goes on with the others")
+            raise
         finally:
             try:
                 remove_what_came(board.transport, before)
@@ -220,6 +237,9 @@ def _ended(step: AcceptStep, context: AcceptContext) -> StepEnd:
     except MissingError as error:
         context.note(f"{step.name}: {error}")
         return StepEnd("skipped", "the host lacks something that this step needs: see `toolchain doctor`")
+    except ValidationError as error:
+        context.note(f"{step.name}: {problem(error)}")
+        return StepEnd("failed", "a number or word that the board reports cannot be right", wrong=True)
     except CheckError as error:
         context.note(f"{step.name}: {error}")
         return StepEnd("failed", "a check failed: an answer or a file cannot be right", wrong=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from toolchain.acceptance.document import MOST_BYTES, StepReport
-from toolchain.configuration.settings import state_dir
+from toolchain.boards.board import Board
+from toolchain.configuration.settings import configuration, state_dir
 from toolchain.files import atomic
 from toolchain.files.plain import open_plain
 
@@ -22,6 +24,8 @@ class AcceptState(BaseModel):
         Versions with which the steps ran: with others nothing of it counts.
     record_class
         Class of the board, `+emulated` if it is.
+    identity
+        Digest that differs between boards which had the same name one after the other; empty if unknown.
     date
         Day on which it began.
     steps
@@ -36,14 +40,22 @@ class AcceptState(BaseModel):
     toolchain: str
     edge_rt: str
     record_class: str
+    identity: str
     date: str
     steps: dict[str, StepReport] = Field(default_factory=dict)
     there_before: dict[str, tuple[str, ...]] | None = None
 
     def like(self, other: AcceptState) -> bool:
-        """Return whether this state has the versions and the class of another one."""
-        mine, its = ((s.toolchain, s.edge_rt, s.record_class) for s in (self, other))
+        """Return whether this state has the versions, the class and the board of another one."""
+        mine, its = ((s.toolchain, s.edge_rt, s.record_class, s.identity) for s in (self, other))
         return mine == its
+
+
+def identity(board: Board) -> str:
+    """Return a digest of the board's pinned host key; empty for a board of this host."""
+    entry = configuration().boards.get(board.name)
+    key = entry.host_key if entry is not None else None
+    return hashlib.sha256(key.encode()).hexdigest()[:16] if key else ""
 
 
 def state_file(board: str) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolchain.acceptance.context import AcceptContext
-from toolchain.acceptance.document import Result
+from toolchain.acceptance.document import Result, StepReport
 from toolchain.acceptance.found import Found
 
 
@@ -26,6 +26,12 @@ class StepEnd:
     reason: str = ""
     found: Found | None = None
     wrong: bool = False
+
+    def report(self, name: str, seconds: float) -> StepReport:
+        """Return the report of the step of that name, which took some seconds."""
+        return StepReport(
+            name=name, result=self.result, reason=self.reason, seconds=seconds, found=self.found
+        )
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ from toolchain.acceptance.networks import absent, unreal, worst_error
 from toolchain.acceptance.public import keyword
 from toolchain.acceptance.step import StepEnd
 from toolchain.backends.table import backend_for
-from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.records.store import RecordStore
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
-from toolchain.tuning.run.tune import tune
 
 TRIALS = 16
 _HEAVIEST = 2  # tasks
@@ -30,6 +28,9 @@ def tune_some(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepE
 
     The records are kept apart from the user's, and dropped.
     """
+    from toolchain.building.build import BuildOptions, build  # imports TVM, which the plan does without
+    from toolchain.tuning.run.tune import tune
+
     if gone := absent(context, kind):
         return gone
     built, board = context.built(choice, kind, keep=True), context.board
