@@ -4,6 +4,7 @@
 #   CUTS=200   power cuts of `make power-cuts`; SEED=…: the same moments again
 #   BUDGET=…   seconds for each `tune` and `bench` of a tutorial
 #   IMAGE=…    the image, such as vta-sim, in a container of which a tutorial is walked; else on this host
+#   DISTRIBUTION=--no-container  `make release` checks in a virtual environment alone
 #   DEPS=skip  leave the system's packages alone
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,7 +22,7 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check power-cuts fuzz sanitize lock docs site bench bench-cpu bench-networks bench-integers bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
+.PHONY: help deps venv demo images test test-all test-fresh check release power-cuts fuzz sanitize lock docs site bench bench-cpu bench-networks bench-integers bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,20 +55,23 @@ tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tuto
 	@$(if $(IMAGE),$(BIN)/toolchain image build $(IMAGE))
 	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET) )$(if $(IMAGE),--image $(IMAGE))
 
-test: venv cuda servers browser mkdocs ## what CI runs: linters, types, layers and the tests
+test: test-tools ## what CI runs: linters, types, layers and the tests
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) -m "not full" $(PYTEST)
 
-test-all: venv cuda servers browser engines mkdocs ## the tests and every network on every class; the result goes to docs/test-all.md
+test-all: test-tools engines ## the tests and every network on every class; the result goes to docs/test-all.md
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
 test-fresh: deps ## `make test` in a clone of HEAD, with an empty HOME and a Docker engine without images (as root)
 	@tools/fresh.sh make test $(if $(PYTEST),PYTEST='$(PYTEST)')
 
-check: venv cuda servers ## linters, types, layers and the fast tests; under a minute
+check: test-tools ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=quick -q -m "not slow and not full" $(PYTEST)
+
+release: venv sbom ## wheel, sdist, bill of materials and checksums of this commit in dist/, checked as a user would; publishes nothing
+	@$(BIN)/python -m tools.distribution $(DISTRIBUTION)
 
 power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an update (SEED=…: at which moments)
 	@nice -n 10 $(BIN)/python -m tests.machines.cuts --cuts $(or $(CUTS),200) $(if $(SEED),--seed $(SEED))
@@ -75,7 +79,12 @@ power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an upd
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh
 
-.PHONY: lint runtimes servers browser engines cuda mkdocs
+.PHONY: lint runtimes servers browser engines cuda mkdocs sbom test-tools
+test-tools: venv cuda servers browser mkdocs sbom
+
+sbom: venv
+	@tools/sbom.sh
+
 servers: venv
 	@tools/servers.sh
 
@@ -107,9 +116,10 @@ sanitize: venv ## compile edge-rt with address and undefined-behaviour sanitizer
 lock: venv ## write requirements.lock from pyproject.toml; versions stay where they still fit
 	@tools/lock.sh
 
-docs: venv ## write docs/reference and docs/pictures from the code
+docs: venv ## write docs/reference and docs/pictures from the code, docs/silicon.md from docs/silicon
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/draw.py
+	@$(BIN)/python docs/silicon_page.py
 
 site: mkdocs ## make the documentation a site, build/site/index.html, that works without a network; check its links
 	@rm -rf build/site.new

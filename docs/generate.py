@@ -14,9 +14,12 @@ from typing import Any
 
 import click
 from onnx import defs
+from pydantic import BaseModel
 
 from toolchain.cli.root import EPILOG, root
 from toolchain.configuration.file import FILE_NAME, FILE_VARIABLE
+from toolchain.configuration.labgrid import LabgridPlace
+from toolchain.configuration.power import PowerCommands
 from toolchain.configuration.settings import ENVIRONMENT_PREFIX, BoardEntry, Settings
 from toolchain.images.catalogue import catalogue
 from toolchain.images.making.arguments import declared
@@ -88,17 +91,22 @@ def command_line() -> str:
     ).rstrip("\n") + "\n"  # fmt: skip
 
 
+def _table_rows(model: type[BaseModel]) -> list[str]:
+    """Return a row for each key of a table of toolchain.toml."""
+    rows = []
+    for key, field in model.model_fields.items():
+        default = "" if field.is_required() or field.default in (None, (), "") else f"`{field.default}`"
+        needed = "needed" if field.is_required() else default
+        rows.append(f"| `{field.alias or key}` | {needed} | {field.description} |")
+    return rows
+
+
 def configuration() -> str:
     """Return the reference of the configuration keys."""
     rows = []
     for key, field in Settings.model_fields.items():
         default = DEFAULTS.get(key, f"`{field.default}`")
         rows.append(f"| `{key}` | `{ENVIRONMENT_PREFIX}{key.upper()}` | {default} | {field.description} |")
-    board_rows = []
-    for key, field in BoardEntry.model_fields.items():
-        default = "" if field.is_required() or not field.default else f"`{field.default}`"
-        needed = "needed" if field.is_required() else default
-        board_rows.append(f"| `{field.alias or key}` | {needed} | {field.description} |")
     return "\n".join(
         [
             HEADER,
@@ -124,7 +132,23 @@ def configuration() -> str:
             "",
             "| key | default | |",
             "|---|---|---|",
-            *board_rows,
+            *_table_rows(BoardEntry),
+            "",
+            "### The power of a board",
+            "",
+            "The table `power` of a board, also written as `power = {…}`; [how to use it](../howto/rack.md).",
+            "",
+            "| key | default | |",
+            "|---|---|---|",
+            *_table_rows(PowerCommands),
+            "",
+            "### A board's place at labgrid",
+            "",
+            'The table `labgrid` of a board: `labgrid = {coordinator = "HOST:PORT", place = "NAME"}`.',
+            "",
+            "| key | default | |",
+            "|---|---|---|",
+            *_table_rows(LabgridPlace),
             "",
         ]
     )

@@ -28,6 +28,8 @@ def test_every_requirement_is_imported_by_the_package() -> None:
 
 
 def test_every_requirement_is_locked() -> None:
-    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    files = ("requirements.lock", "docker/cuda/requirements.lock")
+    text = "".join((ROOT / file).read_text() for file in files)
+    locked = set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE))
     optional = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
     assert {name(line) for line in [*PROJECT["dependencies"], *optional]} <= locked

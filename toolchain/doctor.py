@@ -121,7 +121,7 @@ def _check_in_a_process(
 
 
 def _check_libraries() -> Iterator[Check]:
-    reinstall = "make venv, or pip install --force-reinstall edge-toolchain"
+    reinstall = "pip install --force-reinstall edge-toolchain, or `make venv` in a checkout"
     yield _check_in_a_process(
         "tvm loads",
         "import tvm, tvm_ffi; print('tvm', tvm.__version__, 'tvm_ffi', tvm_ffi.__version__)",
@@ -242,9 +242,10 @@ print(f"libOpenCL.so.1 with {count.value} drivers")
 
 
 def _check_opencl() -> Iterator[Check]:
-    check = _check_in_a_process("opencl", _PLATFORMS, "for `--device opencl` on the board local: make deps")
+    hint = "for `--device opencl` on the board local: apt-get install ocl-icd-libopencl1 pocl-opencl-icd"
+    check = _check_in_a_process("opencl", _PLATFORMS, hint)
     yield check if check.state == "ok" else replace(check, state="optional")
-    hint = "to simulate OpenCL kernels, which finds reads and writes outside of their memory: make deps"
+    hint = "to simulate kernels, which finds accesses outside their memory: apt-get install oclgrind"
     yield _check_tool("oclgrind", ["oclgrind", "--version"], "optional", hint)
 
 
@@ -262,7 +263,7 @@ except ToolchainError as error:
 
 def _check_cuda() -> Iterator[Check]:
     """Yield a line for the compiler, which builds need, and one for a GPU, which `local` needs."""
-    compiler = "for builds with `--device cuda` on this host: make cuda"
+    compiler = "for builds with `--device cuda` on this host: pip install 'edge-toolchain[cuda]'"
     gpu = "for `--device cuda` on the board local: NVIDIA's driver for a GPU from sm_80 on"
     for part, hint in (("compiler", compiler), ("gpu", gpu)):
         check = _check_in_a_process(f"cuda {part}", _CUDA, hint, bool, part)
@@ -309,7 +310,7 @@ def _check_noise() -> Iterator[Check]:
 
 
 def _check_containers() -> Iterator[Check]:
-    hint = "for emulated boards in containers: make deps"
+    hint = "for emulated boards in containers: `make deps` in a checkout, or see docs/howto/install.md"
     try:
         with connect() as engine:
             yield Check("docker", "ok", f"{engine.version} at {engine.where}")

@@ -156,13 +156,22 @@ _TABLES: dict[str, type[BaseModel]] = {"clusters": Cluster, "devices": Device}
 
 def profile_folders() -> tuple[Path, ...]:
     """Return where board classes are looked for: the project's `boards/`, then the shipped ones."""
-    package = Path(__file__).parent
-    shipped = package / "boards_shipped"  # in a wheel; beside the package in a checkout
     from toolchain.configuration.settings import configuration
 
     file = configuration().file
     own = (file.parent / "boards",) if file else ()
-    return (*own, shipped if shipped.is_dir() else package.parent / "boards")
+    return (*own, _shipped_folder())
+
+
+def _shipped_folder() -> Path:
+    package = Path(__file__).parent
+    shipped = package / "boards_shipped"  # in a wheel; beside the package in a checkout
+    return shipped if shipped.is_dir() else package.parent / "boards"
+
+
+def shipped_classes() -> frozenset[str]:
+    """Return the names of the board classes that come with the toolchain."""
+    return frozenset(path.parent.name for path in _shipped_folder().glob(f"*/{PROFILE_FILE}"))
 
 
 def class_names() -> list[str]:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What tests start or load without installing it: an OpenSSH server, Debian's image registry, PostgreSQL, Mender, SoftHSM.
+# What tests start or load without installing it: an OpenSSH server, Debian's image registry, PostgreSQL, Mender,
+# SoftHSM, labgrid.
 set -eu
 cd "$(dirname "$0")"
 
@@ -38,3 +39,6 @@ fi
 
 # A PKCS#11 token in software, as smart cards are: a release is signed by a key in it.
 ./unpack.sh softhsm2-util softhsm2 softhsm2-common libsofthsm2
+
+# A labgrid coordinator, an exporter and the client, from PyPI.
+./labgrid.sh

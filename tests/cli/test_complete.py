@@ -70,3 +70,14 @@ def test_classes_and_images_that_begin_so() -> None:
     first = next(iter(catalogue()))
     assert first in complete.images(CONTEXT, PARAMETER, first[:2])
     assert all(name.startswith(first[:2]) for name in complete.images(CONTEXT, PARAMETER, first[:2]))
+
+
+def test_boards_that_can_be_switched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boards = "".join(
+        f'[boards.{name}]\nclass = "rk3399"\nhost = "h"\nhost_key = "{KEY}"\n{power}\n'
+        for name, power in (("rack-1", ""), ("rack-2", 'power = {cycle = ["relay"]}'))
+    )
+    (tmp_path / FILE_NAME).write_text(boards)
+    monkeypatch.chdir(tmp_path)
+    assert names(complete.switched_boards(CONTEXT, PARAMETER, "r")) == ["rack-2"]
+    assert names(complete.switched_boards(CONTEXT, PARAMETER, "x")) == []

@@ -42,11 +42,13 @@ FOREIGN: dict[str, list[str]] = {
     "demo": ["{model}"],
     "model export": ["{model}", "-o", "{file}/x.onnx"],
     "model inspect": ["{model}"],
+    "board accept": [EVIL],
     "board add": [EVIL, "--class", "rk3399"],
     "board emulate start": [EVIL],
     "board emulate stop": [EVIL],
     "board exec": [EVIL, "--", "true"],  # what the program prints: below
     "board logs": [EVIL],
+    "board power": ["off", EVIL],
     "board probe": [EVIL],
     "board provision": [EVIL],
     "board remove": [EVIL],
@@ -198,7 +200,9 @@ def evil(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 def evil_lab() -> LabStatus:
     lease = {"board": EVIL, "key": EVIL, "user": EVIL, "held_s": 1.0, "left_s": 1.0}
     keys = {EVIL: {"total": 1, "free": 1, "pending": 0}}
-    return LabStatus("127.0.0.1", 9, os.getpid(), {EVIL: lab.BoardStatus(EVIL, "away", EVIL)}, keys, [lease])
+    waits = {"board": EVIL, "key": EVIL, "user": EVIL, "waited_s": 1.0}
+    away = {EVIL: lab.BoardStatus(EVIL, "away", EVIL)}
+    return LabStatus("127.0.0.1", 9, os.getpid(), away, keys, (lease,), (waits,))
 
 
 def clean(ran: Ran) -> bool:

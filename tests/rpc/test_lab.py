@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -245,3 +246,20 @@ def test_a_lease_that_outlives_its_time_is_taken_back(state: Path, monkeypatch: 
 def test_release_without_a_lab() -> None:
     with pytest.raises(UsageError, match="no lab runs"):
         lab.release("local")
+
+
+def test_who_holds_a_board_and_who_waits_for_it() -> None:
+    started = lab.start([local_board()])
+    opened = session.open_session(HOST, started.port, "local", 60, 10)
+    waiting = threading.Thread(
+        target=lambda: session.open_session(HOST, started.port, "local", 60, 60), daemon=True
+    )
+    waiting.start()
+    until(lambda: lab.status().waiting)
+    found = lab.status()
+    (lease,), (request,) = found.leases, found.waiting
+    assert lease["board"] == "local" and request["key"] == "local" and request["board"] is None
+    assert request["user"] == f"process {os.getpid()}" and request["waited_s"] >= 0
+    del opened
+    waiting.join(60)
+    until(lambda: not lab.status().waiting)

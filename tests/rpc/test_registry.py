@@ -105,3 +105,31 @@ def test_a_lease_ends_with_the_next_offer_or_its_time_or_its_server() -> None:
     now = 12.1
     assert [lease.board for lease in registry.overdue()] == ["2"]
     assert registry.leases() == []
+
+
+def test_who_waits_is_listed_in_the_order_of_service_with_the_time() -> None:
+    now = 0.0
+    registry = Registry(clock=lambda: now)
+    given: list[str] = []
+    clients = {name: object() for name in ("late", "early", "urgent")}
+
+    def ask(name: str, key: str, priority: int = 1) -> None:
+        registry.request(clients[name], key, priority, lambda _: given.append(name) or True, name, 60)
+
+    ask("early", "c")
+    now = 2.0
+    ask("late", "c@1")
+    now = 3.0
+    ask("urgent", "c", priority=2)
+    assert [(each.user, each.key, each.board, each.since) for each in registry.waiting()] == [
+        ("urgent", "c", "", 3.0),
+        ("early", "c", "", 0.0),
+        ("late", "c", "1", 2.0),
+    ]
+    server = object()
+    registry.register(server, "c@1", "127.0.0.1", 9000)
+    for key in ("a", "b"):  # the server offers itself again after each session
+        registry.offer("c@1", Offer(server, "127.0.0.1", 9000, key))
+    assert given == ["urgent", "early"] and [each.user for each in registry.waiting()] == ["late"]
+    registry.forget(clients["late"])
+    assert registry.waiting() == []

@@ -71,7 +71,7 @@ def test_a_folder_has_one_and_the_second_says_so(where: Path) -> None:
     assert started(where) == {"held": True}
     running = read_state(where)
     assert running is not None and asdict(running.supervisor) == first["supervisor"] and not running.boards
-    assert ask(where, {"do": "status"}) == {"boards": {}, "leases": []}
+    assert ask(where, {"do": "status"}) == {"boards": {}, "leases": [], "waiting": []}
     assert ask(where, {"do": "nothing that it knows"}) == {"ending": False}
     assert ask(where, {"do": "stop"}) == {"ending": True}
     assert life_of(first).ends_within(PATIENCE_S) and read_state(where) is None

@@ -18,6 +18,7 @@ from toolchain.records.store import anything
 from toolchain.records.taken import BuildVariant
 from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
+from toolchain.tasks.space import Space
 
 if TYPE_CHECKING:
     from toolchain.backends.packed.rates import Rates
@@ -136,6 +137,16 @@ def class_rates(triple: str, cpu: str) -> Rates | None:
     from toolchain.backends.packed.rates import rates_of_class
 
     return rates_of_class(triple, cpu)
+
+
+def estimated_ms(space: Space[Any], point: Any) -> float | None:
+    """Return the estimate by which the code of a CPU's task is chosen without records, in ms for one call.
+
+    None if the space's backend or the point's algorithm has no estimate.
+    """
+    from toolchain.backends.packed.space import PackedSpace  # imports TVM
+
+    return space.estimated_ms(point) if isinstance(space, PackedSpace) else None
 
 
 def vta_regions(model: Model, options: CodeOptions) -> Sequence[Region]:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolchain.boards.transport import Transport
+from toolchain.configuration.labgrid import LabgridPlace
+from toolchain.configuration.power import PowerCommands
 from toolchain.errors import ToolchainError
 from toolchain.profiles import Profile
 from toolchain.targets.build_for import BuildFor, RatesOf
@@ -29,6 +31,10 @@ class Board:
         The one device of its kind that it computes on, as edge-rt counts them: `cuda:1`. Empty: all.
     rates
         Whose rates are in `profile`: those of the class, or what was measured on this board.
+    power
+        Commands that switch its power; None if the user named none.
+    place
+        Its place at a labgrid coordinator, which commands acquire while they use it; None: it has none.
     """
 
     name: str
@@ -40,6 +46,8 @@ class Board:
     record_class: str
     only_device: str = ""
     rates: RatesOf = "class"
+    power: PowerCommands | None = None
+    place: LabgridPlace | None = None
 
     @property
     def build_for(self) -> BuildFor:

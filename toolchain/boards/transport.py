@@ -32,6 +32,10 @@ class LostError(ToolchainError):
     """A board cannot be reached, or the connection to it was lost."""
 
 
+class WayError(LostError):
+    """The way to a board is broken before it, at this host or at a jump: whether it answers is unknown."""
+
+
 @dataclass(frozen=True)
 class Completed:
     """The result of a command that ended by itself.

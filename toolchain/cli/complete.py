@@ -54,6 +54,16 @@ def boards(context: click.Context, parameter: click.Parameter, incomplete: str) 
     return own + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)
 
 
+def switched_boards(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Offer the boards that have power commands."""
+    from toolchain.configuration.settings import configuration
+
+    def names() -> list[str]:
+        return [name for name, entry in configuration().boards.items() if entry.power]
+
+    return [name for name in _known(names) if name.startswith(incomplete)]
+
+
 def _known(names: Callable[[], Iterable[str]]) -> list[str]:
     """Return the names; none if the configuration is broken, which the command itself reports."""
     from toolchain.errors import ToolchainError

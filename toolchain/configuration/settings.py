@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,19 +21,22 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
 from toolchain.architectures.rates import BoardRates
 from toolchain.configuration.file import FILE_NAME, find_file
+from toolchain.configuration.labgrid import LabgridPlace
+from toolchain.configuration.power import PowerCommands
+from toolchain.configuration.table import Table
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import printable, shortened
 
 _FOLDERS = ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm", "tls_authorities")
 ENVIRONMENT_PREFIX = "TOOLCHAIN_"
-SECRETS = frozenset({"records_url"})
+SECRETS = frozenset({"records_url", "power"})
 """Keys whose values may contain a password, which no message shows."""
+_IN_ENTRY = 3  # boards, the board's name, a key of its entry: a longer place is in a table of it
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"  # of a board
 
 
@@ -44,20 +47,7 @@ def _default_folder(of_this_user: Callable[[str], str]) -> Path:
         return Path("~")
 
 
-class _Table(BaseModel):
-    """A table of `toolchain.toml`."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    @field_validator("*")
-    @classmethod
-    def _refuse_nul(cls, value: Any) -> Any:
-        if "\0" in str(value):  # TOML can write it; no name of a file and no argument may hold it
-            raise ValueError("it holds a NUL")
-        return value
-
-
-class Settings(_Table):
+class Settings(Table):
     """Every key of `toolchain.toml`."""
 
     board: str = Field("local", description="Board or board class used when `--board` is not given.")
@@ -123,7 +113,7 @@ THIS_HOST = "local"
 """In place of a host and of a class: this machine, without SSH."""
 
 
-class BoardEntry(_Table):
+class BoardEntry(Table):
     """Every key of `[boards.NAME]`, which describes a board over SSH, or one device of this host."""
 
     model_config = ConfigDict(frozen=True)
@@ -167,6 +157,13 @@ class BoardEntry(_Table):
         description="The installation's folder there, relative to the login's home.",
     )
 
+    power: PowerCommands | None = Field(
+        None, description="A table: the commands that switch its power (below)."
+    )
+    labgrid: LabgridPlace | None = Field(
+        None,
+        description="A table: its place at a labgrid coordinator (below). It switches it without `power`.",
+    )
     rates: BoardRates | None = Field(
         None, description="A table: how fast its cores are, as `toolchain board probe` measured and wrote it."
     )
@@ -177,6 +174,10 @@ class BoardEntry(_Table):
             raise ValueError('this machine has `class = "local"` and `host = "local"`, other hosts neither')
         if not self.host_key and self.host != THIS_HOST:
             raise ValueError("host_key is missing: `toolchain board add` asks the host for it")
+        if self.labgrid and self.host == THIS_HOST:
+            raise ValueError("`labgrid` is for other machines")
+        if self.power and self.host == THIS_HOST:
+            raise ValueError("`power` is for other machines: this one cannot switch itself on again")
         return self
 
 
@@ -266,17 +267,22 @@ def _expanded(file: Path, key: str, path: Path) -> Path:
 
 
 def _resolved(boards: dict[str, BoardEntry], file: Path | None) -> dict[str, BoardEntry]:
-    """Make each identity's path absolute; in the file it is relative to the file's folder."""
+    """Make the paths of identities and of power commands absolute; in the file they are relative to it."""
     if file is None:
         return boards
-    return {
-        name: entry.model_copy(
-            update={"identity": file.parent / _expanded(file, f"boards.{name}.identity", entry.identity)}
-        )
-        if entry.identity
-        else entry
-        for name, entry in boards.items()
-    }
+    found = {}
+    for name, entry in boards.items():
+        changed: dict[str, Any] = {}
+        if entry.identity:
+            changed["identity"] = _absolute(file, f"boards.{name}.identity", entry.identity)
+        if entry.power:
+            changed["power"] = entry.power.resolved(partial(_absolute, file, f"boards.{name}.power"))
+        found[name] = entry.model_copy(update=changed) if changed else entry
+    return found
+
+
+def _absolute(file: Path, key: str, path: Path) -> Path:
+    return file.parent / _expanded(file, key, path)
 
 
 def _explain(error: ValidationError, origins: dict[str, str], file: Path | None) -> tuple[str, str]:
@@ -285,13 +291,26 @@ def _explain(error: ValidationError, origins: dict[str, str], file: Path | None)
     in_board = first["loc"][:1] == ("boards",)
     where = str(file) if in_board else origins.get(str(first["loc"][0]) if first["loc"] else "", FILE_NAME)
     if first["type"] in ("extra_forbidden", "missing"):
-        keys = (
-            [f.alias or n for n, f in BoardEntry.model_fields.items()] if in_board else Settings.model_fields
-        )
+        keys = _keys_beside(first["loc"]) if in_board else [*Settings.model_fields]
         problem = f"unknown key '{key}'" if first["type"] == "extra_forbidden" else f"{key} is missing"
         return f"{where}: {problem}", f"the keys are: {', '.join(sorted(keys))}"
-    said = "…" if key in SECRETS else shortened(repr(first["input"]))
+    said = shown_value(first["loc"], first["input"])
     return f"{where}: {key} = {said}: {first['msg']}", f"edit {where}"
+
+
+def _keys_beside(place: tuple[int | str, ...]) -> list[str]:
+    """Return the keys of the table of a board in which `place` is."""
+    tables: dict[object, type[BaseModel]] = {"power": PowerCommands, "labgrid": LabgridPlace}
+    if len(place) > _IN_ENTRY and place[2] in tables:
+        return [*tables[place[2]].model_fields]
+    return [field.alias or name for name, field in BoardEntry.model_fields.items()]
+
+
+def shown_value(place: tuple[int | str, ...], value: object) -> str:
+    """Return a wrong value for a message; what may hold a password, and a whole board, is left out."""
+    of_a_board = place[:1] == ("boards",) and isinstance(value, dict)
+    secret = of_a_board or bool(SECRETS.intersection(map(str, place)))
+    return "…" if secret else shortened(repr(value))
 
 
 @lru_cache(maxsize=1)

@@ -50,6 +50,6 @@ OPENCL = DeviceKind(
     test_bed=TestBed(
         help=("A container with an OpenCL driver that computes on its CPU (PoCL): a slow test bed, no GPU."),
         board_class="rk3399",
-        elsewhere="`make deps` installs OpenCL for `local`",
+        elsewhere="apt-get install ocl-icd-libopencl1 pocl-opencl-icd: OpenCL for `local`",
     ),
 )

@@ -280,7 +280,7 @@ class Engine:
         except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
             raise ToolchainError(
                 f"the Docker daemon at {self.where} stopped answering: cannot {what} ({_innermost(error)})",
-                "is it still running? `docker info`; `make deps` starts it",
+                "is it still running? `docker info`",
             ) from error
 
 
@@ -363,7 +363,9 @@ def _absent(where: str, error: BaseException) -> MissingError:
             "as root: usermod -aG docker YOUR-NAME, then log in again",
         )
     started = (
-        "is DOCKER_HOST right?" if os.environ.get("DOCKER_HOST") else "`make deps` installs and starts it"
+        "is DOCKER_HOST right?"
+        if os.environ.get("DOCKER_HOST")
+        else "apt-get install docker.io, and start it; `make deps` in a checkout does both"
     )
     return MissingError(f"no Docker daemon answers at {where}: {cause}", started)
 

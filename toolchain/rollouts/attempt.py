@@ -69,13 +69,15 @@ class Attempt:
     ----------
     reached
         Whether a connection to the board ever worked.
+    answers
+        Whether the board answered in the last try.
     asked
         Whether a release was sent whose result is not known.
     """
 
     def __init__(self, board: Board, delivery: Delivery, told: Told) -> None:
         self.board, self.delivery, self.told = board, delivery, told
-        self.reached = self.asked = False
+        self.reached = self.answers = self.asked = False
 
     def run(self) -> Verdict:
         """Bring the board to the release, once.
@@ -91,8 +93,9 @@ class Attempt:
         """
         board, signed = self.board, self.delivery.signed
         self.told.step("connect")
+        self.answers = False
         program = install_edge_rt(board).program
-        self.reached = True
+        self.reached = self.answers = True
         if self.asked or self.delivery.trust:
             status = edge.ask_status(board, program)
             if self.asked:

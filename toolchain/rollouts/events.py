@@ -78,6 +78,15 @@ class BoardMoved(RolloutEvent):
     sent: int
 
 
+class BoardCycled(RolloutEvent):
+    """A board was silent and was power-cycled; `answered_s`: seconds until it answered, None: it does not."""
+
+    event: Literal["power"] = "power"
+    board: str
+    answered_s: float | None
+    text: str
+
+
 class BoardDone(RolloutEvent):
     """The end of one board's part."""
 
@@ -106,6 +115,8 @@ class RolloutEnded(RolloutEvent):
     reason: str = ""
 
 
-JournalEvent = RolloutBegan | RolloutResumed | PhaseStarted | BoardDone | GateJudged | RolloutEnded
+JournalEvent = (
+    RolloutBegan | RolloutResumed | PhaseStarted | BoardCycled | BoardDone | GateJudged | RolloutEnded
+)
 KeptEvent = Annotated[JournalEvent, Field(discriminator="event")]
 AnyEvent = JournalEvent | BoardMoved

@@ -43,6 +43,8 @@ class Outcome(BaseModel):
         Bytes of the stream that were sent, of all tries.
     error, hint
         What went wrong, and what to type.
+    power_cycles
+        Number of times that the board was power-cycled because it was silent.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -55,3 +57,4 @@ class Outcome(BaseModel):
     hint: str = ""
     test: FieldTest | None = None
     cause: Cause | None = None
+    power_cycles: int = 0

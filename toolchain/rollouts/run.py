@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolchain.boards.board import Board
+from toolchain.boards.power.cycles import PowerCycles
 from toolchain.rollouts.attempt import Delivery
 from toolchain.rollouts.events import (
     AnyEvent,
+    BoardCycled,
     BoardDone,
     BoardMoved,
     GateJudged,
@@ -45,6 +47,8 @@ class Rollout:
         Called in the thread of `run` with each event.
     stop
         Set to end the rollout: no board begins, boards that receive stop and can be resumed.
+    cycles
+        Power-cycles boards that went silent.
     """
 
     began: RolloutBegan
@@ -54,7 +58,8 @@ class Rollout:
     listen: Callable[[AnyEvent], None]
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     stop: threading.Event = field(default_factory=threading.Event)
-    _moves: queue.SimpleQueue[BoardMoved] = field(default_factory=queue.SimpleQueue)
+    cycles: PowerCycles = field(default_factory=PowerCycles)
+    _moves: queue.SimpleQueue[BoardMoved | BoardCycled] = field(default_factory=queue.SimpleQueue)
 
     def run(self, *, resumed: bool = False) -> RolloutEnded:
         """Run the phases to their end; return the last event.
@@ -117,7 +122,18 @@ class Rollout:
         todo = [name for name in names if not self._works(name)]
         for name in todo:
             self.outcomes.pop(name, None)  # of an earlier command
-        jobs = [Job(self.boards[name], self.delivery, rules.window_s, self.stop, moved) for name in todo]
+        jobs = [
+            Job(
+                self.boards[name],
+                self.delivery,
+                rules.window_s,
+                self.stop,
+                moved,
+                cycles=self.cycles,
+                cycled=self._moves.put,
+            )
+            for name in todo
+        ]
 
         def done(job: Job, outcome: Outcome | None) -> bool:
             if outcome is not None:
@@ -154,10 +170,13 @@ class Rollout:
         self._note(BoardDone(board=name, phase=phase, outcome=outcome))
 
     def _note(self, event: JournalEvent) -> None:
-        self.journal.append(event)
         self._drain()
+        self.journal.append(event)
         self.listen(event)
 
     def _drain(self) -> None:
         while not self._moves.empty():
-            self.listen(self._moves.get())
+            event = self._moves.get()
+            if isinstance(event, BoardCycled):
+                self.journal.append(event)
+            self.listen(event)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from toolchain.boards.board import Board
+from toolchain.boards.power.cycles import PowerCycles
 from toolchain.boards.transport import DeadlineError, LostError
 from toolchain.errors import ToolchainError
 from toolchain.rollouts.attempt import Attempt, Delivery, Verdict, failure
+from toolchain.rollouts.events import BoardCycled
 from toolchain.rollouts.exchange import StoppedError, Told
 from toolchain.rollouts.outcome import BoardState, Outcome
 
@@ -28,6 +30,10 @@ class Job:
         Seconds from the first try in which others may begin.
     not_before
         When the next try may begin, by the monotonic clock.
+    cycles
+        Power-cycles the board if it is silent; shared by all boards of the rollout.
+    cycled
+        Called with each such event.
     """
 
     board: Board
@@ -36,7 +42,10 @@ class Job:
     stop: Event
     moved: Callable[[str, str, int], None]
     not_before: float = 0.0
+    cycles: PowerCycles = field(default_factory=PowerCycles)
+    cycled: Callable[[BoardCycled], None] = lambda _: None
     _began: float = 0.0
+    _silent_since: float | None = None
     _tries: int = 0
     _sent: int = 0
     _step: str = ""
@@ -50,16 +59,23 @@ class Job:
         now = time.monotonic()
         self._began = self._began or now
         self._tries += 1
+        silent = False
         try:
             verdict = self._attempt.run()
         except StoppedError as error:
             return self._outcome(Verdict("interrupted", None, error.message))
         except (LostError, DeadlineError) as error:
             verdict = Verdict(self._away, None, error.message, error.hint, again=True)
+            silent = isinstance(error, LostError)
         except ToolchainError as error:
             verdict = failure(error)
         finally:
             self.board.transport.close()
+        if not silent:
+            self._silent_since = None
+        elif self._revived(now):
+            self.not_before = time.monotonic()
+            return None
         pause = min(_FIRST_PAUSE_S * 2 ** (self._tries - 1), _LONGEST_PAUSE_S)
         self.not_before = time.monotonic() + pause
         in_window = self.not_before - self._began <= self.window_s
@@ -71,6 +87,33 @@ class Job:
     def give_up(self) -> Outcome:
         """Return the outcome of a board that waited for another try when the rollout was stopped."""
         return self._outcome(Verdict(self._away, None, "stopped before another try"))
+
+    def _revived(self, began: float) -> bool:
+        """Power-cycle the board if it has been silent for long enough; return whether it answers again.
+
+        Parameters
+        ----------
+        began
+            When the last try began, by the monotonic clock.
+        """
+        power = self.board.power
+        if power is None or not self.cycles.may_revive(self.board):
+            return False
+        # A link that broke in the try was a link before.
+        since = time.monotonic() if self._attempt.answers else (self._silent_since or began)
+        self._silent_since = since
+        if time.monotonic() - since < power.silent_s:
+            return False
+        self._at("is silent: power-cycled")
+        try:
+            cycle = self.cycles.revive(self.board, self.stop)
+        except ToolchainError:  # a limit; the board is tried again as one without power commands
+            return False
+        if cycle is None:
+            return False
+        self.cycled(BoardCycled(board=cycle.board, answered_s=cycle.answered_s, text=cycle.text))
+        self._silent_since = None
+        return cycle.answered_s is not None
 
     @property
     def _away(self) -> BoardState:
@@ -86,6 +129,7 @@ class Job:
             hint=verdict.hint,
             test=verdict.test,
             cause=verdict.cause,
+            power_cycles=self.cycles.counts.get(self.board.name, 0),
         )
 
     def _at(self, step: str) -> None:

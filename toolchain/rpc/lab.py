@@ -67,6 +67,9 @@ class LabStatus:
         Numbers of servers, free servers and pending requests per key, also for boards that are away.
     leases
         The leases: key, board, user, seconds held and seconds left.
+    waiting
+        The pending requests: key, board (None: any), user and seconds waited; those of a key in the order in
+        which they are served.
     """
 
     host: str
@@ -75,6 +78,7 @@ class LabStatus:
     boards: dict[str, BoardStatus]
     keys: dict[str, dict[str, int]]
     leases: tuple[dict[str, Any], ...]
+    waiting: tuple[dict[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of `--json`."""
@@ -84,6 +88,7 @@ class LabStatus:
             "boards": list(self.boards),
             "states": {name: asdict(status) for name, status in self.boards.items()},
             "leases": list(self.leases),
+            "waiting": list(self.waiting),
             "pid": self.pid,
         }
 
@@ -124,7 +129,8 @@ def status() -> LabStatus | None:
         for name, board in said["boards"].items()
     }
     leases = tuple(said["leases"])
-    return LabStatus(frames.HOST, running.port, running.supervisor.pid, boards, keys, leases)
+    waiting = tuple(said.get("waiting", ()))  # a lab that was started by an older version says nothing of it
+    return LabStatus(frames.HOST, running.port, running.supervisor.pid, boards, keys, leases, waiting)
 
 
 def release(key: str) -> list[str]:

@@ -46,6 +46,24 @@ class Lease:
     until: float
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """A client's request that no server has answered yet; `since` is in seconds of the registry's clock.
+
+    Attributes
+    ----------
+    board
+        Empty if any board of the key will do.
+    user
+        The client's description of itself.
+    """
+
+    key: str
+    board: str
+    user: str
+    since: float
+
+
 # Delivers an offer to a waiting client; returns False if the client has gone.
 Deliver = Callable[[Offer], bool]
 
@@ -59,6 +77,7 @@ class _Request:
     deliver: Deliver
     user: str
     ttl_s: float
+    since: float
 
 
 class Registry:
@@ -110,7 +129,8 @@ class Registry:
             The client's description of itself, and the duration of its lease in seconds.
         """
         key, board = _split(key)
-        request = _Request(-priority, next(self._order), connection, board, deliver, user, ttl_s)
+        order, now = next(self._order), self._clock()
+        request = _Request(-priority, order, connection, board, deliver, user, ttl_s, now)
         insort(self._waiting.setdefault(key, []), request)
         self._match(key)
 
@@ -136,6 +156,14 @@ class Registry:
     def leases(self) -> list[Lease]:
         """Return the current leases, the oldest first."""
         return sorted(self._leases.values(), key=lambda lease: lease.since)
+
+    def waiting(self) -> list[Waiting]:
+        """Return the pending requests: per key in the order in which they will be served."""
+        return [
+            Waiting(key, request.board, request.user, request.since)
+            for key, queue in self._waiting.items()
+            for request in queue
+        ]
 
     def overdue(self) -> list[Lease]:
         """Remove the expired leases and return them."""

@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 READY_S = 120.0
 _LOOK_S = 0.3
 _LOG_BYTES = 4 << 20  # then a second file is begun; there are no more than two
+_MOST_WAITING = 200  # requests that a status lists: its answer is one line
 _UNUSED_S = 10.0  # between the start and the first user
 
 
@@ -207,7 +208,16 @@ class Supervisor:
             }
             for lease in self.tracker.registry.leases()
         ]
-        return {"boards": boards, "leases": leases}
+        waiting = [
+            {
+                "key": request.key,
+                "board": request.board or None,
+                "user": request.user or None,
+                "waited_s": round(now - request.since, 1),
+            }
+            for request in self.tracker.registry.waiting()[:_MOST_WAITING]
+        ]
+        return {"boards": boards, "leases": leases, "waiting": waiting}
 
     async def _release(self, key: str) -> list[str]:
         registry = self.tracker.registry

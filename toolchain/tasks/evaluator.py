@@ -60,6 +60,10 @@ class Runner(Protocol):
     def in_use_s(self) -> Mapping[str, float]:
         """Seconds that each board has measured so far, by its name."""
 
+    @property
+    def power_cycles(self) -> Mapping[str, int]:
+        """Number of times that boards were power-cycled because they were silent, by their names."""
+
     def expect(self, task: Task, cases: Sequence[Case]) -> None:
         """Store the cases of a task, before any of its candidates runs.
 

@@ -21,6 +21,7 @@ class ModelledRunner(ABC):
     names: tuple[str, ...] = ()
     lanes = 1
     in_use_s: Mapping[str, float] = {}
+    power_cycles: Mapping[str, int] = {}
 
     @abstractmethod
     def result(self, candidate: Candidate, *, checked: bool) -> Result:

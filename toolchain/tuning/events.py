@@ -91,5 +91,19 @@ class Notice:
     text: str
 
 
+@dataclass(frozen=True)
+class PowerCycled(Notice):
+    """A board was silent and was power-cycled.
+
+    Attributes
+    ----------
+    answered_s
+        Seconds until it answered again; None: it does not.
+    """
+
+    board: str
+    answered_s: float | None
+
+
 Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | StepBegan | Notice
 Listener = Callable[[Event], None]

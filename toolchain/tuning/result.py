@@ -66,6 +66,8 @@ class TuneResult:
         Duration of the search in seconds: from the first turn to the last trial, without the defaults.
     in_use_s
         Seconds of the search for which each board had a session.
+    power_cycles
+        Number of times that boards were power-cycled because they were silent, by their names.
     """
 
     tasks: list[TunedTask]
@@ -75,6 +77,7 @@ class TuneResult:
     run: str = ""
     search_s: float = 0.0
     in_use_s: dict[str, float] = field(default_factory=dict)
+    power_cycles: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
@@ -89,6 +92,7 @@ class TuneResult:
             "search_seconds": round(self.search_s, 1),
             "caches_flushed": False,
             "in_use_seconds": {name: round(seconds, 1) for name, seconds in self.in_use_s.items()},
+            "power_cycles": self.power_cycles,
             "network": self.network.to_json() if self.network else None,
             "tasks": [
                 {

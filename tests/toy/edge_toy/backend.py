@@ -139,6 +139,7 @@ class InProcess:
     lanes = 1
     names: tuple[str, ...] = ()
     in_use_s: Mapping[str, float] = {}
+    power_cycles: Mapping[str, int] = {}
 
     def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
         return [BuiltCandidate(candidate) for candidate in candidates]

@@ -9,16 +9,32 @@ from types import SimpleNamespace
 import pytest
 
 from toolchain.boards.inventory.lookup import local_board
+from toolchain.errors import ToolchainError
+from toolchain.tuning.boards import pool as board_pool
 from toolchain.tuning.boards.pool import BoardPool, PooledBoard
+
+
+class FakeRevival:
+    """Is at work for as long as it is told."""
+
+    def __init__(self) -> None:
+        self.at_work, self.closed = True, False
+        self.watched: list[str] = []
+
+    def watch(self, pooled: PooledBoard) -> None:
+        self.watched.append(pooled.board.name)
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Pool(BoardPool):
     """All its servers are there."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, revival: FakeRevival | None = None) -> None:
         self.notices: list[str] = []
         boards = [replace(local_board(), name=name) for name in names]
-        super().__init__(boards, SimpleNamespace(), self.notices.append)
+        super().__init__(boards, SimpleNamespace(), self.notices.append, revival)
 
     def _server_port(self, _pooled: PooledBoard) -> int:
         return 1
@@ -80,3 +96,20 @@ def test_one_that_is_hot_is_left_out_for_a_while(pool: Pool, monkeypatch: pytest
     assert pool.notices == ["board a cools down for 30 s: it has 80 °C", "board a is back"]
     assert pool.let_cool(hot, "it has 80 °C")
     assert pool.notices[-1] == "board a cools down for 60 s: it has 80 °C"
+
+
+def test_a_run_does_not_end_while_a_board_is_being_revived(monkeypatch: pytest.MonkeyPatch) -> None:
+    revival = FakeRevival()
+    pool = Pool("a", revival=revival)
+    monkeypatch.setattr(board_pool, "ALL_AWAY_S", 0.0)
+    pool.leave_out(pool.all[0], "silent")
+    assert revival.watched == ["a"]
+    pool._check_some_there()
+    revival.at_work = False
+    time.sleep(0.01)
+    with pytest.raises(ToolchainError, match="no board could be reached"):
+        pool._check_some_there()
+    pool.close()
+    assert revival.closed
+    pool.leave_out(pool.all[0], "the run is ending")
+    assert revival.watched == ["a"]

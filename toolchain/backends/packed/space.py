@@ -8,7 +8,7 @@ from functools import cached_property
 
 from toolchain.backends.packed.algorithms.choice import Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
-from toolchain.backends.packed.algorithms.policy import candidates
+from toolchain.backends.packed.algorithms.policy import candidates, cost
 from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.features import contraction_of, features
 from toolchain.backends.packed.kinds import KINDS, TFLOAT32_KINDS, allowed, excluded, usable
@@ -56,6 +56,13 @@ class PackedSpace(FiniteSpace[Choice]):
     def decisions(self, point: Choice) -> Decisions:
         """Return the choice's algorithm and all its knobs, those that records omit included."""
         return {"algorithm": point.algorithm, "group": point.group, "loads": point.loads, **point.knobs}
+
+    def estimated_ms(self, point: Choice) -> float | None:
+        """Return the estimated time of a call in ms; None if the choice's algorithm has no cost model."""
+        if self.contraction is None:
+            return None
+        found = cost(point, self.contraction, self.choices.machine)
+        return None if found is None else 1e3 * found.seconds
 
     def features(self, point: Choice) -> list[float]:
         """Return features of the choice, of the task, and of both together."""

@@ -45,6 +45,12 @@ class DevicesThere(Answer):
     details: Several[_DeviceFacts] = Field((), max_length=1000)
 
 
+class CpuThere(Answer):
+    """One CPU of a board, by the name of its core: LLVM's for Arm, `x86`, or `unknown`."""
+
+    core: Word = Field(max_length=64)
+
+
 class EdgeRtInfo(Answer):
     """The answer of `edge-rt info`, without the fields that nothing reads.
 
@@ -56,6 +62,8 @@ class EdgeRtInfo(Answer):
         Features of the CPU, named as in Linux's /proc/cpuinfo.
     devices
         The CPU and each kind of device that needs no driver; the other kinds too, if drivers were asked.
+    cpus, memory_mib
+        The logical CPUs, and the size of the memory; empty and None from older versions.
     governor, temperature_c
         None if the board's system does not report it.
     """
@@ -67,6 +75,8 @@ class EdgeRtInfo(Answer):
     cpu_features: Several[Word] = Field(max_length=2000)
     devices: Several[DevicesThere] = Field(min_length=1, max_length=100)
     logical_cpus: int = Field(ge=1, le=2**16)
+    cpus: Several[CpuThere] = Field((), max_length=2**16)
+    memory_mib: int | None = Field(None, ge=0, le=2**40)
     governor: Word | None
     temperature_c: Celsius | None
 

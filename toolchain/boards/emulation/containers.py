@@ -219,5 +219,5 @@ def _wait_for_banner(engine: Engine, container: str, port: int, profile: Profile
 def _cannot_run(profile: Profile) -> MissingError:
     return MissingError(
         f"this kernel does not run {profile.arch} programs: no emulator is registered with binfmt_misc",
-        "`make deps` registers it; without it: --kind process",
+        "`make deps` in a checkout registers it, or see docs/howto/install.md; without it: --kind process",
     )

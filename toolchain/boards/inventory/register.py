@@ -13,12 +13,20 @@ from tomlkit.exceptions import TOMLKitError
 from toolchain.architectures.rates import BoardRates
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import stored
+from toolchain.boards.labgrid.client import place_power
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.file import FILE_NAME
-from toolchain.configuration.settings import NAME, THIS_HOST, BoardEntry, configuration, state_dir
+from toolchain.configuration.settings import (
+    NAME,
+    THIS_HOST,
+    BoardEntry,
+    configuration,
+    shown_value,
+    state_dir,
+)
 from toolchain.configuration.starter import starter_text
 from toolchain.errors import UsageError
 from toolchain.files import atomic
@@ -34,6 +42,18 @@ def names(group: str | None = None) -> list[str]:
     """Return the names of the boards in the order of the file; of one group, if given."""
     boards = configuration().boards
     return [name for name, entry in boards.items() if group is None or group in entry.groups]
+
+
+def names_of_machine(name: str) -> list[str]:
+    """Return the boards of the file that are devices of the same machine as the board `name`."""
+    boards = configuration().boards
+
+    def machine(entry: BoardEntry) -> tuple[str, int | None, str | None]:
+        return entry.host, entry.port, entry.jump
+
+    if name not in boards:
+        return [name]
+    return [other for other, entry in boards.items() if machine(entry) == machine(boards[name])]
 
 
 def load(name: str) -> Board:
@@ -63,6 +83,8 @@ def load(name: str) -> Board:
         tracker_key=profile.name,
         record_class=profile.name,
         only_device=entry.device or "",
+        power=entry.power or (place_power(entry.labgrid) if entry.labgrid else None),
+        place=entry.labgrid,
     )
 
 
@@ -226,4 +248,5 @@ def _check(document: tomlkit.TOMLDocument) -> None:
         except ValidationError as error:
             problem = error.errors()[0]
             key = ".".join(str(part) for part in ("boards", name, *problem["loc"]))
-            raise UsageError(f"{key} = {problem['input']!r}: {problem['msg']}") from error
+            value = shown_value(("boards", name, *problem["loc"]), problem["input"])
+            raise UsageError(f"{key} = {value}: {problem['msg']}") from error

@@ -18,7 +18,7 @@ from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.authentication import AUTH_S, log_in, log_in_with_password
 from toolchain.boards.ssh.hostkeys import fingerprint
 from toolchain.boards.ssh.route import Link, Route, resolve
-from toolchain.boards.transport import LostError
+from toolchain.boards.transport import LostError, WayError
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.foreign import first_line
 
@@ -257,10 +257,11 @@ def _handshake(
             ) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
             transport.close()
-            said = (
-                link.complaint() or f"no SSH server answered within {HANDSHAKE_S:g} s ({first_line(error)})"
-            )
-            raise LostError(
+            complaint = link.complaint()
+            said = complaint or f"no SSH server answered within {HANDSHAKE_S:g} s ({first_line(error)})"
+            # ssh says so if the jump host was reached, and the board not from there.
+            lost = WayError if complaint and "stdio forwarding failed" not in complaint else LostError
+            raise lost(
                 f"{address.label}: {route.host} port {route.port}: {said}",
                 "is that the port of its SSH server?",
             ) from error

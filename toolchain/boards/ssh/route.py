@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import getpass
 import os
 import pwd
@@ -15,7 +16,7 @@ from pathlib import Path
 import paramiko
 
 from toolchain.boards.ssh.address import SshAddress
-from toolchain.boards.transport import LostError
+from toolchain.boards.transport import LostError, WayError
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import last_line
 
@@ -160,7 +161,8 @@ class Link:
             reason = (
                 f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else error.strerror
             )
-            raise LostError(
+            kind = WayError if _is_ours(error) else LostError
+            raise kind(
                 f"{label}: cannot reach {where}: {reason}", "is it switched on and connected?"
             ) from error
 
@@ -198,6 +200,11 @@ class Link:
         finally:
             its.close()
         return ours
+
+
+def _is_ours(error: OSError) -> bool:
+    """Whether this host has no network, or does not know the name: the error says nothing of the board."""
+    return isinstance(error, socket.gaierror) or error.errno in (errno.ENETUNREACH, errno.ENETDOWN)
 
 
 def _connect_directly(route: Route) -> socket.socket:

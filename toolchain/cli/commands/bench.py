@@ -17,6 +17,7 @@ from toolchain.cli.options import (
     execution_options,
 )
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def command(
     from toolchain.measuring.shapes import shapes_at
 
     found, place = read_bundle(bundle), find_board(board_name(board))
+    hold_places([place], execution["wait"])
     with event_log("bench", bundle, [place.name]):
         results = bench(
             found,

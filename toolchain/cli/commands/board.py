@@ -8,6 +8,8 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.commands import board_ssh
+from toolchain.cli.commands.board_accept import accept
+from toolchain.cli.commands.board_power import power
 from toolchain.cli.commands.board_probe import probe
 from toolchain.cli.commands.provision import provision
 from toolchain.cli.in_lab import ask_lab
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from toolchain.architectures.rates import ClusterRates
     from toolchain.boards.board import Board
+    from toolchain.configuration.power import PowerCommands
     from toolchain.devices.device import Device
     from toolchain.profiles import Profile
 
@@ -35,6 +38,8 @@ for _each in board_ssh.COMMANDS:
 
 command.add_command(provision)
 command.add_command(probe)
+command.add_command(power)
+command.add_command(accept)
 
 
 @command.command("list")
@@ -243,7 +248,17 @@ def _reach(name: str | None) -> dict[str, Any]:
         "groups": list(entry.groups),
         "root": entry.root,
         "device": entry.device,
+        "power": _power(entry.power),
     }
+
+
+def _power(power: PowerCommands | None) -> dict[str, str | None] | None:
+    """Return the programs that switch a board: their names alone, since arguments may hold passwords."""
+    from toolchain.configuration.power import ACTIONS
+
+    if power is None:
+        return None
+    return {action: power.program(action) for action in ACTIONS}
 
 
 def _print_table(boards: Sequence[Board]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.places import hold_places
 
 if TYPE_CHECKING:
     from toolchain.architectures.rates import BoardRates
@@ -26,6 +27,7 @@ def probe(board: str) -> None:
     from toolchain.boards.inventory.lookup import find_board
 
     found = find_board(board)
+    hold_places([found])
     rates = measure_and_keep(found, note)
     emit({"board": found.name, **rates.model_dump(mode="json")}, lambda: show_rates(rates))
 

@@ -134,15 +134,22 @@ def status(boards: tuple[str, ...]) -> None:
     from toolchain.boards.inventory.lookup import find_boards, list_boards
 
     found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
+    switched = {board.name for board in found if board.power}
     state_in_lab = ask_lab()
     answers = []
     for answer in statuses(found):
         answers.append(answer)
         if not wants_json():
             click.echo(_line(answer, state_in_lab(answer.name)))
+            if answer.error and answer.name in switched:
+                click.echo(f"{'':<20} hint: `toolchain board power cycle {answer.name}`")
     order = [board.name for board in found]
     answers.sort(key=lambda answer: order.index(answer.name))
-    emit([answer.to_json() | state_in_lab(answer.name) for answer in answers], lambda: None)
+    documents = [
+        {**answer.to_json(), **state_in_lab(answer.name), "power": answer.name in switched}
+        for answer in answers
+    ]
+    emit(documents, lambda: None)
     if any(answer.error for answer in answers):
         click.get_current_context().exit(1)
 

@@ -12,6 +12,7 @@ from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_options
 from toolchain.cli.options import named_inputs
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.places import hold_places
 from toolchain.cli.quantised import show_quantised
 from toolchain.cli.tuning.progress import tuning_progress
 
@@ -63,6 +64,10 @@ def command(
     """
     from toolchain.demo import demo_options, run_demo
 
+    if board:
+        from toolchain.boards.inventory.lookup import find_board
+
+        hold_places([find_board(board)])
     how = demo_options(trials)
     with event_log("demo", model, [board] if board else []) as log, tuning_progress(log) as listener:
         step = step_logger(log, note)

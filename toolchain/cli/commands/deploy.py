@@ -11,6 +11,7 @@ import click
 from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import bundle_argument
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.places import hold_places
 from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
             {},
             {each.name: each for each in boards},
         )
+    hold_places([*found.values()])
     prepare_programs(found.values(), note)
     standing = RolloutStanding()
     with (

@@ -51,6 +51,10 @@ def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
 
     named = {board.name: board for name in (*names, *more) for board in find_boards(name)}
     boards = list(named.values()) or list_boards()
+    if any(board.place for board in boards):
+        from toolchain.boards.labgrid.places import check_held
+
+        check_held(boards)
     note(f"starting servers on {', '.join(board.name for board in boards)}")
     status = lab.start(boards, port)
     emit(status.to_json(), lambda: _show(status))
@@ -69,6 +73,7 @@ def status() -> None:
         "boards": [],
         "states": {},
         "leases": [],
+        "waiting": [],
         "pid": None,
     }
     document = found.to_json() if found else nothing
@@ -114,6 +119,11 @@ def _show(status: LabStatus | None) -> None:
         click.echo(
             f"{lease['board'] or lease['key']}: held by {lease['user'] or 'an unnamed client'} "
             f"for {lease['held_s']:.0f} s; taken back in {lease['left_s']:.0f} s"
+        )
+    for request in status.waiting:
+        click.echo(
+            f"{request['board'] or request['key']}: {request['user'] or 'an unnamed client'} "
+            f"has waited for {request['waited_s']:.0f} s"
         )
     for name, board in status.boards.items():
         if board.state != "serving":

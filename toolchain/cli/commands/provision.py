@@ -9,6 +9,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.places import hold_places
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
@@ -128,6 +129,7 @@ def provision(
     if (service is None) != (command is None):
         raise UsageError("--service and --command belong together", "give both, or none")
     found = find_board(board)
+    hold_places([found])
 
     def ask() -> str:
         return str(click.prompt(f"sudo password on {board}", hide_input=True, err=True))

@@ -6,6 +6,7 @@ import click
 
 from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.places import hold_places
 from toolchain.cli.rollouts.choose import chosen_boards, fleet_options
 
 
@@ -25,6 +26,7 @@ def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: 
     from toolchain.rollouts.outcome import Outcome
 
     boards = chosen_boards(board_names, group)
+    hold_places(boards)
     prepare_programs(boards, note)
     with event_log("rollback", app or "the release before", (each.name for each in boards)) as log:
 

@@ -17,6 +17,7 @@ from toolchain.cli.options import (
     output_path,
 )
 from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.places import hold_places
 
 if TYPE_CHECKING:
     from toolchain.api.bundles import Execution
@@ -55,6 +56,7 @@ def command(
     found = read_bundle(bundle)
     arrays = read_inputs(inputs, input_specs(found.manifest), shapes=not found.manifest.shapes)
     place = find_board(board_name(board))
+    hold_places([place], execution["wait"])
     with event_log("run", bundle, [place.name]):
         outputs = run(found, arrays, place, pad=pad, **execution)
     write_outputs(output, outputs)

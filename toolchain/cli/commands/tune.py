@@ -19,6 +19,7 @@ from toolchain.cli.options import (
     engine_option,
 )
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.places import hold_places
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result
 
@@ -190,6 +191,8 @@ def command(
             "tune without it: a model or simulator on this host measures them",
         )
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
+    if on_boards and not dry_run and not offline:
+        hold_places(boards)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
     boards = with_chosen_rates_of_all(boards, code, note)
     profile = boards[0].profile
@@ -201,6 +204,8 @@ def command(
             return container.run()
         from toolchain.rpc.lab import join
 
+        if any(board.power for board in boards):
+            note("a board that goes silent is not power-cycled from inside a container: add --engine host")
         # This host reaches the boards and has the keys to them; the container has not.
         cores = profile.cluster(search["cluster"])
         with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:

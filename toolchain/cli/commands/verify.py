@@ -16,6 +16,7 @@ from toolchain.cli.options import (
     execution_options,
 )
 from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
 
@@ -44,6 +45,7 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
     from toolchain.measuring.shapes import shapes_at
 
     found, place = read_bundle(bundle), find_board(board_name(board))
+    hold_places([place], execution["wait"])
     with event_log("verify", bundle, [place.name]) as log:
         results = verify(found, place, at=at, **execution)
         passed = all(result.passed for result in results)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from toolchain.rollouts.events import (
     AnyEvent,
+    BoardCycled,
     BoardDone,
     BoardMoved,
     GateJudged,
@@ -61,6 +62,9 @@ class RolloutStanding:
                 row = self.rows[event.board]
                 row.step, row.sent = event.step, event.sent
                 return None
+            case BoardCycled():
+                self.line = event.text
+                return event.text
             case BoardDone():
                 self.rows[event.board].outcome = event.outcome
                 return board_line(event.board, event.outcome)
@@ -92,5 +96,7 @@ def board_line(name: str, outcome: Outcome) -> str:
         said += f" {outcome.version}"
     if outcome.test:
         said += f", {outcome.test.latency_us / 1e3:.4g} ms"
+    if outcome.power_cycles:
+        said += f", power-cycled {outcome.power_cycles}x"
     said += f" ({outcome.seconds:.1f} s, {outcome.bytes_sent} bytes sent)"
     return f"{said}: {outcome.error}" if outcome.error else said

@@ -65,6 +65,10 @@ def show_result(result: TuneResult) -> None:
         click.echo(
             "trials by board: " + ", ".join(f"{name} {count}" for name, count in result.boards.items())
         )
+    if result.power_cycles:
+        click.echo(
+            "power-cycled: " + ", ".join(f"{name} {count}" for name, count in result.power_cycles.items())
+        )
     click.echo(
         f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"

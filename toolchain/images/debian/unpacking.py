@@ -106,7 +106,8 @@ def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     except FileNotFoundError as error:
         raise MissingError(
             "no 'mmdebstrap' on this machine: it makes the file systems of boards and images",
-            "apt-get install mmdebstrap, or `make deps`; boards without it: --kind process",
+            "apt-get install mmdebstrap arch-test debian-archive-keyring uidmap; "
+            "boards without it: --kind process",
         ) from error
 
 

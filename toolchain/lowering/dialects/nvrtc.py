@@ -21,7 +21,7 @@ _KERNEL = re.compile(
     r"Compiling entry function '(\w+)' for '\w+'\n(.*?)(?=ptxas info\s*: Compiling|\Z)", re.DOTALL
 )
 _NUMBER = re.compile(r"(\d+) (registers|bytes (?:stack frame|spill stores|spill loads|smem))")
-_INSTALL = "`make cuda` installs it in a checkout; or add --engine docker"
+_INSTALL = "pip install 'edge-toolchain[cuda]', or `make cuda` in a checkout; or add --engine docker"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError
@@ -67,6 +68,20 @@ class PooledBoard:
         return f"{self.board.tracker_key}@{self.board.name}"
 
 
+class Reviving(Protocol):
+    """Revives boards that went silent."""
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a board is silent that may come back."""
+
+    def watch(self, pooled: PooledBoard) -> None:
+        """Look after a board that is away."""
+
+    def close(self) -> None:
+        """Stop looking after boards."""
+
+
 class BoardPool:
     """Lends each board to one thread at a time.
 
@@ -74,12 +89,21 @@ class BoardPool:
     ----------
     notice
         Called with a sentence when a board is left out and when it is back.
+    revival
+        Revives boards that are away; None: nothing does.
     """
 
-    def __init__(self, boards: Sequence[Board], lab: Lab, notice: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        boards: Sequence[Board],
+        lab: Lab,
+        notice: Callable[[str], None],
+        revival: Reviving | None = None,
+    ) -> None:
         self.all = [PooledBoard(board) for board in boards]
         self._lab = lab
         self._notice = notice
+        self._revival = revival
         self._free = list(self.all)
         self._changed = threading.Condition()
         self._asking: set[TrackerClient] = set()
@@ -93,7 +117,7 @@ class BoardPool:
         Raises
         ------
         ToolchainError
-            No board could be reached for `ALL_AWAY_S`.
+            No board could be reached for `ALL_AWAY_S`, and none is being revived.
         """
         pooled = self._take()
         try:
@@ -120,6 +144,8 @@ class BoardPool:
         pooled.away = pooled.away or reason
         pooled.not_before = time.monotonic() + pooled.pause_s
         pooled.pause_s = min(2 * pooled.pause_s, _LONGEST_PAUSE_S)
+        if self._revival and not self._closed:
+            self._revival.watch(pooled)
 
     def let_cool(self, pooled: PooledBoard, reason: str) -> bool:
         """Leave a board out until it has cooled down, if there is another; return whether it is left out."""
@@ -177,6 +203,8 @@ class BoardPool:
             self._changed.notify_all()
         for pooled in self.all:
             pooled.worker.end()
+        if self._revival:
+            self._revival.close()
 
     def _take(self) -> PooledBoard:
         while True:
@@ -222,7 +250,8 @@ class BoardPool:
                 self._changed.wait(min((s.not_before - now for s in self._free), default=1.0))
 
     def _check_some_there(self) -> None:
-        if any(pooled.away is None and not pooled.aside for pooled in self.all):
+        reviving = self._revival is not None and self._revival.at_work
+        if reviving or any(pooled.away is None and not pooled.aside for pooled in self.all):
             self._some_there = time.monotonic()
         elif time.monotonic() - self._some_there > ALL_AWAY_S:
             reasons = "; ".join(f"{pooled.board.name}: {pooled.away}" for pooled in self.all)

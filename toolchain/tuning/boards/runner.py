@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import WorkerDiedError
 from toolchain.rpc.client import Grant
-from toolchain.rpc.lab import Lab, join
+from toolchain.rpc.lab import PORT_VARIABLE, Lab, join
 from toolchain.rpc.session import wait_for_server
 from toolchain.rpc.silence import who_is_silent
 from toolchain.targets.target import BoardTarget
@@ -29,6 +30,7 @@ from toolchain.tuning.boards.devices import check_driver, device_there, told
 from toolchain.tuning.boards.measure import Request, Subject, measure, ready
 from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.boards.pool import BUSY_S, GRACE_S, START_S, BoardLostError, BoardPool, PooledBoard
+from toolchain.tuning.boards.revival import Revival
 from toolchain.tuning.boards.speed import IN_A_ROW, MIN_REPEAT_MS, REPEATS
 from toolchain.tuning.boards.watch import Watch
 from toolchain.tuning.builders.builder import LibraryBuilder
@@ -65,7 +67,9 @@ class BoardRunner:
         def notice(text: str) -> None:
             listener(Notice(text))
 
-        self.pool = BoardPool(boards, lab, notice)
+        # A container has neither the user's programs nor the way to the boards.
+        self._revival = None if os.environ.get(PORT_VARIABLE) else Revival(listener)
+        self.pool = BoardPool(boards, lab, notice, self._revival)
         self._watch = Watch(self.pool, self._read, self._used_s, notice)
         self._reference: tuple[Task, BuiltCandidate] | None = None
         self._threads = ThreadPoolExecutor(max_workers=len(boards))
@@ -84,6 +88,11 @@ class BoardRunner:
     def in_use_s(self) -> Mapping[str, float]:
         """Seconds for which each board had a session so far, by its name."""
         return dict(self._used_s)
+
+    @property
+    def power_cycles(self) -> Mapping[str, int]:
+        """Number of times that each board was power-cycled, if it was."""
+        return self._revival.counts if self._revival else {}
 
     def run(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
         """Measure candidates of one task on all boards; return their results in the same order.

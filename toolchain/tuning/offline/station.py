@@ -33,6 +33,7 @@ class Station:
         self.names: tuple[str, ...] = (name,)
         self._found = found
         self.in_use_s: Mapping[str, float] = {}
+        self.power_cycles: Mapping[str, int] = {}
 
     def build(self, candidates: Sequence[Candidate]) -> list[BuiltCandidate]:
         """Return the candidates as they are: they were built when they were exported."""

@@ -122,6 +122,7 @@ def tune(
         in_use_s = {name: seconds - before[name] for name, seconds in evaluator.runner.in_use_s.items()}
         judge = NetworkJudge(model, backend, network, target, boards, store, listener)
         tuned, in_network = conclude(runs, judge, obstacle, given.conclusion())
+        power_cycles = dict(evaluator.runner.power_cycles)
     measured = {name: sum(run.boards[name] for run in runs) for name in evaluator.runner.names}
     return TuneResult(
         tuned,
@@ -131,6 +132,7 @@ def tune(
         context.provenance.run,
         search_s,
         in_use_s,
+        power_cycles,
     )
 
 

@@ -1,0 +1,51 @@
+"""A board is left as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolchain.acceptance.leaving import entries, keeping, remove_what_came
+from toolchain.boards.edge_rt.stock import stock
+from toolchain.boards.local.transport import LocalTransport
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_what_came_goes_and_what_was_there_stays(tmp_path: Path) -> None:
+    transport = LocalTransport(tmp_path)
+    for number in range(8):
+        transport.put(b"theirs", f"lib/{number}.so")
+    transport.put(b"release", "shop/releases/a/library.so")
+    transport.put(b"theirs", "bin/edge-rt-old", executable=True)
+    transport.put(b"", "state/measure.lock")
+    there = tree(tmp_path)
+    before = entries(transport)
+    guarded = keeping(transport, before)
+    for number in range(3):  # each would make room by removing the oldest of theirs
+        stock(guarded, f"lib/ours{number}.so", b"ours", keep=8)
+    stock(guarded, "bin/edge-rt-new", b"ours", keep=1, executable=True)
+    transport.put(b"x", "run/abc/begun")
+    transport.put(b"x", "state/sessions/1/x.so")
+    assert there.items() <= tree(tmp_path).items()
+    remove_what_came(transport, before)
+    assert tree(tmp_path) == there
+
+
+def test_a_lock_that_came_stays_for_others_may_hold_it(tmp_path: Path) -> None:
+    transport = LocalTransport(tmp_path)
+    before = entries(transport)
+    transport.put(b"", "state/measure.lock")
+    transport.put(b"x", "state/devices/cache")
+    remove_what_came(transport, before)
+    assert list(tree(tmp_path)) == ["state/measure.lock"]
+
+
+def test_files_of_ours_may_be_removed_meanwhile(tmp_path: Path) -> None:
+    transport = LocalTransport(tmp_path)
+    transport.put(b"theirs", "lib/a.so")
+    guarded = keeping(transport, entries(transport))
+    guarded.put(b"ours", "lib/b.so")
+    guarded.remove("lib/a.so", "lib/b.so")
+    assert list(tree(tmp_path)) == ["lib/a.so"] and guarded.kind == "local"

@@ -1,0 +1,150 @@
+"""Power-cycles boards that went silent, within the limits of each board."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.boards.board import Board
+from toolchain.boards.power.answers import silence_of, wait_until_answers
+from toolchain.boards.power.switch import power_of, switch
+from toolchain.configuration.settings import configuration, state_dir
+from toolchain.errors import ToolchainError
+from toolchain.files import atomic
+from toolchain.files.turns import one_at_a_time
+
+
+class LimitError(ToolchainError):
+    """A silent board may not be power-cycled now; `for_good`: nor later in this run."""
+
+    def __init__(self, message: str, *, for_good: bool) -> None:
+        super().__init__(message)
+        self.for_good = for_good
+
+
+@dataclass(frozen=True)
+class PowerCycle:
+    """A board that was power-cycled because it was silent.
+
+    Attributes
+    ----------
+    reason
+        Why it was thought silent: the last error.
+    answered_s
+        Seconds until it answered again; None if it does not, or nobody waited.
+    error
+        Why it does not answer, or what its power command said; empty if it answers.
+    """
+
+    board: str
+    reason: str
+    answered_s: float | None
+    error: str = ""
+
+    @property
+    def text(self) -> str:
+        """A sentence for the user."""
+        ended = "nobody waited for its answer" if self.answered_s is None else ""
+        ended = self.error or ended or f"it answers again after {self.answered_s:.1f} s"
+        return f"board {self.board} was silent ({self.reason}) and was power-cycled: {ended}"
+
+
+class PowerCycles:
+    """The power cycles of one run: at most as many as each board's entry allows.
+
+    A board that did not come back is not power-cycled again in the run. Between two cycles of a machine the
+    least time of its entry passes, whichever command of this host caused them: the time of the last one is
+    kept in the state folder. Boards are switched one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._lost: set[str] = set()
+        self._switching = threading.Lock()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of power cycles of each board that had any, by its name."""
+        return dict(self._counts)
+
+    def may_revive(self, board: Board) -> bool:
+        """Whether the run may still power-cycle a board, now or later."""
+        if board.power is None or board.name in self._lost:
+            return False
+        return self._counts.get(board.name, 0) < board.power.most_cycles
+
+    def revive(self, board: Board, stop: threading.Event) -> PowerCycle | None:
+        """Power-cycle a board if it is still silent, and wait until it answers.
+
+        Returns
+        -------
+        PowerCycle or None
+            None if nothing was switched: the board answers, or `stop` was set.
+
+        Raises
+        ------
+        LimitError
+            Its limits do not allow it.
+        ToolchainError
+            Another process has been at it for too long, or the state folder cannot be written.
+        """
+        power = power_of(board)
+        if not self.may_revive(board):
+            times = self._counts.get(board.name, 0)
+            raise LimitError(
+                f"board {board.name} is silent and is not power-cycled again in this run: "
+                + ("that did not help" if board.name in self._lost else f"it was {times} times"),
+                for_good=True,
+            )
+        last = state_dir() / "power" / _machine(board)
+        patience_s = 2 * power.timeout_s + power.pause_s
+        atomic.make_private_folder(state_dir())
+        atomic.make_private_folder(last.parent)
+        turn = one_at_a_time(last.with_suffix(".lock"), patience_s, f"switching board {board.name}")
+        with self._switching, turn:
+            silence = silence_of(board)  # another process may have revived it
+            if silence is None or stop.is_set():
+                return None
+            _check_time(board, last, power.between_s)
+            atomic.write_text(last, f"{time.time():.0f}\n", mode=0o600)
+            self._counts[board.name] = self._counts.get(board.name, 0) + 1
+            try:
+                switch(board, "cycle")
+            except ToolchainError as error:
+                self._lost.add(board.name)
+                return PowerCycle(board.name, silence.message, None, error.message)
+        try:
+            answered = wait_until_answers(board, power.boot_s, stop)
+        except ToolchainError as error:
+            self._lost.add(board.name)
+            return PowerCycle(board.name, silence.message, None, error.message)
+        return PowerCycle(board.name, silence.message, answered.seconds if answered else None)
+
+    def finish_switching(self, seconds: float) -> None:
+        """Wait until no board is being switched, at most `seconds`."""
+        if self._switching.acquire(timeout=seconds):
+            self._switching.release()
+
+
+def _machine(board: Board) -> str:
+    """Return a file name for the machine that a board is, or is a device of."""
+    entry = configuration().boards.get(board.name)
+    words = f"{entry.jump} {entry.host} {entry.port}" if entry else board.name
+    return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def _check_time(board: Board, last: Path, between_s: float) -> None:
+    ago = None
+    with contextlib.suppress(OSError, ValueError):
+        ago = time.time() - float(last.read_text())
+    if ago is not None and 0 <= ago < between_s:  # a time to come says that a clock was set
+        raise LimitError(
+            f"board {board.name} is silent, and was power-cycled {ago:.0f} s ago: "
+            f"not again before {between_s - ago:.0f} s have passed",
+            for_good=False,
+        )

@@ -1,0 +1,99 @@
+"""`toolchain board accept`: goes through everything that a board's class promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolchain.cli import complete
+from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.cli.rollouts.choose import Duration
+from toolchain.cli.tuning.progress import tuning_progress
+
+if TYPE_CHECKING:
+    from toolchain.acceptance.run import Accepted
+
+
+@click.command()
+@click.argument("board", shell_complete=complete.boards)
+@click.option(
+    "--time",
+    "time_s",
+    type=Duration(),
+    default="30m",
+    show_default=True,
+    metavar="T",
+    help="Steps begin as long as time is left; the facts and the first network of each device always do.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("acceptance"),
+    show_default=True,
+    metavar="DIR",
+    help="The folder for the page and the JSON document.",
+)
+@click.option("--fresh", is_flag=True, help="Repeat the steps that passed in an earlier call, too.")
+@click.option(
+    "--skip",
+    "skips",
+    multiple=True,
+    metavar="STEP,…",
+    help="Steps to leave out, or beginnings of their names: tune, verify:opencl. --dry-run lists them.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the steps; ask no board.")
+@output_options
+def accept(
+    board: str, time_s: float, output: Path, fresh: bool, skips: tuple[str, ...], dry_run: bool
+) -> None:
+    """Check on a board everything that its class promises, and write what was found.
+
+    Facts, edge-rt, rates of its cores, the zoo's networks on each device against onnxruntime, latencies with
+    noise and throttling, a small tuning run, predicted beside measured times. Interrupted, the same command
+    goes on. The board is left as it was; the page and the JSON document have no names, addresses or paths.
+    """
+    from toolchain.acceptance.run import AcceptOptions, planned
+    from toolchain.acceptance.run import accept as accept_board
+    from toolchain.boards.inventory.lookup import find_board
+
+    found = find_board(board)
+    words = tuple(word for text in skips for word in text.split(",") if word)
+    options = AcceptOptions(time_s, words, fresh)
+    if dry_run:
+        steps = [
+            {"name": s.name, "summary": s.summary, "begins": fate} for s, fate in planned(found, options)
+        ]
+        rows = [tuple(each.values()) for each in steps]
+        emit({"board": found.name, "steps": steps}, lambda: table(["STEP", "", "BEGINS"], rows))
+        return
+    with tuning_progress() as listener:
+        done = accept_board(found, output, options, note, listener)
+    emit(_document(found.name, done), lambda: show(done))
+    problem = done.problem(found.name)
+    if problem is not None and wants_json():
+        click.get_current_context().exit(problem.exit_code)  # the document above says what is wrong
+    if problem is not None:
+        raise problem
+
+
+def _document(board: str, done: Accepted) -> dict[str, Any]:
+    """Return the published document, with what only the user may know: the board's name and the files."""
+    own = {"board": board, "passed": done.document.passed, "page": str(done.html), "document": str(done.json)}
+    return {**own, **done.document.model_dump(mode="json")}
+
+
+def show(done: Accepted) -> None:
+    """Print the results as text."""
+    document = done.document
+    emulated = "emulated" if document.emulated else ""
+    table(
+        ["STEP", "RESULT", "SECONDS", "WHY"],
+        [(each.name, each.result, f"{each.seconds:.1f}", each.reason) for each in document.steps],
+    )
+    click.echo(f"class: {' '.join((document.board_class, emulated)).strip()}")
+    counted = (f"{document.count(result)} {result}" for result in ("passed", "failed", "missed", "skipped"))
+    click.echo(f"steps: {', '.join(counted)}")
+    click.echo(f"page: {done.html}\ndocument: {done.json}")

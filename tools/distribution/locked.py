@@ -1,0 +1,65 @@
+"""The distributions in requirements.lock: versions, what needs each, and who needs it of ours."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.distribution.tree import ROOT
+
+LOCKS = (ROOT / "requirements.lock", ROOT / "docker" / "cuda" / "requirements.lock")
+_PROJECT = "edge-toolchain"
+
+
+@dataclass(frozen=True)
+class Locked:
+    """An entry of a lock.
+
+    Attributes
+    ----------
+    marker
+        For which Pythons and systems it is; empty for all.
+    parents
+        Names of the distributions that need it.
+    """
+
+    name: str
+    version: str
+    marker: str
+    parents: frozenset[str]
+
+
+def locked(files: Iterable[Path] = LOCKS) -> list[Locked]:
+    """Return the entries of lock files."""
+    found = []
+    for file in files:
+        for block in re.split(r"\n(?=[A-Za-z0-9])", file.read_text()):
+            head = re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)\s*(?:;\s*([^\\\n]+?))?\s*\\?\n", block)
+            if head:
+                words = re.findall(r"#\s+(?:via\s+)?([A-Za-z0-9][\w.-]*)", block)
+                parents = frozenset(normal(word) for word in words) - {"via"}
+                found.append(Locked(normal(head[1]), head[2], head[3] or "", parents))
+    return found
+
+
+def normal(name: str) -> str:
+    """Return a distribution's name in the one form that registries compare."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def asked_for() -> dict[str, set[str]]:
+    """Return names of what pyproject.toml asks for, by extra; what everybody gets has an empty name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {extra: {normal(re.split(r"[^\w.-]", line)[0]) for line in of} for extra, of in lines.items()}
+
+
+def with_needs(names: Iterable[str], entries: Iterable[Locked]) -> set[str]:
+    """Return distributions together with all that they need."""
+    found, known = set(names), list(entries)
+    while more := {each.name for each in known if each.name not in found and each.parents & found}:
+        found |= more
+    return found
