@@ -171,10 +171,15 @@ def test_leases_are_shown_with_their_board(ours: Served, monkeypatch: pytest.Mon
 
     leases = ({"key": "local", "board": "local", "user": EVIL, "held_s": 61.2, "left_s": 9.0},)
     there = {"local": lab.BoardStatus("local", "serving", None)}
-    monkeypatch.setattr(lab, "status", lambda: lab.LabStatus("127.0.0.1", 9, 1, there, {}, leases))
+    waiting = (
+        {"key": "local", "board": None, "user": "ann", "waited_s": 5.4},
+        {"key": "rk3399", "board": None, "user": "bob", "waited_s": 7.0},
+    )
+    monkeypatch.setattr(lab, "status", lambda: lab.LabStatus("127.0.0.1", 9, 1, there, {}, leases, waiting))
     with ours.stream() as stream:
         (row,) = take(stream, "boards")["boards"]
         assert (row["lab"], row["leases"]) == ("serving", [{"user": EVIL, "held_s": 61}])
+        assert row["waiting"] == [{"user": "ann", "waited_s": 5}]
 
 
 def test_who_says_nothing_is_sent_away(ours: Served, monkeypatch: pytest.MonkeyPatch) -> None:

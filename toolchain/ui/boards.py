@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolchain.boards.board import Board
@@ -40,10 +41,20 @@ def _row(board: Board, status: LabStatus | None) -> dict[str, Any]:
     if status is None or board.name not in status.boards:
         return row
     there = status.boards[board.name]
-    leases = [
-        {"user": shortened(str(lease["user"] or "")), "held_s": round(lease["held_s"])}
-        for lease in status.leases
-        if lease["board"] == board.name or (not lease["board"] and lease["key"] == board.tracker_key)
-    ]
     reason = shortened(there.reason) if there.reason else None
-    return {**row, "lab": there.state, "reason": reason, "leases": leases}
+    return {
+        **row,
+        "lab": there.state,
+        "reason": reason,
+        "leases": _users(board, status.leases, "held_s"),
+        "waiting": _users(board, status.waiting, "waited_s"),
+    }
+
+
+def _users(board: Board, entries: Sequence[Mapping[str, Any]], seconds: str) -> list[dict[str, Any]]:
+    """Return the users of leases or requests for a board, or for any board of its key, with their seconds."""
+    return [
+        {"user": shortened(str(entry["user"] or "")), seconds: round(entry[seconds])}
+        for entry in entries
+        if entry["board"] == board.name or (not entry["board"] and entry["key"] == board.tracker_key)
+    ]

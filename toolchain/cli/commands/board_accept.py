@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
+from toolchain.cli.event_log import end_as_failed, event_log, step_logger
 from toolchain.cli.output import emit, note, output_options, table, wants_json
 from toolchain.cli.rollouts.choose import Duration
 from toolchain.cli.tuning.progress import tuning_progress
@@ -69,10 +70,12 @@ def accept(
         rows = [tuple(each.values()) for each in steps]
         emit({"board": found.name, "steps": steps}, lambda: table(["STEP", "", "BEGINS"], rows))
         return
-    with tuning_progress() as listener:
-        done = accept_board(found, output, options, note, listener)
+    with event_log("accept", found.name, [found.name]) as log, tuning_progress(log) as listener:
+        done = accept_board(found, output, options, step_logger(log, note), listener)
+        problem = done.problem(found.name)
+        if problem is not None:
+            end_as_failed(log, problem.message)
     emit(_document(found.name, done), lambda: show(done))
-    problem = done.problem(found.name)
     if problem is not None and wants_json():
         click.get_current_context().exit(problem.exit_code)  # the document above says what is wrong
     if problem is not None:
