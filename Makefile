@@ -83,7 +83,7 @@ cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds
 test-tools: venv cuda servers browser mkdocs sbom
 
 sbom: venv
-	@tools/sbom.sh
+	@tools/environment.sh --on-top tools/distribution/sbom.lock .venv/sbom
 
 servers: venv
 	@tools/servers.sh
@@ -92,7 +92,7 @@ browser: venv
 	@tools/browser.sh
 
 mkdocs: venv
-	@tools/site.sh
+	@tools/environment.sh docs/site/requirements.lock build/mkdocs
 
 engines: venv
 	@tools/engines.sh
@@ -132,7 +132,7 @@ bench: venv ## how fast the command line starts
 	@$(BIN)/python benchmarks/startup.py
 
 bench-cpu: venv ## our CPU code against onnxruntime, OpenVINO, ncnn and MNN (BENCH="--help": its options)
-	@benchmarks/venv.sh
+	@tools/environment.sh --on-top benchmarks/requirements.lock .venv-bench
 	@$(BIN)/python benchmarks/cpu.py $(BENCH)
 
 bench-networks: venv ## our CPU code against onnxruntime over networks outside the zoo (BENCH="--help": its options)
@@ -148,7 +148,7 @@ bench-growth: venv ## what grows with it, in CPU seconds: BENCH=records, boards,
 	@$(BIN)/python -m benchmarks.growth $(BENCH)
 
 bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxruntime and ncnn (BENCH="--help": its options)
-	@benchmarks/venv.sh
+	@tools/environment.sh --on-top benchmarks/requirements.lock .venv-bench
 	@$(BIN)/python -m benchmarks.arm.instructions $(BENCH)
 
 bench-opencl: venv ## networks on OpenCL devices in numbers: BENCH=launches, start, size, counts, model, against, candidates

@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(repository: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     # With `--quiet`, mkdocs does not count the warnings that `--strict` makes errors.
-    assert MKDOCS.is_file(), "run tools/site.sh"
+    assert MKDOCS.is_file(), "run make mkdocs"
     return subprocess.run(
         [MKDOCS, "build", "--strict", "--site-dir", folder],
         cwd=repository,

@@ -40,5 +40,6 @@ fi
 # A PKCS#11 token in software, as smart cards are: a release is signed by a key in it.
 ./unpack.sh softhsm2-util softhsm2 softhsm2-common libsofthsm2
 
-# A labgrid coordinator, an exporter and the client, from PyPI.
-./labgrid.sh
+# A labgrid coordinator, an exporter and the client, from PyPI. labgrid is LGPL-2.1-or-later; it is called, and no
+# part of this package.
+./environment.sh tests/boards/labgrid/labgrid.lock .venv/labgrid

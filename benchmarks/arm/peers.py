@@ -91,7 +91,7 @@ def convert_to_ncnn(onnx: Path, shape: tuple[int, ...], folder: Path) -> Path:
     """
     python = _ROOT / ".venv-bench/bin/python"
     if not python.exists():
-        raise ArmError(f"no {python}, which has ncnn's converter: run benchmarks/venv.sh")
+        raise ArmError(f"no {python}, which has ncnn's converter: run make bench-arm")
     folder.mkdir(exist_ok=True)
     script = _ROOT / "benchmarks/latency/convert.py"
     run([python, script, "ncnn", onnx, folder, "x".join(map(str, shape))])

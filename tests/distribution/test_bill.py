@@ -18,7 +18,7 @@ from tools.distribution.licences import TABLE, LicenceError, declared, licence
 from tools.distribution.locked import asked_for, locked, with_needs
 from tools.distribution.tree import ROOT
 
-PYTHON = ROOT / ".venv" / "sbom" / "bin" / "python"  # by tools/sbom.sh
+PYTHON = ROOT / ".venv" / "sbom" / "bin" / "python"  # by make sbom
 NETWORKED = {"AGPL", "SSPL"}
 
 

@@ -16,7 +16,7 @@ from typing import IO
 from tests.boards.ssh.sshd import free_port
 from toolchain.configuration.labgrid import LabgridPlace
 
-BIN = Path(__file__).parents[3] / ".venv" / "labgrid" / "bin"  # by tools/labgrid.sh
+BIN = Path(__file__).parents[3] / ".venv" / "labgrid" / "bin"  # by tools/servers.sh
 PLACE = "rack-1"
 _PATIENCE_S = 60.0
 
@@ -63,7 +63,7 @@ class Coordinator:
 @contextlib.contextmanager
 def coordinator(folder: Path, switch: Callable[[bool], None] = lambda _: None) -> Iterator[Coordinator]:
     """Run a coordinator, an exporter and the outlet, whose every change is passed to `switch`."""
-    assert (BIN / "labgrid-client").exists(), "no labgrid here: tools/labgrid.sh installs it"
+    assert (BIN / "labgrid-client").exists(), "no labgrid here: tools/servers.sh installs it"
     folder.mkdir(parents=True)
     running = Coordinator(f"127.0.0.1:{free_port()}", folder)
     with contextlib.ExitStack() as stack:
