@@ -39,19 +39,26 @@ class PowerCycle:
         Seconds until it answered again; None if it does not, or nobody waited.
     error
         Why it does not answer, or what its power command said; empty if it answers.
+    is_last
+        Whether the run will not power-cycle it again.
     """
 
     board: str
     reason: str
     answered_s: float | None
     error: str = ""
+    is_last: bool = False
 
     @property
     def text(self) -> str:
         """A sentence for the user."""
-        ended = "nobody waited for its answer" if self.answered_s is None else ""
-        ended = self.error or ended or f"it answers again after {self.answered_s:.1f} s"
-        return f"board {self.board} was silent ({self.reason}) and was power-cycled: {ended}"
+        if self.answered_s is not None:
+            ended = f"it answers again after {self.answered_s:.1f} s"
+        else:
+            ended = self.error or "nobody waited for its answer"
+        reason = self.reason.removeprefix(f"board {self.board}: ")
+        last = "; it is not power-cycled again in this run" if self.is_last else ""
+        return f"board {self.board} was silent ({reason}) and was power-cycled: {ended}{last}"
 
 
 class PowerCycles:
@@ -98,7 +105,7 @@ class PowerCycles:
             times = self._counts.get(board.name, 0)
             raise LimitError(
                 f"board {board.name} is silent and is not power-cycled again in this run: "
-                + ("that did not help" if board.name in self._lost else f"it was {times} times"),
+                + ("that did not help" if board.name in self._lost else f"that was done {times} times"),
                 for_good=True,
             )
         last = state_dir() / "power" / _machine(board)
@@ -117,13 +124,14 @@ class PowerCycles:
                 switch(board, "cycle")
             except ToolchainError as error:
                 self._lost.add(board.name)
-                return PowerCycle(board.name, silence.message, None, error.message)
+                return PowerCycle(board.name, silence.message, None, error.message, is_last=True)
         try:
             answered = wait_until_answers(board, power.boot_s, stop)
         except ToolchainError as error:
             self._lost.add(board.name)
-            return PowerCycle(board.name, silence.message, None, error.message)
-        return PowerCycle(board.name, silence.message, answered.seconds if answered else None)
+            return PowerCycle(board.name, silence.message, None, error.message, is_last=True)
+        answered_s = answered.seconds if answered else None
+        return PowerCycle(board.name, silence.message, answered_s, is_last=not self.may_revive(board))
 
     def finish_switching(self, seconds: float) -> None:
         """Wait until no board is being switched, at most `seconds`."""
