@@ -171,6 +171,18 @@ def test_a_short_silence_is_none(rack: Rack, tmp_path: Path) -> None:
     assert rack.supply.switched == [] and watched.cycled == []
 
 
+def test_one_that_was_cycled_a_moment_ago_waits_and_says_so(rack: Rack, tmp_path: Path) -> None:
+    board, given = rack.board(between_s=600), delivery(tmp_path)
+    rack.supply.switch("off")
+    assert Watched(rack, board, given).finish().state == "installed"
+    rack.supply.switch("off")
+    outcome = Watched(rack, board, given, window_s=3).finish()
+    assert (outcome.state, outcome.power_cycles) == ("offline", 0)
+    assert outcome.error is not None and "Connection refused" in outcome.error
+    assert "; board rk is silent, and was power-cycled" in outcome.error
+    assert rack.supply.switched == ["off", "on"]
+
+
 def test_one_that_refuses_is_never_cycled(rack: Rack, tmp_path: Path) -> None:
     board = rack.board()
     (rack.server.folder / "authorized_keys").write_text("")

@@ -46,6 +46,7 @@ class Job:
     cycled: Callable[[BoardCycled], None] = lambda _: None
     _began: float = 0.0
     _silent_since: float | None = None
+    _not_cycled: str = ""
     _tries: int = 0
     _sent: int = 0
     _step: str = ""
@@ -107,7 +108,8 @@ class Job:
         self._at("is silent: power-cycled")
         try:
             cycle = self.cycles.revive(self.board, self.stop)
-        except ToolchainError:  # a limit; the board is tried again as one without power commands
+        except ToolchainError as error:  # a limit; the board is tried again as one without power commands
+            self._not_cycled = error.message
             return False
         if cycle is None:
             return False
@@ -120,12 +122,15 @@ class Job:
         return "interrupted" if self._attempt.reached else "offline"
 
     def _outcome(self, verdict: Verdict) -> Outcome:
+        error = verdict.error
+        if self._not_cycled and verdict.state == self._away:
+            error = f"{error}; {self._not_cycled}"
         return Outcome(
             state=verdict.state,
             version=verdict.version,
             seconds=round(time.monotonic() - self._began, 3),
             bytes_sent=self._sent,
-            error=verdict.error,
+            error=error,
             hint=verdict.hint,
             test=verdict.test,
             cause=verdict.cause,

@@ -96,12 +96,18 @@ def test_a_way_that_is_broken_before_the_board_says_nothing_of_it(rack: Rack) ->
 
 def test_the_limits_of_a_run(rack: Rack) -> None:
     board, cycles = rack.board(most_cycles=2), PowerCycles()
+    told = []
     for _ in range(2):
         rack.supply.switch("off")
-        assert revive(cycles, board)
+        cycle = cycles.revive(board, threading.Event())
+        assert cycle is not None
+        told.append(cycle.text.endswith("; it is not power-cycled again in this run"))
+    assert told == [False, True]
     rack.supply.switch("off")
     assert not cycles.may_revive(board)
-    with pytest.raises(LimitError, match="not power-cycled again in this run: it was 2 times") as raised:
+    with pytest.raises(
+        LimitError, match="not power-cycled again in this run: that was done 2 times"
+    ) as raised:
         revive(cycles, board)
     assert raised.value.for_good
     assert revive(PowerCycles(), board), "another run has limits of its own"

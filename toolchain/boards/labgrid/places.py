@@ -15,7 +15,7 @@ from toolchain.boards.labgrid.client import PlaceHolder, acquire, check_place, h
 from toolchain.configuration.labgrid import LabgridPlace
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import ToolchainError
-from toolchain.files.atomic import make_private_folder
+from toolchain.files.atomic import cannot_write, make_private_folder
 from toolchain.files.turns import one_at_a_time
 from toolchain.processes.interrupts import uninterrupted
 
@@ -81,8 +81,11 @@ def _held(board: Board, wait_s: float | None, tell: Callable[[str], None]) -> It
 def _file(place: LabgridPlace) -> Path:
     """Return the file that exists while a command of ours has the place acquired."""
     folder = state_dir() / "labgrid"
-    make_private_folder(state_dir())
-    make_private_folder(folder)
+    try:
+        make_private_folder(state_dir())
+        make_private_folder(folder)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
     words = f"{place.coordinator} {place.place}"
     return folder / hashlib.sha256(words.encode()).hexdigest()[:16]
 

@@ -13,10 +13,13 @@ from pathlib import Path
 from toolchain.boards.board import Board
 from toolchain.boards.power.answers import silence_of, wait_until_answers
 from toolchain.boards.power.switch import power_of, switch
+from toolchain.configuration.power import PowerCommands
 from toolchain.configuration.settings import configuration, state_dir
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
+
+_LOOK_S = 90.0  # for another process to ask the board, at most
 
 
 class LimitError(ToolchainError):
@@ -39,19 +42,26 @@ class PowerCycle:
         Seconds until it answered again; None if it does not, or nobody waited.
     error
         Why it does not answer, or what its power command said; empty if it answers.
+    is_last
+        Whether the run will not power-cycle it again.
     """
 
     board: str
     reason: str
     answered_s: float | None
     error: str = ""
+    is_last: bool = False
 
     @property
     def text(self) -> str:
         """A sentence for the user."""
-        ended = "nobody waited for its answer" if self.answered_s is None else ""
-        ended = self.error or ended or f"it answers again after {self.answered_s:.1f} s"
-        return f"board {self.board} was silent ({self.reason}) and was power-cycled: {ended}"
+        if self.answered_s is not None:
+            ended = f"it answers again after {self.answered_s:.1f} s"
+        else:
+            ended = self.error or "nobody waited for its answer"
+        reason = self.reason.removeprefix(f"board {self.board}: ")
+        last = "; it is not power-cycled again in this run" if self.is_last else ""
+        return f"board {self.board} was silent ({reason}) and was power-cycled: {ended}{last}"
 
 
 class PowerCycles:
@@ -65,7 +75,7 @@ class PowerCycles:
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self._lost: set[str] = set()
-        self._switching = threading.Lock()
+        self._switching = threading.Lock()  # while a board may be without power
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -98,32 +108,40 @@ class PowerCycles:
             times = self._counts.get(board.name, 0)
             raise LimitError(
                 f"board {board.name} is silent and is not power-cycled again in this run: "
-                + ("that did not help" if board.name in self._lost else f"it was {times} times"),
+                + ("that did not help" if board.name in self._lost else f"that was done {times} times"),
                 for_good=True,
             )
-        last = state_dir() / "power" / _machine(board)
-        patience_s = 2 * power.timeout_s + power.pause_s
-        atomic.make_private_folder(state_dir())
-        atomic.make_private_folder(last.parent)
-        turn = one_at_a_time(last.with_suffix(".lock"), patience_s, f"switching board {board.name}")
-        with self._switching, turn:
-            silence = silence_of(board)  # another process may have revived it
-            if silence is None or stop.is_set():
+        last = _last_cycle(board)
+        # Held until the board answers: another process that wants to revive it finds it well.
+        patience_s = _LOOK_S + 2 * power.timeout_s + power.pause_s + power.boot_s
+        with one_at_a_time(last.with_suffix(".lock"), patience_s, f"reviving board {board.name}"):
+            silence = None if stop.is_set() else silence_of(board)
+            if silence is None:
                 return None
             _check_time(board, last, power.between_s)
+            return self._cycled(board, power, silence.message, last, stop)
+
+    def _cycled(
+        self, board: Board, power: PowerCommands, reason: str, last: Path, stop: threading.Event
+    ) -> PowerCycle | None:
+        """Switch a silent board and wait for it; `last`: the file that takes the time."""
+        with self._switching:
+            if stop.is_set():
+                return None
             atomic.write_text(last, f"{time.time():.0f}\n", mode=0o600)
             self._counts[board.name] = self._counts.get(board.name, 0) + 1
             try:
                 switch(board, "cycle")
             except ToolchainError as error:
                 self._lost.add(board.name)
-                return PowerCycle(board.name, silence.message, None, error.message)
+                return PowerCycle(board.name, reason, None, error.message, is_last=True)
         try:
             answered = wait_until_answers(board, power.boot_s, stop)
         except ToolchainError as error:
             self._lost.add(board.name)
-            return PowerCycle(board.name, silence.message, None, error.message)
-        return PowerCycle(board.name, silence.message, answered.seconds if answered else None)
+            return PowerCycle(board.name, reason, None, error.message, is_last=True)
+        answered_s = answered.seconds if answered else None
+        return PowerCycle(board.name, reason, answered_s, is_last=not self.may_revive(board))
 
     def finish_switching(self, seconds: float) -> None:
         """Wait until no board is being switched, at most `seconds`."""
@@ -131,11 +149,17 @@ class PowerCycles:
             self._switching.release()
 
 
-def _machine(board: Board) -> str:
-    """Return a file name for the machine that a board is, or is a device of."""
+def _last_cycle(board: Board) -> Path:
+    """Return the file with the time of the last cycle of the machine that a board is, or is a device of."""
+    folder = state_dir() / "power"
+    try:
+        atomic.make_private_folder(state_dir())
+        atomic.make_private_folder(folder)
+    except OSError as error:
+        raise atomic.cannot_write(folder, error) from error
     entry = configuration().boards.get(board.name)
     words = f"{entry.jump} {entry.host} {entry.port}" if entry else board.name
-    return hashlib.sha256(words.encode()).hexdigest()[:16]
+    return folder / hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def _check_time(board: Board, last: Path, between_s: float) -> None:
