@@ -75,12 +75,15 @@ class Settings(Table):
         len(os.sched_getaffinity(0)), ge=1, le=4096, description="Processes that compile at the same time."
     )
     qemu_aarch64: str = Field(
-        "qemu-aarch64-static", description="The user-mode emulator for aarch64 programs."
+        "qemu-aarch64-static",
+        description="The user-mode emulator for aarch64 programs; if it is not there, without `-static`.",
     )
     sysroot_aarch64: Path = Field(
         Path("/usr/aarch64-linux-gnu"), description="Where the arm64 C library for it lies."
     )
-    qemu_arm: str = Field("qemu-arm-static", description="The user-mode emulator for armv7 programs.")
+    qemu_arm: str = Field(
+        "qemu-arm-static", description="The user-mode emulator for armv7 programs; likewise."
+    )
     sysroot_arm: Path = Field(
         Path("/usr/arm-linux-gnueabihf"), description="Where the armhf C library for it lies."
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.boards.emulation import emulated, stored
+from toolchain.boards.emulation.qemu import user_modes
 from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, UsageError
 
@@ -28,6 +29,15 @@ def test_what_is_missing_is_told_with_its_package(tmp_path: Path, monkeypatch: p
     with pytest.raises(MissingError, match=r"no 'no-such-qemu'.*qemu-user-static"):
         emulated.start("rk3399", "process")
     assert stored.names() == []
+
+
+@pytest.mark.usefixtures("state")
+def test_the_emulator_may_be_named_without_static(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert user_modes()["aarch64"].program == "qemu-aarch64-static"
+    for name in ("qemu-aarch64", "qemu-aarch64-static"):
+        (tmp_path / name).touch(0o755)
+        assert user_modes()["aarch64"].program == name
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,13 +51,19 @@ def _user_mode(qemu: Qemu) -> UserMode:
     program_key, sysroot_key = f"qemu_{qemu.name}", f"sysroot_{qemu.name}"
     sysroot = Path(getattr(settings(), sysroot_key))
     return UserMode(
-        program=str(getattr(settings(), program_key)),
+        program=_installed(str(getattr(settings(), program_key))),
         program_key=program_key,
         sysroot=sysroot,
         sysroot_key=sysroot_key,
         loader=sysroot / "lib" / qemu.loader,
         package=qemu.package,
     )
+
+
+def _installed(program: str) -> str:
+    """Return the emulator's name on this host: newer releases of Debian have it without `-static`."""
+    plain = program.removesuffix("-static")
+    return plain if shutil.which(program) is None and shutil.which(plain) else program
 
 
 def is_foreign(profile: Profile) -> bool:
