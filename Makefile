@@ -70,7 +70,7 @@ check: test-tools ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=quick -q -m "not slow and not full" $(PYTEST)
 
-release: venv sbom ## wheel, sdist, bill of materials and checksums of this commit in dist/, checked as a user would; publishes nothing
+release: venv sbom mkdocs ## wheel, sdist, bill of materials, site and checksums of this commit in dist/, checked as a user would; publishes nothing
 	@$(BIN)/python -m tools.distribution $(DISTRIBUTION)
 
 power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an update (SEED=…: at which moments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from toolchain import __version__
 from tools.distribution import __main__ as distribution
 from tools.distribution import changelog, tree
+from tools.distribution.site import pack
 from tools.distribution.tree import ROOT, copy_tree
 
 WRITTEN = "# Changelog\n\n## [Unreleased]\n\n## [{version}] - 2026-11-27\n\n### Added\n\n- All.\n"
@@ -94,3 +96,16 @@ def test_a_copy_has_what_is_not_committed_and_nothing_that_is_ignored(checkout: 
     (checkout / "dist" / "old.whl").write_text("")
     copy = copy_tree(tmp_path / "copy", checkout)
     assert {path.name for path in copy.iterdir()} == {".gitignore", "CHANGELOG.md", "new.py"}
+
+
+def test_a_packed_site_depends_on_its_files_alone(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name / "page").mkdir(parents=True)
+        (tmp_path / name / "index.html").write_text("start")
+        (tmp_path / name / "page" / "index.html").write_text("page")
+    (tmp_path / "second" / "index.html").chmod(0o600)
+    first, second = (pack(tmp_path / name, tmp_path / f"{name}.zip", 10**9) for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+    shutil.unpack_archive(first, tmp_path / "unpacked")
+    (folder,) = (tmp_path / "unpacked").iterdir()
+    assert (folder / "page" / "index.html").read_text() == "page"

@@ -1,4 +1,4 @@
-"""`make release`: writes wheel, sdist, bill of materials and checksums of the commit to dist/ after checks.
+"""`make release`: writes wheel, sdist, bill of materials, site and checksums of the commit to dist/, checked.
 
 It publishes nothing.
 
@@ -24,6 +24,7 @@ from tools.distribution.building import BuildError, Packages, build_packages, bu
 from tools.distribution.checking import FirstDay, WheelError
 from tools.distribution.container import debian_with
 from tools.distribution.fresh import fresh_environment
+from tools.distribution.site import build_site
 
 _SUMS = "SHA256SUMS"
 _BILL_S = 120
@@ -77,6 +78,8 @@ def _make(folder: Path, with_container: bool) -> None:
         timeout=_BILL_S,
         check=True,
     )
+    _tell("building the documentation site")
+    build_site(out, folder / "site", made)
     _check_in_environment(folder, packages)
     if not with_container:
         _tell("not checked in a container: --no-container")
