@@ -70,7 +70,7 @@ def test_the_metadata_says_what_is_needed_and_under_which_licence(packages: Pack
 
 def test_no_file_names_a_folder_of_the_machine_that_built_it(packages: Packages, tmp_path: Path) -> None:
     here = [str(ROOT).encode(), str(packages.wheel.parent.parent).encode(), str(Path.home()).encode()]
-    shutil.unpack_archive(packages.sdist, tmp_path / "sdist", filter="data")
+    shutil.unpack_archive(packages.sdist, tmp_path / "sdist")
     shutil.unpack_archive(packages.wheel, tmp_path / "wheel", "zip")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 1500
@@ -119,7 +119,7 @@ def test_equal_sources_are_equal_bytes_wherever_and_whenever(packages: Packages,
     again = build_packages(source, tmp_path / "again", MADE)
     assert again.wheel.read_bytes() == packages.wheel.read_bytes()
     assert again.sdist.read_bytes() == packages.sdist.read_bytes()
-    shutil.unpack_archive(packages.sdist, tmp_path / "unpacked", filter="data")
+    shutil.unpack_archive(packages.sdist, tmp_path / "unpacked")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     assert build_wheel(unpacked, tmp_path / "third", MADE).read_bytes() == packages.wheel.read_bytes()
 

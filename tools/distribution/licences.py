@@ -33,5 +33,7 @@ def licence(name: str) -> str:
 @cache
 def declared() -> dict[str, str]:
     """Return the License-Expression of every installed distribution that has one."""
-    found = ((normal(each.name), each.metadata["License-Expression"]) for each in metadata.distributions())
+    found = (
+        (normal(each.name), each.metadata.get("License-Expression")) for each in metadata.distributions()
+    )
     return {name: expression for name, expression in found if expression}
