@@ -33,7 +33,6 @@ def licence(name: str) -> str:
 @cache
 def declared() -> dict[str, str]:
     """Return the License-Expression of every installed distribution that has one."""
-    found = (
-        (normal(each.name), each.metadata.get("License-Expression")) for each in metadata.distributions()
-    )
-    return {name: expression for name, expression in found if expression}
+    found = {normal(each.name): each.metadata for each in metadata.distributions()}
+    key = "License-Expression"
+    return {name: said[key] for name, said in found.items() if key in said}
