@@ -13,8 +13,8 @@ from toolchain.errors import UsageError
 from toolchain.profiles import class_names
 
 README = Path(__file__).parent.parent / "README.md"
-BY_HAND = {("x86_64", "cpu"): "yes", ("x86_64", "opencl"): "NVIDIA H100"}
-"""What the README says of devices that no file is about: the hosts of this project, and one GPU."""
+BY_HAND = {("x86_64", "opencl"): "NVIDIA H100"}
+"""What the README says of a device that no file is about."""
 KINDS = {"VTA": "vta", "Mali": "opencl", "OpenCL": "opencl", "NVIDIA": "cuda"}
 
 
