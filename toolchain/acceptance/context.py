@@ -21,6 +21,7 @@ from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 from toolchain.tuning.events import Listener
+from toolchain.vta.compiling.arena import ArenaError
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -124,7 +125,7 @@ class AcceptContext:
         out = self.folder / f"{choice.name}-{cluster or kind}"
         try:
             made = build(model, self.board.build_for, self.store, out, options)
-        except UsageError as error:
+        except (UsageError, ArenaError) as error:
             raise UnbuildableError(error.message, error.hint) from error
         built = NetworkBuilt(choice, model, read_bundle(made.bundle))
         if keep:

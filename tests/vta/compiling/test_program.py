@@ -136,7 +136,7 @@ def test_a_region_that_is_too_large_says_what_to_do() -> None:
     wide = shape(1, 2048, 1024, 3)
     values = seeded_layer(wide, 0)
     two = Region([RegionLayer(values, "x", "y"), RegionLayer(values, "x", "z")], ["x"], ["y", "z"])
-    with pytest.raises(UsageError, match=r"needs 3\d\.\d MiB") as refused:
+    with pytest.raises(ToolchainError, match=r"needs 3\d\.\d MiB") as refused:
         assemble(two, PYNQ)
     assert "--stop-pack" in refused.value.hint
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolchain.errors import UsageError
+from toolchain.errors import ToolchainError
 from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES
+
+
+class ArenaError(ToolchainError):
+    """A program needs more contiguous memory than a driver allocates."""
+
 
 _LINE = 64  # alignment of activations: a cache line of the host
 
@@ -61,7 +66,7 @@ def sections(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
 
     Raises
     ------
-    UsageError
+    ArenaError
         The total is larger than a driver can allocate.
     """
     at, begins = 0, {}
@@ -69,7 +74,7 @@ def sections(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
         begins[name] = at
         at += aligned(size, PAGE_BYTES)
     if at > MOST_BYTES:
-        raise UsageError(_too_large(at, list(sizes.items())), _WAY_OUT)
+        raise ArenaError(_too_large(at, list(sizes.items())), _WAY_OUT)
     return begins, at
 
 
