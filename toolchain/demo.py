@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolchain.api.bundles import bench, verify
+from toolchain.api.records import open_records
 from toolchain.backends.table import backend_for
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated, stored
@@ -15,13 +17,10 @@ from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.measuring.arrays import read_inputs
-from toolchain.measuring.bench import BenchResult, bench_bundle
-from toolchain.measuring.verifications import remember_latency, remember_result
-from toolchain.measuring.verify import VerifyResult, verify_bundle
+from toolchain.measuring.bench import BenchResult
+from toolchain.measuring.verify import VerifyResult
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.records.repair import skipped
-from toolchain.records.store import user_store
 from toolchain.reports.demo import DemoReport, write_demo_report
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event, Listener, Trial
@@ -103,7 +102,7 @@ def run_demo(
     build_options = BuildOptions(code=code, sample=sample, sample_option="--input")
     board = find_board(board_name) if board_name else _start_board(note)
     trials: list[dict[str, Any]] = []
-    with user_store(note) as store:
+    with open_records(note) as store:
         if board.name == LOCAL and not board_name:
             built = build(model, find_target(CLASS), store, out, build_options)
             note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")
@@ -112,15 +111,12 @@ def run_demo(
         tuned = tune(model, backend, [board], store, tuning, _record_trials(trials, listener))
         note(f"building for {board.name}")
         built = build(model, find_target(board.name), store, out, build_options)
-        if warning := skipped(store):
-            note(f"warning: {warning}")
     bundle = read_bundle(built.bundle)
     note(f"verifying on {board.name} against onnxruntime")
-    verified = remember_result(bundle, board, verify_bundle(bundle, board, wait=WAIT_S))
+    [verified] = verify(bundle, board, wait=WAIT_S)
     verified.check()
     note(f"timing on {board.name}")
-    timed = bench_bundle(bundle, board, time_s=BENCH_S, profile=True, wait=WAIT_S)
-    remember_latency(bundle, board, timed)
+    [timed] = bench(bundle, board, time_s=BENCH_S, profile=True, wait=WAIT_S)
     report = out.absolute() / f"{model.name}-{board.name}.html"
     result = DemoResult(board, model, tuned, built, verified, timed, report)
     write_demo_report(report, _describe(result, trials))

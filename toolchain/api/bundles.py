@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -131,9 +131,18 @@ def bench(
     """
     found, place = _found(bundle), _board(board)
     shapes = shapes_at(found, at)
-    options: dict[str, Any] = {"repeat": repeat, "time_s": time_s, "profile": profile, **execution}
     results = [
-        bench_bundle(shape, place, number=number, min_repeat_ms=min_repeat_ms, **options) for shape in shapes
+        bench_bundle(
+            shape,
+            place,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms,
+            time_s=time_s,
+            profile=profile,
+            **execution,
+        )
+        for shape in shapes
     ]
     if len(shapes) == len(found.each()):
         remember_latency(found, place, results[-1])  # of several shapes, that of the largest
