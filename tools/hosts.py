@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.latency.document import write
+from toolchain.files.atomic import write_text
 from toolchain.images.debian.mirror import debian_mirror
 
 ROOT = Path(__file__).parent.parent
@@ -139,7 +140,7 @@ def keep(new: Tried) -> None:
     """Put a try into the table, in place of an earlier one of the same kind."""
     rows = {(row.suite, row.architecture, row.way): row for row in [*tried(), new]}
     order = sorted(rows, key=lambda key: (SUITES.index(key[0]), key[1:]))
-    TABLE.write_text(json.dumps([asdict(rows[key]) for key in order], indent=1) + "\n")
+    write_text(TABLE, json.dumps([asdict(rows[key]) for key in order], indent=1) + "\n")
     write(PAGE, {"tries": as_table(rows[key] for key in order)}, "tools/hosts.py")
 
 

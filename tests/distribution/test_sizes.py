@@ -9,7 +9,7 @@ from tools.distribution.sizes import mib
 from tools.distribution.tree import ROOT
 
 PAGE = (ROOT / "docs" / "howto" / "install.md").read_text()
-TABLES = PAGE.partition("<!-- sizes -->")[2].partition("<!-- /sizes -->")[0]
+TABLES = PAGE.partition("<!-- begin: sizes")[2].partition("<!-- end: sizes -->")[0]
 
 
 def test_it_has_every_requirement_and_every_extra() -> None:

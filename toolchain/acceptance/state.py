@@ -64,7 +64,7 @@ def state_file(board: str) -> Path:
 
 
 def read_state(file: Path) -> AcceptState | None:
-    """Return the state; None if there is none that can be read."""
+    """Return the state; None if the file is missing or unreadable."""
     try:
         with open_plain(file) as opened:
             return AcceptState.model_validate_json(opened.read(MOST_BYTES))

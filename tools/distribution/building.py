@@ -47,12 +47,32 @@ def build_wheel(source: Path, out: Path, made: int) -> Path:
 
 
 def _hatchling(source: Path, out: Path, made: int, *targets: str) -> None:
-    own = {"SOURCE_DATE_EPOCH": str(made), "PYTHONSAFEPATH": "1"}
     wanted = [word for target in targets for word in ("--target", target)]
+    command = [sys.executable, "-m", "hatchling", "build", *wanted, "--directory", str(out)]
+    run_builder(command, source, made, f"hatchling cannot build {source}", PYTHONSAFEPATH="1")
+
+
+def run_builder(command: list[str], folder: Path, made: int, failure: str, **environment: str) -> None:
+    """Run a program that builds a part of a distribution.
+
+    Parameters
+    ----------
+    folder
+        The folder that it runs in.
+    made
+        The time that it says of what it writes, in seconds since 1970.
+    failure
+        What an error begins with; the program's last line follows.
+
+    Raises
+    ------
+    BuildError
+        The program failed.
+    """
     done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", *wanted, "--directory", str(out)],
-        cwd=source,
-        env={**os.environ, **own},
+        command,
+        cwd=folder,
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(made), **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -61,7 +81,7 @@ def _hatchling(source: Path, out: Path, made: int, *targets: str) -> None:
     )
     if done.returncode != 0:
         said = done.stdout.strip().splitlines() or ["it said nothing"]
-        raise BuildError(f"hatchling cannot build {source}: {said[-1]}")
+        raise BuildError(f"{failure}: {said[-1]}")
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import time
 import zipfile
 from pathlib import Path
 
 from toolchain import __version__
-from tools.distribution.building import BuildError
+from tools.distribution.building import run_builder
 from tools.distribution.tree import ROOT
 
-_SITE_S = 300
 _FOLDER = f"edge_toolchain-{__version__}-docs"
 
 
@@ -49,17 +46,4 @@ def pack(folder: Path, target: Path, made: int) -> Path:
 
 
 def _run(command: list[str], made: int) -> None:
-    own = {"NO_MKDOCS_2_WARNING": "1", "SOURCE_DATE_EPOCH": str(made)}
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **own},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_SITE_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        said = done.stdout.strip().splitlines() or ["it said nothing"]
-        raise BuildError(f"the documentation site cannot be built: {said[-1]}")
+    run_builder(command, ROOT, made, "the documentation site cannot be built", NO_MKDOCS_2_WARNING="1")

@@ -9,13 +9,13 @@ process notes which modules it imports.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from benchmarks.latency.document import write
 from toolchain.configuration.settings import cache_dir
 from tools.distribution import tree
 from tools.distribution.building import build_wheel
@@ -33,7 +33,6 @@ def note(event, arguments):
 sys.addaudithook(note)
 """
 _PROGRAMS = {"cmake", "ninja", "ziglang"}  # they are run, not imported
-_BETWEEN = re.compile(r"(<!-- sizes -->\n).*?(<!-- /sizes -->)", re.DOTALL)
 _SMALL_MIB = 3.0
 
 
@@ -42,13 +41,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", type=Path, help="a page with <!-- sizes --> and <!-- /sizes -->")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="fill the tables of a Markdown file")
     page = parser.parse_args().write
     text = tables(loaded_by_demo())
     if page is None:
         print(text)
         return 0
-    page.write_text(_BETWEEN.sub(lambda found: f"{found[1]}{text}{found[2]}", page.read_text()))
+    write(page, {"sizes": text}, "tools/distribution/sizes.py")
     return 0
 
 

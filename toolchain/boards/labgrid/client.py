@@ -45,7 +45,7 @@ class PlaceHolder:
 
 
 def find_client() -> str | None:
-    """Return the path of the client: on the PATH, or beside this Python; None if there is none."""
+    """Return the path of the client: on the PATH, or beside this Python; None if it is not installed."""
     beside = Path(sys.executable).with_name(PROGRAM)
     return shutil.which(PROGRAM) or (str(beside) if beside.is_file() else None)
 
