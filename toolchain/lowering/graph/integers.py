@@ -81,8 +81,8 @@ class _Product:
     def columns(self) -> Array:
         """The sum of the weights of each output, in a shape to be added to the sums."""
         if not self.convolves:
-            matrices: Array = self.weight.sum(-2, dtype=np.int64, keepdims=self.weight.ndim > 2)
-            return matrices
+            vectors: Array = self.weight.sum(-2, dtype=np.int64)
+            return vectors if self.weight.ndim == 2 else np.expand_dims(vectors, -2)
         sums = self.weight.sum(tuple(range(1, self.weight.ndim)), dtype=np.int64)
         channels: Array = sums.reshape(-1, *[1] * (self.weight.ndim - 2))
         return channels
