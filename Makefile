@@ -51,7 +51,7 @@ provision-%: venv ## make board % ready to run networks, such as provision-rk339
 build-%: venv ## compile MODEL into a bundle for board or class %, such as build-rk3399
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
 
-tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-cpu, tutorial-cuda, tutorial-field, tutorial-mali, tutorial-vta
+tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-first-day, tutorial-cpu, tutorial-cuda, tutorial-field, tutorial-mali, tutorial-vta
 	@$(if $(IMAGE),$(BIN)/toolchain image build $(IMAGE))
 	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET) )$(if $(IMAGE),--image $(IMAGE))
 

@@ -2,6 +2,7 @@
 
 `python docs/walk.py docs/tutorials/mali.md` prints them with what they say, and stops at one that fails.
 With `--image NAME` a container of that image does. The tests walk the same way, with small networks.
+The files of docs/examples/mali, if there were any, would lie in that folder.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +31,9 @@ _DEVICE = re.compile(r"builds use them with --device '?(opencl:[^'\s]+)")
 _ID = re.compile(r"^([0-9a-f]{8})  ", re.MULTILINE)
 _SPENDS = ("tune", "bench")
 _TOOLCHAIN = (sys.executable, "-m", "toolchain")
-_STOP_S = 60.0  # for the lab
+_STOP_S = 60.0  # for the lab, and for what stays open
+_STAYS = "ui"  # the command that serves until Ctrl-C
+_ANSWER_S = 30.0
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell says it
 
 
@@ -158,10 +163,14 @@ def _in_image(image: str, page: Path, networks: Mapping[str, Path], budget: str 
 
 
 def _here(page: Path, networks: Mapping[str, Path], budget: str | None) -> int:
-    with _elsewhere():
+    with _elsewhere(page), ExitStack() as stays:
         begun = time.monotonic()
         taken = {name: str(file) for name, file in networks.items()}
-        walk = Walk(_typed, taken, {"--time": budget} if budget else {})
+
+        def run(arguments: Arguments) -> Said:
+            return look_at(stays, arguments) if arguments[0] == _STAYS else _typed(arguments)
+
+        walk = Walk(run, taken, {"--time": budget} if budget else {})
         model = any(map(needs_model, commands(page))) and _has_model()
         skipped = 0
         for arguments in commands(page):
@@ -182,11 +191,15 @@ def _here(page: Path, networks: Mapping[str, Path], budget: str | None) -> int:
 
 
 @contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Give the walk a folder, records and a lab of its own; gone afterwards, whatever ends it."""
+def _elsewhere(page: Path) -> Iterator[None]:
+    """Give the walk a folder with the page's examples, records and a lab of its own; gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
         place = Path(folder)
-        (place / "cwd").mkdir()
+        examples = page.parent.parent / "examples" / page.stem
+        if examples.is_dir():
+            shutil.copytree(examples, place / "cwd")
+        else:
+            (place / "cwd").mkdir()
         (place / "cwd" / "toolchain.toml").touch()  # no settings of a folder above
         os.environ["TOOLCHAIN_DATA_DIR"] = str(place / "data")
         os.environ["TOOLCHAIN_STATE_DIR"] = str(place / "state")
@@ -210,6 +223,33 @@ def _typed(arguments: Arguments) -> Said:
             lines.append(line)
     print()
     return Said(process.returncode, "".join(lines))
+
+
+def look_at(stays: ExitStack, arguments: Arguments) -> Said:
+    """Start `toolchain ui` until `stays` is closed, and fetch its page once, as a browser would."""
+    print(f"$ toolchain {shlex.join(arguments)}")
+    serving = stays.enter_context(_interrupted_at_the_end(arguments))
+    address = (serving.stdout.readline() if serving.stdout else "").strip()
+    print(f"{address}\n")
+    try:
+        with urllib.request.urlopen(address, timeout=_ANSWER_S) as answer:  # noqa: S310 - loopback
+            return Said(0 if b"<title>" in answer.read() else 1, address)
+    except (OSError, ValueError) as error:  # no answer; no address
+        print(f"the page does not answer: {error}")
+        return Said(1, address)
+
+
+@contextmanager
+def _interrupted_at_the_end(arguments: Arguments) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([*_TOOLCHAIN, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def _has_model() -> bool:

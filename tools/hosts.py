@@ -1,12 +1,13 @@
 """Tries the README's commands on other systems, in containers made from Debian's packages.
 
-    python -m tools.hosts                      # every system of the table, from the clone and from the wheel
-    python -m tools.hosts trixie --ways clone  # one of each
-    python -m tools.hosts --ways test          # the whole suite, for most of an hour a system
-    python -m tools.hosts --check              # fails if a system was not tried for 90 days
+    python -m tools.hosts                     # every system of the table: clone, wheel and day
+    python -m tools.hosts trixie --ways day   # one of each
+    python -m tools.hosts --ways test         # the whole suite, for most of an hour a system
+    python -m tools.hosts --check             # fails if a system was not tried for 90 days
 
-Results go to docs/hosts.json and docs/hosts.md. Needs Docker, mmdebstrap and root, and for the way `wheel` a
-wheel in dist/. The output of each try is kept in build/hosts.
+Results go to docs/hosts.json and docs/hosts.md. Needs Docker, mmdebstrap and root, and for the ways `wheel`
+and `day` what `make release` leaves in dist/. The output of each try is kept in build/hosts. The containers
+have Docker engines of their own, and for that nearly all rights of this machine's root.
 """
 
 from __future__ import annotations
@@ -25,26 +26,39 @@ from pathlib import Path
 from benchmarks.latency.document import write
 from toolchain.files.atomic import write_text
 from toolchain.images.debian.mirror import debian_mirror
+from toolchain.images.debian.unpacking import unpack
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "hosts.json"
 PAGE = TABLE.with_suffix(".md")
 LOGS = ROOT / "build" / "hosts"
 SUITES = ("bookworm", "trixie", "testing")
-PACKAGES = "ca-certificates,git,make,python3,python3-venv"  # what the README supposes
+VARIANT = "important"  # what Debian's installer leaves without any of its choices
+PACKAGES = ("ca-certificates", "git", "make", "python3", "python3-venv")  # what the README supposes
 DAYS = 90
+_WAYS = "clone,wheel,day"  # those that take minutes
 _LIMIT_S = 7200.0
+_IMPORT_S = 600.0
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _PYTHON = 'python3 -c "import platform; print(platform.python_version())"'
 _SYSTEM = f'. /etc/os-release; echo "$PRETTY_NAME|$({_PYTHON})"'
+_NESTED = (  # an engine can run in it: `--privileged`, where this root may lack a right itself
+    *("--cap-add=ALL", "--cap-drop=SYS_RESOURCE", "--device-cgroup-rule=a *:* rwm"),
+    *(f"--security-opt={each}=unconfined" for each in ("seccomp", "apparmor", "systempaths")),
+    *("--volume=/var/lib/docker", "--volume=/sys/fs/cgroup:/sys/fs/cgroup"),
+)
 _TYPED = {
     "clone": "`make demo` in a clone",
     "wheel": "`pip install` of the wheel, `toolchain demo`",
+    "day": "[the first day](tutorials/first-day.md), with the wheel",
     "test": "`make test` in a clone",
 }
 WAYS = {
     "clone": "git clone -q /source clone && cd clone && make demo",
     "wheel": "python3 -m venv v && v/bin/pip install -q /source/dist/*.whl && v/bin/toolchain demo",
+    "day": "tar xf /source/dist/edge_toolchain-*.tar.gz && cd edge_toolchain-* && tools/deps.sh"
+    " && python3 -m venv v && v/bin/pip install -q /source/dist/*.whl"
+    " && v/bin/python docs/walk.py docs/tutorials/first-day.md",
     "test": "git clone -q /source clone && cd clone && make test",
 }
 """What is typed in each way, in an empty home folder."""
@@ -87,13 +101,11 @@ def image_of(suite: str, architecture: str, *, expired: bool) -> str:
     name = f"edge-toolchain-host:{suite}-{architecture}-{datetime.date.today():%Y%m%d}"
     if not subprocess.run(["docker", "image", "inspect", name], capture_output=True).returncode:
         return name
-    build = ["mmdebstrap", "--variant=apt", f"--architectures={architecture}", f"--include={PACKAGES}"]
-    build += ['--aptopt=Acquire::Check-Valid-Until "false"'] if expired else []  # stays in the system
-    with subprocess.Popen([*build, suite, "-", debian_mirror()], stdout=subprocess.PIPE) as making:
-        subprocess.run(["docker", "import", "-", name], stdin=making.stdout, check=True, timeout=_LIMIT_S)
-    if making.returncode:
-        subprocess.run(["docker", "image", "rm", name], check=False)
-        sys.exit(f"hosts: mmdebstrap could not make {suite}")
+    options = ['Acquire::Check-Valid-Until "false"'] if expired else []
+    load = ["docker", "import", "--platform", f"linux/{architecture}", "-", name]
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with unpack(suite, architecture, PACKAGES, LOGS / f"{suite}.log", VARIANT, options) as system:
+        subprocess.run(load, stdin=system, stdout=subprocess.DEVNULL, check=True, timeout=_IMPORT_S)
     return name
 
 
@@ -101,13 +113,12 @@ def attempt(suite: str, architecture: str, way: str, *, expired: bool) -> Tried:
     """Type a way's commands in a new container, and remove it."""
     image = image_of(suite, architecture, expired=expired)
     name = f"edge-host-{suite}-{way}-{os.getpid()}"
-    run = ["docker", "run", "--rm", "--name", name, "--network", "host", f"--volume={ROOT}:/source:ro"]
+    run = ["docker", "run", "--rm", "--init", "--name", name, *_NESTED, f"--volume={ROOT}:/source:ro"]
     run += [f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro", f"--env=PIP_CERT={_CERTIFICATES}"]
     run += ["--env=HOME=/home/user", "--workdir=/home/user", f"--platform=linux/{architecture}", image]
     own = "git config --global --add safe.directory '*'"
     system, python = _printed([*run, "sh", "-c", _SYSTEM]).split("|")
     log = LOGS / f"{suite}-{architecture}-{way}.log"
-    LOGS.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     with log.open("wb") as said:
         try:
@@ -118,7 +129,7 @@ def attempt(suite: str, architecture: str, way: str, *, expired: bool) -> Tried:
         except subprocess.TimeoutExpired:
             passed = False
         finally:
-            subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+            subprocess.run(["docker", "rm", "--force", "--volumes", name], capture_output=True, check=False)
     lines = log.read_text(errors="replace").strip().splitlines()
     commit = _printed(["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"])
     seconds, today = round(time.monotonic() - begun), datetime.date.today().isoformat()
@@ -161,7 +172,7 @@ def stale(today: datetime.date) -> list[str]:
     found = {(row.suite, row.way): row for row in tried() if row.architecture == "amd64"}
     said = []
     for suite in SUITES:
-        for way in ("clone", "wheel"):
+        for way in WAYS:
             row = found.get((suite, way))
             if row is None:
                 said.append(f"{suite}, {way}: not tried")
@@ -178,7 +189,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="SUITE")
-    parser.add_argument("--ways", default="clone,wheel", help=f"of {','.join(WAYS)} (default clone,wheel)")
+    parser.add_argument("--ways", default=_WAYS, help=f"of {','.join(WAYS)} (default {_WAYS})")
     parser.add_argument("--architecture", default="amd64", help="Debian's name, such as arm64, under qemu")
     parser.add_argument("--expired", action="store_true", help="take a mirror whose lists are out of date")
     parser.add_argument("--check", action="store_true", help="try nothing: fail if the table is out of date")
@@ -187,6 +198,7 @@ def main() -> None:
         if said := stale(datetime.date.today()):
             sys.exit("hosts: " + "; ".join(said) + "; type: python -m tools.hosts")
         return
+    os.environ.setdefault("TOOLCHAIN_DEBIAN_MIRROR", debian_mirror())  # it has the other suites, too
     failed = []
     for suite in given.suites or SUITES:
         for way in given.ways.split(","):

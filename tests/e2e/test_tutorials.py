@@ -9,12 +9,13 @@ import sys
 import tarfile
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import onnx
 import pytest
 
-from docs.walk import Said, Walk, commands, needs_model
+from docs.walk import Said, Walk, commands, look_at, needs_model
 from tests.building.network import network, written
 from tests.cli.running import Ran, Toolchain
 from tests.e2e.vta_tutorial import check_what_was_said, small_network
@@ -70,6 +71,27 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
     finally:
         lab.stop()
+
+
+@pytest.mark.usefixtures("state", "here")
+def test_first_day(invoke: Toolchain, folder: Path) -> None:
+    shutil.copytree(ROOT / "docs" / "examples" / "first-day", folder, dirs_exist_ok=True)
+    with ExitStack() as stays:
+
+        def look_or_type(*arguments: str) -> Ran:
+            if arguments[0] != "ui":
+                return invoke(*arguments)
+            said = look_at(stays, list(arguments))
+            return Ran(said.code, said.text, "")
+
+        for name in ("desk", "rk3399-emulated"):  # if the page did not come to that
+            stays.callback(invoke, "board", "emulate", "stop", name)
+        said = walked(look_or_type, "first-day.md")
+    assert "docker" in said["doctor"][0] and "report: " in said["demo"][0]
+    assert "desk is ready (container)" in said["board"][0] and "aarch64" in said["board"][1]
+    assert "2 trials" in said["tune"][0] and (folder / "tuned.html").exists()
+    assert "passed: true" in said["verify"][0] and "wrote out.npz" in said["run"][0]
+    assert "is stopped" in said["board"][-1] and "is stopped" in said["board"][-2], "it stops what it starts"
 
 
 @pytest.mark.usefixtures("state", "here")

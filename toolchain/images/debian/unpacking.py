@@ -23,7 +23,12 @@ _SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
 
 @contextmanager
 def unpack(
-    suite: str, architecture: str, packages: Sequence[str], log: Path, variant: str = "extract"
+    suite: str,
+    architecture: str,
+    packages: Sequence[str],
+    log: Path,
+    variant: str = "extract",
+    apt_options: Sequence[str] = (),
 ) -> Iterator[IO[bytes]]:
     """Yield the packages with all they depend on as one tar stream.
 
@@ -35,6 +40,8 @@ def unpack(
         The file for what the program says.
     variant
         `extract`: none of the packages' scripts has run; others in mmdebstrap's words.
+    apt_options
+        Lines of apt's configuration, which stay in a system that has apt.
 
     Raises
     ------
@@ -52,6 +59,7 @@ def unpack(
         '--aptopt=Acquire::Languages "none"',
         '--aptopt=Acquire::Retries "3"',
         *([f'--aptopt=Acquire::https::CAInfo "{trusted}"'] if trusted else []),
+        *(f"--aptopt={line}" for line in apt_options),
         *(suite, "-", f"deb {mirror} {suite} main"),
     ]
     child: subprocess.Popen[bytes] | None = None
