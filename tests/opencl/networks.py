@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.single import Layer
-from tests.opencl.oclgrind import DRIVER
+from tests.opencl.oclgrind import DRIVER, expect_oclgrind
 from tests.whole import error_of_code
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import local_board
@@ -30,6 +30,7 @@ from toolchain.tasks.options import CodeOptions
 @contextmanager
 def simulated(patch: pytest.MonkeyPatch) -> Iterator[tuple[Board, Path]]:
     """Yield the board `local` whose driver is Oclgrind, and the file of its complaints."""
+    expect_oclgrind()
     with tempfile.TemporaryDirectory(prefix="oclgrind-") as name:
         folder = Path(name)
         (folder / "libOpenCL.so.1").symlink_to(DRIVER)
