@@ -99,7 +99,7 @@ class Simulated:
 
 
 def expect_oclgrind() -> None:
-    """Skip the test on a system that has no such package, as Debian 13; else it fails if Oclgrind is missing."""
+    """Skip the test where the system has no such package, as Debian 13; elsewhere a missing one fails it."""
     if DRIVER.exists() or not any(_LISTS.glob("*_Packages*")):
         return
     known = subprocess.run(["apt-cache", "show", "oclgrind"], capture_output=True, timeout=60, check=False)
