@@ -57,7 +57,7 @@ def test_what_a_session_waits_for() -> None:
 
 def test_lines_of_waiting_sessions_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("toolchain.rpc.keeper.time.monotonic", lambda: now[0])
     talk, waits, other = module._Talk(), _document(WAITS), _document("{}")
     for _ in range(10_000):  # two a second, for hours
         now[0] += 0.5

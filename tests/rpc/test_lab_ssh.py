@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.waiting import PATIENCE_S, until
 from toolchain.boards.edge_rt.status import statuses
 from toolchain.boards.edge_rt.whom import user_at_host
 from toolchain.boards.inventory.lookup import find_boards, local_board
+from toolchain.cli.commands.board_ssh import status as board_status
 from toolchain.cli.commands.lab import command
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
@@ -155,6 +157,9 @@ def test_two_hosts_see_who_waits_for_one_board(site: Site, monkeypatch: pytest.M
         at(host)
         return lab.status().boards["one"].waits
 
+    def waits_no_more(host: Path) -> bool:
+        return waits(host) is None
+
     sessions = []
     try:
         for host in hosts:
@@ -169,7 +174,7 @@ def test_two_hosts_see_who_waits_for_one_board(site: Site, monkeypatch: pytest.M
             measured = []
             for ahead, (host, session) in enumerate(zip(hosts, sessions, strict=True)):
                 measured.append(pool.submit(session.measure))
-                until(lambda h=host: waits(h), what="that the lab says so")
+                until(partial(waits, host), what="that the lab says so")
                 found = waits(host)
                 assert found is not None and found["waited_s"] >= 1
                 assert found["holder"] == {"pid": os.getpid(), "what": "bench for carl@lap"}
@@ -177,6 +182,9 @@ def test_two_hosts_see_who_waits_for_one_board(site: Site, monkeypatch: pytest.M
             (there,) = statuses(find_boards("one"))
             assert there.holder == {"pid": os.getpid(), "what": "bench for carl@lap"}
             assert [each["what"] for each in there.waiting] == [f"rpc session for {user_at_host()}"] * 2
+            listed = CliRunner().invoke(board_status, ["one"]).output
+            assert f"measures: bench for carl@lap (process {os.getpid()} there)" in listed
+            assert listed.count(f" s: rpc session for {user_at_host()} (process ") == 2
             shown = CliRunner().invoke(command, ["status"]).output
             assert "one: its session has waited for the board for " in shown
             assert f"bench for carl@lap (process {os.getpid()} there) measures, 1 more is ahead" in shown
@@ -185,7 +193,7 @@ def test_two_hosts_see_who_waits_for_one_board(site: Site, monkeypatch: pytest.M
             for each in measured:
                 each.result(PATIENCE_S)
         for host in hosts:
-            until(lambda h=host: waits(h) is None)
+            until(partial(waits_no_more, host))
         (there,) = statuses(find_boards("one"))
         assert (there.holder, there.waiting) == (None, [])
     finally:

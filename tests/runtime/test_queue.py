@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,9 @@ class Board:
         self.processes.append(process)
         until(lambda: process.pid in self.pids(), what=f"that {name} waits")
         return process
+
+    def waits_no_more(self, process: subprocess.Popen[bytes]) -> bool:
+        return process.pid not in self.pids()
 
     def tickets(self) -> list[str]:
         return sorted(path.name for path in (self.state / "measure.queue").iterdir())
@@ -331,6 +335,10 @@ class Lab:
         self._timer("main")
         self.turns += 1
 
+    def goes_on(self, after: int) -> bool:
+        """Return whether it has had another turn since then."""
+        return self.turns > after
+
 
 @pytest.mark.usefixtures("server")
 def test_a_lab_that_measures_without_a_pause_keeps_nobody_waiting(board: Board, tracker: int) -> None:
@@ -347,12 +355,11 @@ def test_a_lab_that_measures_without_a_pause_keeps_nobody_waiting(board: Board, 
         for number in range(3):
             waiting = board.wait(str(number), "--for", "ben@desk")
             seen = lab.turns
-            until(lambda w=waiting: w.pid not in board.pids())
+            until(partial(board.waits_no_more, waiting))
             # The one that was measured then, and one that had ended but was not counted yet.
             assert lab.turns - seen <= 2
             assert waiting.wait(PATIENCE_S) == 0
-            turns = lab.turns
-            until(lambda t=turns: lab.turns > t, what="that the lab goes on")
+            until(partial(lab.goes_on, lab.turns), what="that the lab goes on")
     finally:
         stopped.set()
         thread.join(PATIENCE_S)

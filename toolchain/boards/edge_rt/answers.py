@@ -150,7 +150,7 @@ class ServerFailure(Answer):
 
 
 class Wait(Answer):
-    """What a session waits for: who holds the board's lock, and how many are to have it before."""
+    """A session's wait for the board's lock: who holds it, and how many are to have it before."""
 
     holder: Holder | None
     ahead: int = Field(ge=0, le=10_000)

@@ -122,10 +122,13 @@ std::vector<Waiter> Waiters(const std::string& state) {
   for (int left = queue::kMostEntries; left > 0 && (entry = readdir(entries)) != nullptr; --left) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
-    if (auto waiter = queue::Look(folder, entry->d_name, now)) found.push_back(*std::move(waiter));
+    auto waiter = queue::Look(folder, entry->d_name, now);
+    if (!waiter) continue;
+    size_t place = found.size();  // there are few
+    while (place > 0 && waiter->ticket < found[place - 1].ticket) --place;
+    found.insert(found.begin() + static_cast<ptrdiff_t>(place), *std::move(waiter));
   }
   closedir(entries);
-  std::sort(found.begin(), found.end(), [](const Waiter& a, const Waiter& b) { return a.ticket < b.ticket; });
   return found;
 }
 
