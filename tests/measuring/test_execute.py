@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,19 @@ def test_a_busy_board_says_who_holds_it_and_wait_waits(for_local: Bundle, local:
     releasing.start()
     assert verify_bundle(for_local, local, wait=30).passed
     releasing.join()
+
+
+def test_a_busy_board_says_how_many_wait(for_local: Bundle, local: Board) -> None:
+    holder = Holder(local)
+    queue = root(local) / "state" / "measure.queue"
+    queue.mkdir(mode=0o700, exist_ok=True)
+    with ExitStack() as waiting:
+        for number in (1, 2):
+            ticket = waiting.enter_context((queue / f"{number:019d}-{number}").open("w"))
+            fcntl.flock(ticket, fcntl.LOCK_EX)
+        with pytest.raises(ToolchainError, match=r"\(process 4711 there\) holds it; 2 more wait for it"):
+            bench_bundle(for_local, local)
+    holder.release()
 
 
 def test_ctrl_c_leaves_neither_process_nor_files(for_local: Bundle, local: Board) -> None:

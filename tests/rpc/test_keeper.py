@@ -41,6 +41,33 @@ def test_a_port_or_an_error() -> None:
     assert error is not None and error.message.startswith("cannot ") and "\x1b" not in error.message
 
 
+WAITS = '{"waiting": {"holder": {"pid": 7, "what": "bench for ben@lap"}, "ahead": 2, "waited_s": 3.5}}'
+
+
+def test_what_a_session_waits_for() -> None:
+    said = _document(WAITS)
+    assert said.is_of_waiting and said.waiting is not None and said.waiting.holder is not None
+    assert (said.waiting.holder.what, said.waiting.ahead) == ("bench for ben@lap", 2)
+    over = _document('{"waiting": null}')
+    assert over.is_of_waiting and over.waiting is None
+    assert not _document('{"port": 5000}').is_of_waiting
+    for lie in ('{"waiting": 5}', '{"waiting": {"holder": null, "ahead": -1, "waited_s": 1}}'):
+        assert not _document(lie).is_of_waiting, "it counts as any other line"
+
+
+def test_lines_of_waiting_sessions_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("toolchain.rpc.keeper.time.monotonic", lambda: now[0])
+    talk, waits, other = module._Talk(), _document(WAITS), _document("{}")
+    for _ in range(10_000):  # two a second, for hours
+        now[0] += 0.5
+        assert not talk.is_too_much(waits)
+    assert not any(talk.is_too_much(other) for _ in range(module._MOST_LINES)) and talk.is_too_much(other)
+    now[0] += 3600
+    assert not any(talk.is_too_much(waits) for _ in range(module._MOST_WAITS))
+    assert talk.is_too_much(waits), "so many at once says no honest server"
+
+
 class Site:
     """A tracker in this process, and keepers of boards in folders of their own."""
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import psutil
 import pytest
+import tvm
+from click.testing import CliRunner
+from tvm import relax
+from tvm.rpc import RPCSession
 
 from tests.boards.ssh.sshd import Sshd, free_port, make_key, sshd
 from tests.rpc.peers import listening
-from tests.waiting import until
+from tests.runtime import networks
+from tests.waiting import PATIENCE_S, until
+from toolchain.boards.edge_rt.status import statuses
+from toolchain.boards.edge_rt.whom import user_at_host
 from toolchain.boards.inventory.lookup import find_boards, local_board
+from toolchain.cli.commands.board_ssh import status as board_status
+from toolchain.cli.commands.lab import command
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
 from toolchain.rpc import lab
@@ -128,6 +142,80 @@ def test_start_use_stop(site: Site) -> None:
     assert site.clients() == []
     assert site.servers() == []
     until(lambda: site.server.sessions() == [])
+
+
+def test_two_hosts_see_who_waits_for_one_board(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each state folder is a host with a lab of its own; the board behind both is one."""
+    root = site.add("one")
+    hosts = [site.state, site.folder / "state of another host"]
+
+    def at(host: Path) -> None:
+        monkeypatch.setenv("TOOLCHAIN_STATE_DIR", str(host))
+        configuration.cache_clear()
+
+    def waits(host: Path) -> dict[str, Any] | None:
+        at(host)
+        return lab.status().boards["one"].waits
+
+    def waits_no_more(host: Path) -> bool:
+        return waits(host) is None
+
+    sessions = []
+    try:
+        for host in hosts:
+            at(host)
+            started = lab.start(find_boards("one"))
+            opened = open_session(HOST, started.port, "x86_64@one", 120, 10)
+            sessions.append(_Session(opened))
+        with ThreadPoolExecutor(2) as pool, (root / "state" / "measure.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.write(f'{{"pid": {os.getpid()}, "what": "bench for carl@lap"}}\n')
+            lock.flush()
+            measured = []
+            for ahead, (host, session) in enumerate(zip(hosts, sessions, strict=True)):
+                measured.append(pool.submit(session.measure))
+                until(partial(waits, host), what="that the lab says so")
+                found = waits(host)
+                assert found is not None and found["waited_s"] >= 1
+                assert found["holder"] == {"pid": os.getpid(), "what": "bench for carl@lap"}
+                assert found["ahead"] == ahead
+            (there,) = statuses(find_boards("one"))
+            assert there.holder == {"pid": os.getpid(), "what": "bench for carl@lap"}
+            assert [each["what"] for each in there.waiting] == [f"rpc session for {user_at_host()}"] * 2
+            listed = CliRunner().invoke(board_status, ["one"]).output
+            assert f"measures: bench for carl@lap (process {os.getpid()} there)" in listed
+            assert listed.count(f" s: rpc session for {user_at_host()} (process ") == 2
+            shown = CliRunner().invoke(command, ["status"]).output
+            assert "one: its session has waited for the board for " in shown
+            assert f"bench for carl@lap (process {os.getpid()} there) measures, 1 more is ahead" in shown
+            lock.truncate(0)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            for each in measured:
+                each.result(PATIENCE_S)
+        for host in hosts:
+            until(partial(waits_no_more, host))
+        (there,) = statuses(find_boards("one"))
+        assert (there.holder, there.waiting) == (None, [])
+    finally:
+        sessions.clear()
+        at(hosts[1])
+        lab.stop()
+        at(hosts[0])
+
+
+class _Session:
+    """A session that measures a network."""
+
+    def __init__(self, session: RPCSession) -> None:
+        self._session = session
+        session.upload(bytearray(networks.library("dense", "x86_64")), "dense.so")
+        machine = relax.VirtualMachine(session.load_module("dense.so"), session.cpu())
+        inputs = (np.zeros((4, 8), "float32"), np.zeros(16, "float32"))
+        machine.set_input("main", *(tvm.runtime.tensor(each, session.cpu()) for each in inputs))
+        self._timer = machine.time_evaluator("invoke_stateful", session.cpu(), number=1)
+
+    def measure(self) -> None:
+        self._timer("main")
 
 
 def test_a_killed_lab_leaves_nothing_on_host_or_board(site: Site) -> None:

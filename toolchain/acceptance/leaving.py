@@ -12,7 +12,7 @@ FIELD = "acceptance-field"
 
 _FOLDERS = ("bin", "lib", "run", "state")
 _REPEATED = ("lib", "run")
-_KEPT = frozenset({"measure.lock"})  # another command may hold it by now
+_KEPT = frozenset({"measure.lock", "measure.queue"})  # others may measure, or wait for that, by now
 
 
 def entries(transport: Transport) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from toolchain.answers import Answer, Sentence, Several, Word
 from toolchain.architectures.least_time import LEAST_MS
-from toolchain.boards.edge_rt.answers import Celsius
+from toolchain.boards.edge_rt.answers import Celsius, Holder
 
 # One year in ms: no inference takes longer, and sums of such numbers stay finite.
 _LONGEST_MS = 3.2e10
@@ -109,13 +109,6 @@ class Timed(Answer):
         return self
 
 
-class Holder(Answer):
-    """The process that holds a busy board: its id there, and what it does."""
-
-    pid: int = Field(ge=1, le=2**31)
-    what: Sentence
-
-
 class FailureReason(Answer):
     """The reason why edge-rt failed.
 
@@ -127,13 +120,17 @@ class FailureReason(Answer):
     missing
         CPU features, functions or devices that the bundle needs and the board lacks.
     holder
-        The process that holds a busy board.
+        The process that holds a busy board; if its lock was free in that moment, the first of those that
+        waited.
+    ahead
+        Number of others that wait and came earlier.
     """
 
     message: Sentence
     kind: Word = ""
     missing: Several[Word] = Field((), max_length=2000)
     holder: Holder | None = None
+    ahead: int = Field(0, ge=0, le=10_000)
 
 
 class Failed(Answer):

@@ -230,7 +230,8 @@ def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> Toolchain
     if code == _EXIT_BUSY:
         holder = problem.holder
         who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
-        return ToolchainError(f"board {name} is busy: {who}", "wait for it: --wait 60")
+        others = f"; {problem.ahead} more wait for it" if holder and problem.ahead else ""
+        return ToolchainError(f"board {name} is busy: {who}{others}", "wait for it: --wait 60")
     message = f"{what}: {with_functions(problem.message, placed.code)}"
     if code == _EXIT_USAGE and problem.kind == "value":
         return UsageError(message, "give inputs for which the network is defined")

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.answers import ServerSaid
+from toolchain.boards.edge_rt.answers import ServerSaid, Wait
 from toolchain.boards.edge_rt.install import Installed, install
 from toolchain.boards.transport import DeadlineError, Process
 from toolchain.configuration.settings import settings
@@ -36,6 +36,10 @@ _STOP_S = 12.0  # for an orderly end; what hangs then ends with this process
 _MAX_LINE = 64 * 1024
 _PORTS = 5  # attempts, each with another port
 _MOST_LINES = 100  # a server says two, and an error
+# Of a session that waits for the board's lock it says one line a second at most; after a pause of the
+# connection all at once.
+_MOST_WAITS = 500
+_WAITS_PER_S = 3.0
 _CONNECT_S = 5.0
 
 State = Literal["starting", "serving", "away", "aside"]
@@ -84,6 +88,7 @@ class Keeper(threading.Thread):
         self._process: Process | None = None
         self._tunnel: Tunnel | None = None
         self._cause: ToolchainError | None = None  # why we ended the server ourselves
+        self._wait: tuple[Wait, float] | None = None  # of the server's session, and when it was said
         self._closed = threading.Event()  # whoever took the process from this thread has ended it
         self._stopping = threading.Event()
         self._hurry = threading.Event()
@@ -108,6 +113,17 @@ class Keeper(threading.Thread):
         """Return a sentence if the tunnel's process is stopped, None if it runs."""
         tunnel = self._tunnel
         return None if tunnel is None else tunnel.silent()
+
+    def waits(self) -> dict[str, Any] | None:
+        """Return what the server's session waits for; None if it does not, or only for a moment.
+
+        The keys are `holder` (of the board's lock), `ahead` (how many are to have it before) and `waited_s`.
+        """
+        said = self._wait
+        if said is None:
+            return None
+        wait, when = said
+        return {**wait.model_dump(), "waited_s": round(wait.waited_s + time.monotonic() - when, 1)}
 
     def run(self) -> None:
         """Start the server again and again, with growing pauses."""
@@ -235,17 +251,20 @@ class Keeper(threading.Thread):
         if cause is not None:  # while it started
             process.close()
             return cause
-        said, lines = "", 0
+        said, talk = "", _Talk()
         try:
             while line := process.stdout.readline(_MAX_LINE):
                 said = line.decode(errors="replace").strip() or said
-                lines += 1
-                if lines > _MOST_LINES:
-                    self._put_aside(f"said more than {_MOST_LINES} lines")
+                document = _document(said)
+                if talk.is_too_much(document):
+                    most = _MOST_WAITS if document.is_of_waiting else _MOST_LINES
+                    self._put_aside(f"said more than {most} lines")
                     break
-                self._hear(said)
+                self._hear(document, said)
         except (ValueError, OSError):  # closed, or lost
             pass
+        finally:
+            self._wait = None
         with self._lock:
             mine, self._process = self._process is process, None
         if not mine:
@@ -261,10 +280,12 @@ class Keeper(threading.Thread):
             process.close()
         return self._ended(said, code)
 
-    def _hear(self, line: str) -> None:
-        said = _document(line)
+    def _hear(self, said: ServerSaid, line: str) -> None:
         if said.secret is not None:
             self.door.secret = said.secret
+            return
+        if said.is_of_waiting:
+            self._wait = (said.waiting, time.monotonic()) if said.waiting else None
             return
         log.info("%s: %s", self.board.name, shortened(line))
         if said.port and not self.aside:
@@ -283,6 +304,25 @@ class Keeper(threading.Thread):
         if "cannot listen on" in reason:
             raise PortTakenError(message, hint)
         return ToolchainError(message, hint)
+
+
+class _Talk:
+    """Counts the lines of a server: few in all, and few a second of sessions that wait."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._waits = 0.0
+        self._since = time.monotonic()
+
+    def is_too_much(self, said: ServerSaid) -> bool:
+        """Count one more line; return whether no honest server says so many."""
+        if not said.is_of_waiting:
+            self._lines += 1
+            return self._lines > _MOST_LINES
+        now = time.monotonic()
+        self._waits = max(0.0, self._waits - _WAITS_PER_S * (now - self._since)) + 1
+        self._since = now
+        return self._waits > _MOST_WAITS
 
 
 def _document(line: str) -> ServerSaid:

@@ -50,11 +50,16 @@ class BoardStatus:
     state
         `starting`, `serving`, `away` with a reason, or `aside` with one: its server violated the protocol and
         is not started again before `start`.
+    waits
+        What the session on the board waits for while somebody else measures there: `holder` of the board's
+        lock (its process there and what it does; None: nobody in that moment), how many others are `ahead`,
+        and `waited_s`. None if it does not wait.
     """
 
     key: str
     state: str
     reason: str | None
+    waits: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,9 @@ def status() -> LabStatus | None:
         keys = tracker.summary()
     said = control.ask(state.folder(), {"do": "status"}, wait_s=_KILL_S)
     boards = {
-        name: BoardStatus(board["key"], board["state"], board["reason"] or board["silent"])
+        name: BoardStatus(
+            board["key"], board["state"], board["reason"] or board["silent"], board.get("waits")
+        )
         for name, board in said["boards"].items()
     }
     leases = tuple(said["leases"])

@@ -196,6 +196,7 @@ class Supervisor:
                 "state": state,
                 "reason": failure.message if failure else None,
                 "silent": keeper.silent(),
+                "waits": keeper.waits(),
             }
         now = time.monotonic()
         leases = [

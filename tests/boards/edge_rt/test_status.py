@@ -89,6 +89,21 @@ def test_a_value_that_cannot_be_names_the_board(tmp_path: Path, line: str) -> No
     assert line.partition("=")[0] in found.error
 
 
+def test_who_measures_and_who_waits_is_what_edge_rt_says(tmp_path: Path) -> None:
+    measures = {"pid": 7, "what": "rpc session for anna@desk"}
+    waits = [{"pid": 8, "what": "bench x\x1b", "waited_s": 12.5}, {"pid": 9, "what": "", "waited_s": 0.0}]
+    said = {"version": "1.0.0", "devices": [], "holder": measures, "waiting": waits}
+    found = status(board(tmp_path, f"info={json.dumps(said)}\n"))
+    assert (found.edge_rt, found.holder) == ("1.0.0", measures)
+    assert found.waiting == [{**waits[0], "what": r"bench x\x1b"}, waits[1]]
+    older = status(board(tmp_path, 'info={"version": "1.0.0"}\n'))
+    assert (older.edge_rt, older.holder, older.waiting) == ("1.0.0", None, [])
+    lies = status(
+        board(tmp_path, 'info={"version": "1.0.0", "waiting": [{"pid": -1, "what": "x", "waited_s": 1}]}\n')
+    )
+    assert lies.edge_rt is not None and lies.edge_rt.startswith("broken: ") and lies.waiting == []
+
+
 def test_what_edge_rt_says_is_shown_without_control_characters(tmp_path: Path) -> None:
     found = status(board(tmp_path, "info=\x1b[31mno json\n"))
     assert found.edge_rt == r"broken: \x1b[31mno json"

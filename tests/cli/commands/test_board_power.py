@@ -18,6 +18,7 @@ from tests.boards.ssh.sshd import Sshd, free_port, sshd
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.waiting import until
+from toolchain.boards.edge_rt.whom import user_at_host
 from toolchain.boards.power import answers
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
@@ -179,7 +180,8 @@ def test_a_board_that_edge_rt_measures_is_left_on(rack: Rack, invoke: Toolchain,
     with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE) as probing:
         until(lambda: lock.exists() and lock.read_text())
         ran = invoke("board", "power", "off", "rk")
-        assert ran.code == 1 and ran.says("board rk is not switched", "probe (process", "measures")
+        probe = f"probe for {user_at_host()} (process"
+        assert ran.code == 1 and ran.says("board rk is not switched", probe, "measures")
         assert probing.wait(60) == 0, "nothing disturbed it"
     assert rack.supply.switched == []
 

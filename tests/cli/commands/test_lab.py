@@ -59,7 +59,9 @@ def test_start_status_stop(toolchain: Toolchain) -> None:
         status = toolchain("lab", "status", "--json").document
         assert status["tracker"].startswith("127.0.0.1:")
         assert status["keys"] == {"local": {"total": 1, "free": 1, "pending": 0}}
-        assert status["states"] == {"local": {"key": "local", "state": "serving", "reason": None}}
+        assert status["states"] == {
+            "local": {"key": "local", "state": "serving", "reason": None, "waits": None}
+        }
         assert "local" in toolchain("lab", "status").out
         assert toolchain("board", "status", "local", "--json").document[0]["lab"] == "free"
         port = int(status["tracker"].partition(":")[2])

@@ -81,11 +81,32 @@ class EdgeRtInfo(Answer):
     temperature_c: Celsius | None
 
 
+class Holder(Answer):
+    """A process that has the lock of a board's measurements, or waits for it: its id there, what it does."""
+
+    pid: int = Field(ge=1, le=2**31)
+    what: Sentence
+
+
+class Waiter(Holder):
+    """A process that waits for the lock, and for how long already."""
+
+    waited_s: float = Field(ge=0, le=1e10)
+
+
 class InstalledVersion(Answer):
-    """The version of an edge-rt on a board, which may not be ours, and the devices that it reports."""
+    """The answer of an edge-rt on a board, which may not be ours.
+
+    Attributes
+    ----------
+    holder, waiting
+        Who measures, and who waits for it, the first one first; None and empty from older versions.
+    """
 
     version: Word
     devices: Several[DevicesThere] = Field((), max_length=100)
+    holder: Holder | None = None
+    waiting: Several[Waiter] = Field((), max_length=1000)
 
 
 class State(Answer):
@@ -128,12 +149,30 @@ class ServerFailure(Answer):
     message: Sentence = ""
 
 
+class Wait(Answer):
+    """A session's wait for the board's lock: who holds it, and how many are to have it before."""
+
+    holder: Holder | None
+    ahead: int = Field(ge=0, le=10_000)
+    waited_s: float = Field(ge=0, le=1e10)
+
+
 class ServerSaid(Answer):
-    """One line of `edge-rt serve`: its secret, then the port when it accepts clients, or an error."""
+    """One line of `edge-rt serve`: its secret, then the port when it accepts clients, or an error.
+
+    `waiting` is said when a session waits for the lock, when what it waits for changes, and, as null, at
+    the end.
+    """
 
     secret: str | None = Field(None, pattern="^[0-9a-f]{32}$")
     port: int | None = Field(None, ge=1, le=65535)
     error: ServerFailure | None = None
+    waiting: Wait | None = None
+
+    @property
+    def is_of_waiting(self) -> bool:
+        """Whether the line says that a session waits, or that it no longer does."""
+        return "waiting" in self.model_fields_set
 
 
 def text_of(completed: Completed, board: str, what: str, most: int = LARGEST) -> str:

@@ -9,13 +9,15 @@ from toolchain.answers import understood
 from toolchain.boards.board import Board, named
 from toolchain.boards.edge_rt.answers import EdgeRtInfo, check_output
 from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, stock
+from toolchain.boards.edge_rt.whom import user_at_host
 from toolchain.boards.transport import Completed, DeadlineError
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line
 from toolchain.linking.glibc import version_key
 from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
-STATE_FOLDER = "state"  # on the board; edge-rt keeps its lock and other state there
+_STATE_FOLDER = "state"
+_MEASURING = frozenset({"run", "bench", "measure", "probe", "serve"})  # verbs that wait for the lock
 _INFO_SECONDS = 60.0  # it takes 0.2 s under qemu; the rest is margin for a busy host
 _DRIVER_SECONDS = 20.0  # for each driver; PoCL takes 0.2 s on a PC, and 10 s under qemu
 
@@ -30,7 +32,8 @@ class Installed:
 
     def command(self, verb: str, *arguments: str) -> list[str]:
         """Return the command line of a verb; all verbs use one state folder, and therefore one lock."""
-        return command(self.program, verb, *arguments, only_device=self.only_device)
+        whom = ("--for", user_at_host()) if verb in _MEASURING else ()
+        return command(self.program, verb, *arguments, *whom, only_device=self.only_device)
 
 
 def command(program: str, verb: str, *arguments: str, only_device: str = "") -> list[str]:
@@ -42,10 +45,13 @@ def command(program: str, verb: str, *arguments: str, only_device: str = "") -> 
         `Board.only_device`. Boards that have one device of a machine each have a lock each: they measure at
         the same time.
     """
-    if not only_device:
-        return [program, verb, *arguments, "--state", STATE_FOLDER]
-    state = f"{STATE_FOLDER}-{only_device.replace(':', '-')}"
-    return [program, verb, *arguments, "--only-device", only_device, "--state", state]
+    only = ["--only-device", only_device] if only_device else []
+    return [program, verb, *arguments, *only, "--state", state_folder(only_device)]
+
+
+def state_folder(only_device: str) -> str:
+    """Return the name of the folder on a board in which edge-rt keeps its lock and other state."""
+    return f"{_STATE_FOLDER}-{only_device.replace(':', '-')}" if only_device else _STATE_FOLDER
 
 
 def install(

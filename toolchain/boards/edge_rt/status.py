@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from toolchain.answers import formed
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import DevicesThere, InstalledVersion, State, text_of
-from toolchain.boards.edge_rt.install import command
+from toolchain.boards.edge_rt.install import command, state_folder
 from toolchain.boards.edge_rt.looks import Look, looks_of, nodes_of
-from toolchain.boards.transport import Transport
 from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError
 from toolchain.foreign import printable
@@ -25,7 +24,8 @@ _DRIVER_SECONDS = 10.0  # for each driver, within _SECONDS
 _WHAT = "what it says of itself"
 
 # Plain POSIX, so that a board without an installation answers too. $1 is the installation's folder; $2 is
-# the number of seconds a driver has to answer, "" if the class has no device with a driver.
+# the number of seconds a driver has to answer, "" if the class has no device with a driver; $3 is
+# edge-rt's state folder.
 _SCRIPT = r"""
 say() { printf '%s=%s\n' "$1" "$2"; }
 read -r load _ </proc/loadavg && say load_1min "$load"
@@ -47,7 +47,8 @@ if cd -- "$1" 2>/dev/null; then
     newest=$(ls -t bin/edge-rt-* 2>/dev/null | head -n 1)
     if [ -n "$newest" ]; then
         # Versions of edge-rt without drivers do not know these options.
-        ask() { "./$newest" info "$@" --state state; }
+        state=$3
+        ask() { "./$newest" info "$@" --state "$state"; }
         { [ -n "$2" ] && said=$(ask --devices --timeout "$2" 2>/dev/null); } || said=$(ask 2>&1)
         say info "$(printf %s "$said" | tr '\n' ' ')"
     fi
@@ -78,6 +79,10 @@ class Status:
         for each kind, with names and details, or the problem.
     hints
         What prevents a GPU of its class from computing, or slows it down, and what to do about it.
+    holder
+        Who measures: process and what it does; None if nobody does.
+    waiting
+        Who waits for that, the first one first: process, what it wants to do, and seconds waited.
     """
 
     name: str
@@ -95,6 +100,8 @@ class Status:
     emulated: bool = False
     drivers: list[dict[str, Any]] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    holder: dict[str, Any] | None = None
+    waiting: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -130,7 +137,8 @@ def status(board: Board) -> Status:
         said = _said(board, patience, looks)
     except ToolchainError as error:
         return Status(board.name, board.profile.name, error.message, error.hint, devices=devices)
-    drivers = [] if said.info is None else _drivers(said.info, board)
+    there = None if said.info is None else _installed(said.info)
+    drivers = drivers_of(there.devices, board) if there else []
     advising = looks if board.transport.has_system else []
     return Status(
         board.name,
@@ -141,22 +149,25 @@ def status(board: Board) -> Status:
         governor=",".join(sorted(set(said.governor))) or None,
         memory_free_mib=None if said.memory_free_kib is None else said.memory_free_kib // 1024,
         disk_free_mib=None if said.disk_free_kib is None else said.disk_free_kib // 1024,
-        edge_rt=None if said.info is None else _version(said.info),
+        edge_rt=there.version if there else _broken(said.info),
         devices=[*devices, *said.node],
         emulated=board.emulated,
         drivers=drivers,
         hints=[hint for look in advising for hint in look.hints(board.name, said, drivers)],
+        holder=there.holder.model_dump() if there and there.holder else None,
+        waiting=[each.model_dump() for each in there.waiting] if there else [],
     )
 
 
 def _said(board: Board, patience: str, looks: Sequence[Look]) -> State:
     transport = board.transport
     if not transport.has_system:
-        return _program_said(transport)
+        return _program_said(board)
     nodes = " ".join(nodes_of(device.kind for device in board.profile.devices))
     script = _SCRIPT.replace("NODES", nodes).replace("LOOKS", "\n".join(look.script for look in looks))
     with transport.at_home() as home:
-        completed = home.transport.run(["sh", "-c", script, "sh", home.root, patience], timeout=_SECONDS)
+        arguments = [home.root, patience, state_folder(board.only_device)]
+        completed = home.transport.run(["sh", "-c", script, "sh", *arguments], timeout=_SECONDS)
     lines = text_of(completed, board.name, _WHAT).splitlines()
     values: dict[str, list[str]] = {}
     for key, _, value in (line.partition("=") for line in lines):
@@ -168,28 +179,26 @@ def _said(board: Board, patience: str, looks: Sequence[Look]) -> State:
     return formed(State, {**single, **several, "others": others}, board.name, _WHAT)
 
 
-def _program_said(transport: Transport) -> State:
+def _program_said(board: Board) -> State:
+    transport = board.transport
     there = transport.listing("bin")
     programs = sorted((n for n in there if n.startswith("edge-rt-")), key=lambda n: there[n].changed)
     if not programs:
         return State()
-    completed = transport.run(command(f"bin/{programs[-1]}", "info"), timeout=_SECONDS)
+    asking = command(f"bin/{programs[-1]}", "info", only_device=board.only_device)
+    completed = transport.run(asking, timeout=_SECONDS)
     return State(info=completed.stdout.decode(errors="replace"))
 
 
-def _version(info: str) -> str:
+def _installed(info: str) -> InstalledVersion | None:
     try:
-        return InstalledVersion.model_validate_json(info).version
+        return InstalledVersion.model_validate_json(info)
     except ValidationError:
-        return f"broken: {printable(info.strip()[:100])}"
+        return None
 
 
-def _drivers(info: str, board: Board) -> list[dict[str, Any]]:
-    try:
-        kinds = InstalledVersion.model_validate_json(info).devices
-    except ValidationError:
-        return []
-    return drivers_of(kinds, board)
+def _broken(info: str | None) -> str | None:
+    return None if info is None else f"broken: {printable(info.strip()[:100])}"
 
 
 def drivers_of(kinds: Iterable[DevicesThere], board: Board) -> list[dict[str, Any]]:

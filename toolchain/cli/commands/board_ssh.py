@@ -127,8 +127,9 @@ def remove(name: str) -> None:
 def status(boards: tuple[str, ...]) -> None:
     """Show the state of boards: load, temperature, governor, free space, edge-rt, devices, lab.
 
-    For classes with a GPU, hints say what prevents it from computing, or slows it down. Without a name,
-    all boards are asked. Each is shown as soon as it answers. Exits with 1 if a board did not answer.
+    Who measures on a board, and who waits for that, is shown too, from whatever host it comes. For classes
+    with a GPU, hints say what prevents it from computing, or slows it down. Without a name, all boards are
+    asked. Each is shown as soon as it answers. Exits with 1 if a board did not answer.
     """
     from toolchain.boards.edge_rt.status import statuses
     from toolchain.boards.inventory.lookup import find_boards, list_boards
@@ -169,7 +170,14 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
         "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
     }
     said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
-    return "\n".join([f"{answer.name:<20} {said}", *(f"{'':<20} hint: {hint}" for hint in answer.hints)])
+    more = [f"hint: {hint}" for hint in answer.hints]
+    if answer.holder:
+        more.append(f"measures: {answer.holder['what']} (process {answer.holder['pid']} there)")
+    more += [
+        f"waits for {each['waited_s']:.0f} s: {each['what']} (process {each['pid']} there)"
+        for each in answer.waiting
+    ]
+    return "\n".join([f"{answer.name:<20} {said}", *(f"{'':<20} {line}" for line in more)])
 
 
 def _driver(kind: dict[str, Any], *, emulated: bool) -> str:

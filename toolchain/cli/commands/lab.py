@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -126,5 +126,14 @@ def _show(status: LabStatus | None) -> None:
             f"has waited for {request['waited_s']:.0f} s"
         )
     for name, board in status.boards.items():
+        if board.waits:
+            click.echo(f"{name}: {_waits(board.waits)}")
         if board.state != "serving":
             click.echo(f"{name}: {board.state}" + (f": {board.reason}" if board.reason else ""))
+
+
+def _waits(wait: dict[str, Any]) -> str:
+    holder = wait["holder"]
+    who = f"{holder['what']} (process {holder['pid']} there) measures" if holder else "nobody measures now"
+    ahead = f", {wait['ahead']} more {'are' if wait['ahead'] > 1 else 'is'} ahead" if wait["ahead"] else ""
+    return f"its session has waited for the board for {wait['waited_s']:.0f} s: {who}{ahead}"

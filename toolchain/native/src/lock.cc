@@ -5,58 +5,97 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "edge_rt.h"
-#include "failure.h"
+#include "queue.h"
 #include "text.h"
 
 namespace edge {
+namespace {
 
 // Others read one short line.
 constexpr size_t kMostWords = 120;
+// How often the first of those that wait tries the lock, and the others look whether the one before them has gone.
+constexpr std::chrono::milliseconds kNextTry(10), kNextLook(50);
+// The first one sleeps (it was stopped) if so many looks in a row, for each one that is ahead, find a free lock.
+constexpr size_t kFreeLooks = 20;
 
-// What stands in the lock, if it is what a holder writes; not if that has only just begun, or if it
-// is somebody else's words.
-static std::string Holder(const std::string& line) {
-  int pid = 0, words = 0;
-  if (std::sscanf(line.c_str(), "{\"pid\": %9d, \"what\": %n", &pid, &words) != 1 || words == 0 ||
-      line.back() != '}') {
-    return "";
+Failure Busy(const std::string& state, const Ticket* mine, const std::optional<Words>& held, bool is_free) {
+  std::string holder = held ? "{" + held->Json() + "}" : "";
+  size_t ahead = 0;
+  for (const Waiter& waiter : Waiters(state)) {
+    if (mine != nullptr && !mine->IsBehind(waiter)) continue;
+    if (is_free && ++ahead == 1) holder = "{" + waiter.words.Json() + "}";  // whose turn it is
+    if (!is_free) ++ahead;
   }
-  const std::string what = line.substr(words, line.size() - words - 1);
-  if (!IsQuoted(what)) return "";
-  return "{\"pid\": " + std::to_string(pid) + ", \"what\": " + what + "}";
+  if (is_free && ahead > 0) --ahead;
+  return Failure(EDGE_BUSY, "busy",
+                 Cat({"another measurement is running: ", holder, ahead > 0 ? Cat({"; ", ahead, " more wait for it"}) : ""}),
+                 Cat({", \"holder\": ", holder.empty() ? "null" : holder, ", \"ahead\": ", ahead}));
 }
 
-MeasureLock::MeasureLock(const std::string& state, const std::string& what, double seconds) {
-  using Clock = std::chrono::steady_clock;
+}  // namespace
+
+MeasureLock::MeasureLock(const std::string& state, const std::string& what, double seconds, const std::string& whom) {
   const std::string path = state + "/measure.lock";
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd_ < 0) throw Io("cannot open " + path);
   if (fchmod(fd_, 0600) != 0) errno = 0;  // whatever the umask
+  const Words words{static_cast<int>(getpid()), Quote(what.substr(0, kMostWords) + whom)};
+  try {
+    Wait(state, "{" + words.Json() + "}\n", seconds);
+  } catch (...) {
+    close(fd_);
+    throw;
+  }
+}
+
+void MeasureLock::Wait(const std::string& state, const std::string& words, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  if (Waiters(state).empty() && Take(words)) return;
+  const auto busy = [&](const Ticket* mine) {
+    const bool is_free = IsFree();
+    return Busy(state, mine, is_free ? std::nullopt : ReadWords(fd_), is_free);
+  };
+  if (seconds <= 0) {
+    if (IsFree() && Waiters(state).empty() && Take(words)) return;  // somebody had only looked
+    throw busy(nullptr);
+  }
   const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
-  while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      Failure failure = Io("cannot lock " + path);
-      close(fd_);
-      throw failure;
+  Ticket ticket(state, words);
+  for (size_t free = 0;;) {
+    const size_t ahead = ticket.Ahead();
+    if (ahead == 0 && Take(words)) return;
+    const auto left = deadline - Clock::now();
+    if (left <= left.zero()) throw busy(&ticket);
+    free = ahead > 0 && IsFree() ? free + 1 : 0;
+    if (free > kFreeLooks * ahead) {
+      ticket.PassFirst();
+      free = 0;
     }
-    if (Clock::now() >= deadline) {
-      const std::string holder = Holder(FirstLine(path).value_or(""));
-      close(fd_);
-      throw Failure(EDGE_BUSY, "busy", "another measurement is running: " + holder,
-                    ", \"holder\": " + (holder.empty() ? "null" : holder));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(left, ahead > 0 ? kNextLook : kNextTry));
+  }
+}
+
+bool MeasureLock::Take(const std::string& words) {
+  if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) throw Io("cannot lock measure.lock in the state folder");
+    return false;
   }
   // Who holds it, for those that wait; a failure to say so is no reason not to measure.
-  const std::string text = "{\"pid\": " + std::to_string(getpid()) +
-                           ", \"what\": " + Quote(what.substr(0, kMostWords)) + "}\n";
-  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, text.data(), text.size(), 0) < 0) errno = 0;
+  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, words.data(), words.size(), 0) < 0) errno = 0;
+  return true;
+}
+
+bool MeasureLock::IsFree() {
+  if (flock(fd_, LOCK_SH | LOCK_NB) != 0) return false;
+  flock(fd_, LOCK_UN);
+  return true;
 }
 
 MeasureLock::~MeasureLock() {

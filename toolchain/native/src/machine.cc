@@ -12,6 +12,7 @@
 #include "cpu.h"
 #include "device.h"
 #include "probe.h"
+#include "queue.h"
 #include "text.h"
 
 namespace edge {
@@ -88,7 +89,7 @@ std::string Info(const std::string& state, const std::string& devices) {
          ", \"threads\": " + std::to_string(Place(0, "").threads) + ", \"memory_mib\": " +
          std::to_string(static_cast<uint64_t>(memory.totalram) * memory.mem_unit >> 20) +
          ", \"disk_free_mib\": " + FreeMib(state) + ", \"governor\": " + Governor() +
-         ", \"temperature_c\": " + TemperatureC() + "}";
+         ", \"temperature_c\": " + TemperatureC() + ", " + JsonQueue(state) + "}";
 }
 
 int InfoCommand(const Options& options) {

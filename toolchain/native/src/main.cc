@@ -30,13 +30,13 @@ struct Command {
 constexpr Command kCommands[] = {
     {"info", edge::InfoCommand, "state devices! timeout"},
     {"run", edge::RunCommand,
-     "input output output-names device threads cluster spin-us requires functions state wait graph pad!"},
+     "input output output-names device threads cluster spin-us requires functions state wait for graph pad!"},
     {"bench", edge::BenchCommand,
-     "input number repeat min-repeat-ms time warmup device threads cluster spin-us requires functions state wait profile! "
+     "input number repeat min-repeat-ms time warmup device threads cluster spin-us requires functions state wait for profile! "
      "graph"},
-    {"measure", edge::MeasureCommand, "device state wait time"},
-    {"probe", edge::rates::ProbeCommand, "state wait time timeout"},
-    {"serve", edge::ServeCommand, "tracker key host port state threads cluster spin-us any-peer!"},
+    {"measure", edge::MeasureCommand, "device state wait for time"},
+    {"probe", edge::rates::ProbeCommand, "state wait for time timeout"},
+    {"serve", edge::ServeCommand, "tracker key host port state threads cluster spin-us any-peer! for"},
 #ifndef EDGE_WITHOUT_FIELD
     {"install", edge::field::InstallCommand, "field state silence"},
     {"trust", edge::field::TrustCommand, "field first!"},

@@ -16,6 +16,7 @@
 #include "memory.h"
 #include "npy.h"
 #include "pool.h"
+#include "queue.h"
 #include "text.h"
 
 namespace edge {
@@ -35,7 +36,7 @@ struct Session {
         path(Checked(options)),
         arrays(Inputs(options)),
         spin_us(options.Int("spin-us", kSpinUs, 0, kMostSpinUs)),
-        lock(options.State(true), command + " " + path, options.Seconds("wait", 0)),
+        lock(options.State(true), command + " " + path, options.Seconds("wait", 0), ForWhom(options)),
         library(Open(options), edge_close) {
     if (edge_input_count(library.get()) != static_cast<int>(arrays.size())) {
       throw Usage(path + " takes " + std::to_string(edge_input_count(library.get())) +

@@ -30,6 +30,7 @@
 #include "net.h"
 #include "pool.h"
 #include "protocol.h"
+#include "queue.h"
 #include "session.h"
 #include "text.h"
 #include "tracker.h"
@@ -49,6 +50,9 @@ constexpr auto kUnclaimed = seconds(6);
 constexpr auto kRetry = milliseconds(200);
 constexpr auto kFarewell = milliseconds(500);
 constexpr auto kFirstRegistration = seconds(10);
+// A session that has waited so long for the lock is told of, and how often that is looked at.
+constexpr double kWaits = 1;
+constexpr auto kLook = seconds(1);
 // A measurement of a session without a timeout waits this long for the lock.
 constexpr double kLockPatience = 600;
 
@@ -88,7 +92,7 @@ class Server {
         port_(options.Int("port", 0, 0, 65535)),
         settings_{options.State(true), "", options.Int("threads", 0, 1, 1024),
                   options.Text("cluster", ""), options.Int("spin-us", kSpinUs, 0, kMostSpinUs),
-                  kLockPatience} {
+                  ForWhom(options), kLockPatience} {
     sessions_ = settings_.state + "/sessions";
     MakeInside(sessions_);
     RemoveStale();
@@ -139,6 +143,7 @@ class Server {
       // During a session as well: whoever comes then is told that there is nothing to get.
       if (waits[4].revents != 0) greetings_.Accept(listener_);
       CheckDeadlines();
+      TellWait();
     }
   }
 
@@ -184,6 +189,7 @@ class Server {
     if (!tracker_.connected()) next = std::min(next, retry_);
     if (const auto greeting = greetings_.Next()) next = std::min(next, *greeting);
     if (child_ && child_->deadline) next = std::min(next, *child_->deadline);
+    if (child_ || !wait_.empty()) next = std::min(next, look_);
     if (!child_ && tracker_.connected()) {
       next = match_key_.empty() ? Clock::now() : std::min(next, ping_);
     }
@@ -317,6 +323,23 @@ class Server {
     }
   }
 
+  // Tells the host what the session waits for, when that has changed; nothing while it has the lock or needs none.
+  void TellWait() {
+    if ((!child_ && wait_.empty()) || Clock::now() < look_) return;
+    look_ = Clock::now() + kLook;
+    std::string wait, since;
+    const std::vector<Waiter> waiters = child_ ? Waiters(settings_.state) : std::vector<Waiter>();
+    for (size_t i = 0; i < waiters.size(); ++i) {
+      if (waiters[i].words.pid != child_->pid || waiters[i].waited_s < kWaits) continue;
+      wait = Cat({"{\"holder\": ", HolderOf(settings_.state), ", \"ahead\": ", i});
+      since = JsonNumber(waiters[i].waited_s);
+    }
+    if (wait == wait_) return;
+    wait_ = wait;
+    std::printf("{\"waiting\": %s}\n", wait.empty() ? "null" : Cat({wait, ", \"waited_s\": ", since, "}"}).c_str());
+    std::fflush(stdout);
+  }
+
   // The session's whole process group.
   void End() {
     kill(-child_->pid, SIGKILL);
@@ -352,7 +375,8 @@ class Server {
   int count_ = 0;
   bool announced_ = false;
   std::string match_key_;
-  Clock::time_point retry_, ping_;
+  std::string wait_;  // what was told last of a session that waits for the lock
+  Clock::time_point retry_, ping_, look_;
   std::optional<Clock::time_point> claimed_;
   std::optional<Child> child_;
 };

@@ -143,7 +143,7 @@ std::string SessionFile(const std::string& name) {
 }
 
 std::unique_ptr<MeasureLock> LockForSession() {
-  return std::make_unique<MeasureLock>(session.state, "rpc session", session.timeout);
+  return std::make_unique<MeasureLock>(session.state, "rpc session", session.timeout, session.whom);
 }
 
 void AnswerTimeout(int socket, double timeout) {

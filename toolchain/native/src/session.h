@@ -13,6 +13,7 @@ struct SessionSettings {
   int threads;
   std::string cluster;
   int spin_us;
+  std::string whom;    // as ForWhom returns it
   double timeout;  // seconds that a measurement waits for the lock
 };
 

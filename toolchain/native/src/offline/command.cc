@@ -12,6 +12,7 @@
 #include "offline/plan.h"
 #include "offline/results.h"
 #include "offline/trial.h"
+#include "queue.h"
 #include "text.h"
 
 namespace edge {
@@ -62,7 +63,7 @@ int MeasureCommand(const Options& options) {
     throw Usage("--device " + device + ": the candidates are for " + plan.device);
   }
   SetDeviceFolder(state + "/devices", false);
-  const MeasureLock lock(state, "measure " + folder, options.Seconds("wait", 0));
+  const MeasureLock lock(state, "measure " + folder, options.Seconds("wait", 0), ForWhom(options));
   offline::Results results(plan);
   const auto begin = Clock::now();
   if (plan.probed) Probe(plan, device);

@@ -22,6 +22,7 @@
 #include "failure.h"
 #include "lock.h"
 #include "machine.h"
+#include "queue.h"
 #include "rates/bursts.h"
 #include "rates/caches.h"
 #include "rates/products.h"
@@ -199,7 +200,7 @@ int ProbeCommand(const Options& options) {
   options.NoMore();
   const double seconds = options.Seconds("time", kSeconds), patience = options.Seconds("timeout", kPatience);
   const std::vector<Cluster> clusters = Clusters();
-  const MeasureLock lock(options.State(true), "probe", options.Seconds("wait", 0));
+  const MeasureLock lock(options.State(true), "probe", options.Seconds("wait", 0), ForWhom(options));
   // Apart: it ends in time, and where this CPU does not do what it says it can, that is an error to be told.
   const Ended ended = RunApart([&] { return Probe(clusters, seconds); }, patience, kMostAnswer);
   if (!ended.in_time) {
