@@ -145,3 +145,14 @@ def test_a_server_tells_what_its_session_waits_for(
         child.kill()
         assert heard() is None
     thread.join(PATIENCE_S)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_session_whose_time_passes_while_it_waits_is_told_so(board: Board, tracker: int) -> None:
+    lab = Lab(request(tracker, timeout=20), board.dense, 0)
+    with (
+        held(board.state, "bench of a neighbour"),
+        pytest.raises(tvm.error.RPCSessionTimeoutError) as told,
+    ):
+        lab.measure()
+    assert "while it waited for the board" in str(told.value) and "bench of a neighbour" in str(told.value)

@@ -15,7 +15,7 @@ from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards import runner
-from toolchain.tuning.boards.measure import Request, measure
+from toolchain.tuning.boards.measure import BoardBusyError, Request, measure
 from toolchain.tuning.boards.pool import BoardLostError, PooledBoard
 from toolchain.tuning.boards.runner import BoardRunner
 from toolchain.tuning.options import TuneOptions
@@ -43,6 +43,8 @@ class FakeWorker:
             what = name.partition("_")[0]
             if what == "kills":
                 raise WorkerDiedError("the process ended with exit code -11")
+            if what == "waits" and len(self.sessions) <= int(name.partition("_")[2]):
+                raise BoardBusyError("others have measured there for 10 s")
             if what == "unplugs":
                 raise BoardLostError("gone")
             failure = FAILS.get(what) or ("wrong result" if spoilt else None)
@@ -141,6 +143,14 @@ def test_one_that_no_board_survives_is_found(board: OneBoard) -> None:
     results = board.run(TASK, built(["a", "unplugs", "c"]))
     assert failures(results) == [None, "upload", None]
     assert results[1].message == "a board went away 3 times; the last was local: gone"
+
+
+def test_others_who_measure_there_cost_no_candidate(board: OneBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert failures(board.run(TASK, built(["waits_5"]))) == [None]
+    assert len(board.worker.sessions) == 6
+    monkeypatch.setattr(runner, "_OTHERS_S", 0.0)
+    (result,) = board.run(TASK, built(["waits_99"]))
+    assert result.failure == "upload" and "others have measured there" in result.message
 
 
 def test_libraries_have_sessions_of_their_own_and_what_was_not_built_has_none(board: OneBoard) -> None:

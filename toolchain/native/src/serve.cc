@@ -323,20 +323,25 @@ class Server {
     }
   }
 
-  // Tells the host what the session waits for, when that has changed; nothing while it has the lock or needs none.
-  void TellWait() {
-    if ((!child_ && wait_.empty()) || Clock::now() < look_) return;
-    look_ = Clock::now() + kLook;
-    std::string wait, since;
+  // What the session waits for, as members of JSON, and for how many seconds; "" while it has the lock or needs none.
+  std::pair<std::string, double> WaitOfChild() const {
     const std::vector<Waiter> waiters = child_ ? Waiters(settings_.state) : std::vector<Waiter>();
     for (size_t i = 0; i < waiters.size(); ++i) {
       if (waiters[i].words.pid != child_->pid || waiters[i].waited_s < kWaits) continue;
-      wait = Cat({"{\"holder\": ", HolderOf(settings_.state), ", \"ahead\": ", i});
-      since = JsonNumber(waiters[i].waited_s);
+      return {Cat({"\"holder\": ", HolderOf(settings_.state), ", \"ahead\": ", i}), waiters[i].waited_s};
     }
+    return {"", 0};
+  }
+
+  // Tells the host what the session waits for, when that has changed.
+  void TellWait() {
+    if ((!child_ && wait_.empty()) || Clock::now() < look_) return;
+    look_ = Clock::now() + kLook;
+    const auto [wait, waited_s] = WaitOfChild();
     if (wait == wait_) return;
     wait_ = wait;
-    std::printf("{\"waiting\": %s}\n", wait.empty() ? "null" : Cat({wait, ", \"waited_s\": ", since, "}"}).c_str());
+    const std::string object = Cat({"{", wait, ", \"waited_s\": ", JsonNumber(waited_s), "}"});
+    std::printf("{\"waiting\": %s}\n", wait.empty() ? "null" : object.c_str());
     std::fflush(stdout);
   }
 

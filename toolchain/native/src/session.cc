@@ -146,11 +146,11 @@ std::unique_ptr<MeasureLock> LockForSession() {
   return std::make_unique<MeasureLock>(session.state, "rpc session", session.timeout, session.whom);
 }
 
-void AnswerTimeout(int socket, double timeout) {
+void AnswerTimeout(int socket, double timeout, const std::string& wait) {
+  const std::string why = wait.empty() ? "; ask for a longer session_timeout" : " while it waited for the board: " + wait;
   // Without the prefix the client would raise a plain RPCError.
   Function::GetGlobalRequired("rpc.ReturnException")(
-      socket, "RPCSessionTimeoutError: the session's " + JsonNumber(timeout) +
-                  " s have passed; ask for a longer session_timeout");
+      socket, "RPCSessionTimeoutError: the session's " + JsonNumber(timeout) + " s have passed" + why);
 }
 
 }  // namespace edge

@@ -21,6 +21,7 @@ struct SessionSettings {
 void ServeSession(int socket, const SessionSettings& settings);
 
 // Answers the client's outstanding call with TVM's RPCSessionTimeoutError.
-void AnswerTimeout(int socket, double timeout);
+// wait: what the session waited for when its time was up, if it waited for the lock.
+void AnswerTimeout(int socket, double timeout, const std::string& wait);
 
 }  // namespace edge

@@ -28,6 +28,12 @@ from toolchain.tuning.boards.conditions import known_conditions
 from toolchain.tuning.boards.failing import failure_of
 from toolchain.tuning.boards.operands import Operands
 
+_WAITED = "while it waited for the board"  # edge-rt's words
+
+
+class BoardBusyError(ToolchainError):
+    """Others measured on the board for as long as the session had; nothing was measured."""
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -92,6 +98,8 @@ def measure(request: Request) -> list[Result]:
 
     Raises
     ------
+    BoardBusyError
+        The session's time passed while it waited for others who measure there.
     ToolchainError
         The lab, not a candidate, is at fault.
     CheckError
@@ -114,7 +122,9 @@ def measure(request: Request) -> list[Result]:
             results.append(opened.measure(subject))
             if results[-1].failure:
                 break
-    except tvm.error.RPCSessionTimeoutError:
+    except tvm.error.RPCSessionTimeoutError as error:
+        if _WAITED in str(error) and not results:
+            raise BoardBusyError(f"others have measured there for {request.timeout_s:.0f} s") from error
         results.append(Result(failure="timeout", message=f"not done within {request.limit_s:.0f} s"))
     except ToolchainError:
         raise

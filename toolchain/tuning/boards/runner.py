@@ -27,7 +27,7 @@ from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode
 from toolchain.tuning.boards.devices import check_driver, device_there, told
-from toolchain.tuning.boards.measure import Request, Subject, measure, ready
+from toolchain.tuning.boards.measure import BoardBusyError, Request, Subject, measure, ready
 from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.boards.pool import BUSY_S, GRACE_S, START_S, BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.boards.revival import Revival
@@ -42,6 +42,7 @@ from toolchain.tuning.options import TuneOptions
 # none measure other batches, of which several are under way.
 _SHARE = 2
 _SHARED = 1.5  # deadline of a session with several candidates, in deadlines of one candidate
+_OTHERS_S = 900.0  # how long others may measure on a board while a candidate waits for its turn
 _ATTEMPTS = 3  # a candidate fails after boards went away under it this many times
 
 
@@ -242,17 +243,23 @@ class BoardRunner:
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         try:
             pooled.worker.call(START_S, ready)
-            with self.pool.tracker() as tracker:
-                grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
             key = record_key(task.workload, self._target, pooled.board.record_class)
             rates = self._target.rates
             least = least_task_ms(task, key, rates.peak_flops() if rates else None)
-            request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
-            begun = time.monotonic()
-            try:
-                results = pooled.worker.call(session_s + GRACE_S, measure, request)
-            finally:
-                self._used_s[pooled.board.name] += time.monotonic() - begun
+            until = time.monotonic() + _OTHERS_S
+            while True:
+                with self.pool.tracker() as tracker:
+                    grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
+                request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
+                begun = time.monotonic()
+                try:
+                    results = pooled.worker.call(session_s + GRACE_S, measure, request)
+                    break
+                except BoardBusyError:
+                    if time.monotonic() > until:
+                        raise
+                finally:
+                    self._used_s[pooled.board.name] += time.monotonic() - begun
         except TimeoutError as error:
             silent = who_is_silent(self._lab.host, self._lab.port, pooled.board.name)
             raise BoardLostError(f"{error}: {silent}") from error
