@@ -15,6 +15,7 @@ import pytest
 
 import toolchain
 from docs.site.check import Page, problems
+from tests.ui.browser import Tab, browser
 
 ROOT = Path(__file__).parent.parent
 MKDOCS = ROOT / "build/mkdocs/bin/mkdocs"
@@ -133,6 +134,32 @@ def test_search_needs_no_server(site: Path) -> None:
     (settings,) = re.findall(r'<script id="__config" type="application/json">(.*?)</script>', text)
     assert (page.parent / json.loads(settings)["search"]).resolve().is_file()
     assert re.search(r'<script src="[^"]*/iframe-worker\.js">', text)
+
+
+@pytest.fixture
+def tab(tmp_path: Path) -> Iterator[Tab]:
+    """Open a browser without a network."""
+    with browser(tmp_path) as opened:
+        off = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+        opened.call("Network.emulateNetworkConditions", **off)
+        yield opened
+
+
+@pytest.mark.slow
+def test_a_search_from_the_disk_finds_the_page_about_a_word(site: Path, tab: Tab) -> None:
+    first, rack = site / "index.html", site / "docs/howto/rack.html"
+    tab.open(first.as_uri(), width=1300)
+    for page in (first, rack):  # of the site's folder, and of one in it
+        tab.until(f"location.pathname === {json.dumps(str(page))} && document.readyState === 'complete'")
+        tab.value("document.querySelector('.md-search__input').focus()")
+        tab.type("labgrid")
+        found = "document.querySelector('.md-search-result__item > a')?.pathname"
+        tab.until(f"{found} === {json.dumps(str(rack))}")
+        if page == first:
+            tab.press("Enter")
+    tab.until("document.querySelector('article mark')?.textContent === 'labgrid'")
+    assert {address.partition(":")[0] for address in tab.requests()} == {"file", "data"}
+    assert tab.complaints() == []
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A headless Chromium for the tests of `toolchain ui`, with the libraries that are missing here and one family of
-# fonts, unpacked below .venv and not installed: 100 MB are fetched.
+# A headless Chromium for the tests of `toolchain ui` and of the site, with the libraries that are missing here and
+# one family of fonts, unpacked below .venv and not installed: 100 MB are fetched.
 set -eu
 cd "$(dirname "$0")"
 

@@ -22,10 +22,13 @@ from toolchain.cli.root import EPILOG
 from toolchain.configuration.settings import read_configuration
 from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
 from toolchain.records.exchange import read_records
+from toolchain.runtime import ensure_runtime
 from toolchain.runtime.fingerprint import NATIVE
 from tools.distribution.checking import write_network
 from tools.distribution.documents import TYPED, key_paths
 from tools.distribution.keep import commands, interface, parameters, prototypes, structs
+from tools.distribution.sent import ARCH, Sent
+from tools.distribution.stream import Conversation, keys, lost
 
 LARGEST = 300_000
 
@@ -197,3 +200,33 @@ def test_documents_have_their_keys(project: Path, invoke: Toolchain, toolchain: 
         assert not missing, f"toolchain {' '.join(typed)} --json lost {sorted(missing)}"
     verified = json.loads(invoke("verify", "small.bundle", "--board", "local", "--json").out)
     assert verified["passed"] is True, "a bundle of the first version runs on today's edge-rt"
+
+
+@pytest.mark.slow
+def test_edge_rt_takes_what_hosts_sent_and_answers_as_it_did(tmp_path: Path) -> None:
+    # With another TVM, edge-rt refuses these releases: take the files of the first version that has it.
+    kept = json.loads((KEPT / "stream.json").read_text())
+    sent = Sent.from_json(kept["sent"])
+    today = Conversation(ensure_runtime(ARCH).program, tmp_path, sent).hold()
+    assert kept["answers"].keys() <= today.keys()
+    assert not lost(kept["answers"], today)
+
+
+def test_a_change_of_an_answer_is_noticed() -> None:
+    steps = [{"step": "preflight"}, {"step": "check"}]
+    last = {"end": "refused", "seconds": 1, "cause": {"code": "digest", "message": "y"}, "test": None}
+
+    def answer(*lines: object, code: int = 4) -> dict[str, dict[str, object]]:
+        return {"install": {"code": code, "says": keys(list(lines))}}
+
+    before = answer(*steps, last)
+    assert not lost(before, answer(*steps, {**last, "seconds": 2, "more": [1]}))
+    for changed in (
+        answer(*steps, last, code=1),
+        answer(*steps, {"step": "another"}, last),
+        answer(*steps, {key: value for key, value in last.items() if key != "test"}),
+        answer(*steps, {**last, "end": "declined"}),
+        answer(*steps, {**last, "seconds": "1"}),
+        answer(*steps, {**last, "cause": {"code": "digest"}}),
+    ):
+        assert len(lost(before, changed)) == 1, changed

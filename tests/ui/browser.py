@@ -114,6 +114,12 @@ class Tab:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **named)
         self.call("Input.dispatchKeyEvent", type="keyUp", **named)
 
+    def type(self, text: str) -> None:
+        """Press a key for each character."""
+        for character in text:
+            self.call("Input.dispatchKeyEvent", type="keyDown", key=character, text=character)
+            self.call("Input.dispatchKeyEvent", type="keyUp", key=character)
+
     def picture(self, path: Path) -> None:
         """Write a picture of the whole page, for people."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]

@@ -1,6 +1,6 @@
 """Writes the files of this version, which every later one must read: tests/data/VERSION.
 
-    python -m tools.distribution.keep [--lists]
+    python -m tools.distribution.keep [--lists | --stream]
 
 Typed once for a version, when it is released; tests/distribution/test_promises.py reads the files ever after.
 The folder's toolchain.toml is written by hand. No private key is kept.
@@ -26,9 +26,12 @@ import numpy as np
 
 import toolchain
 from toolchain.cli.root import root
+from toolchain.runtime import ensure_runtime
 from toolchain.runtime.fingerprint import NATIVE
 from tools.distribution.checking import write_network
 from tools.distribution.documents import TYPED, key_paths
+from tools.distribution.sent import ARCH, sent_today
+from tools.distribution.stream import Conversation
 from tools.distribution.tree import ROOT
 
 KEPT = ROOT / "tests" / "data" / toolchain.__version__
@@ -41,30 +44,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument(
         "--lists", action="store_true", help="only what needs no run: commands, names, edge_rt.h"
     )
+    only.add_argument("--stream", action="store_true", help="only the stream, with releases of its own")
+    arguments = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
-    if not parser.parse_args().lists:
-        _keep_files()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_network(folder / "tiny.onnx")
+        if not (arguments.lists or arguments.stream):
+            _make_records(folder)
+        if not arguments.lists:
+            _make_releases(folder)
+            _write("stream.json", _stream(folder))
+        if not (arguments.lists or arguments.stream):
+            _keep_files(folder)
+    if not arguments.stream:
+        _keep_lists()
+
+
+def _keep_files(folder: Path) -> None:
+    for file in ("records.jsonl", "small.bundle", "small.bundle.release", "trust.json", "release-key.pub"):
+        shutil.copyfile(folder / file, KEPT / file)
+    _write("documents.json", _documents(folder))
+
+
+def _keep_lists() -> None:
     _write("commands.json", commands())
     _write("api.json", interface(toolchain))
     shutil.copyfile(NATIVE / "edge_rt.h", KEPT / "edge_rt.h")
-
-
-def _keep_files() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        _make_files(folder)
-        for file in (
-            "records.jsonl",
-            "small.bundle",
-            "small.bundle.release",
-            "trust.json",
-            "release-key.pub",
-        ):
-            shutil.copyfile(folder / file, KEPT / file)
-        _write("documents.json", _documents(folder))
 
 
 def commands() -> dict[str, list[str]]:
@@ -117,21 +127,31 @@ def _names(parameter: click.Parameter) -> list[str]:
     return [*parameter.opts, *parameter.secondary_opts] if isinstance(parameter, click.Option) else []
 
 
-def _make_files(folder: Path) -> None:
-    write_network(folder / "tiny.onnx")
+def _make_records(folder: Path) -> None:
     np.save(folder / "x.npy", np.ones((1, 3, 16, 16), np.float32))
     _run(folder, "tune", "tiny.onnx", "--board", "local", "--trials", "4", "--engine", "host")
     _run(folder, "records", "export", "records.jsonl")
-    built = json.loads(
-        _run(folder, "build", "tiny.onnx", "--board", "x86_64", "-o", "out", "--engine", "host")
-    )
-    shutil.copyfile(built["bundle"], folder / "small.bundle")
+
+
+def _make_releases(folder: Path) -> None:
+    """Make the release that is kept, and a newer one for the stream."""
     for key in ("root-key", "release-key"):
         _run(folder, "release", "keygen", "-o", key, "--no-passphrase")
     roles = ("--key", "root-key", "--release-key", "release-key.pub")
     _run(folder, "release", "init", *roles, "--expires", FOREVER)
-    terms = ("--key", "release-key", "--version", "1.0.0", "--expires", FOREVER, "--unverified")
-    _run(folder, "release", "sign", "small.bundle", *terms)
+    for bundle, version, *more in (("small.bundle", "1.0.0"), ("newer.bundle", "1.1.0", "--layout", "NCHW")):
+        build = ("build", "tiny.onnx", "--board", ARCH, *more, "-o", f"out-{version}", "--engine", "host")
+        shutil.copyfile(json.loads(_run(folder, *build))["bundle"], folder / bundle)
+        terms = ("--key", "release-key", "--version", version, "--expires", FOREVER, "--unverified")
+        _run(folder, "release", "sign", bundle, *terms)
+
+
+def _stream(folder: Path) -> dict[str, Any]:
+    """Return what a host of this version sends of both releases, and the keys of what edge-rt answers."""
+    sent = sent_today(folder / "small.bundle", folder / "newer.bundle", folder / "trust.json")
+    board = folder / "board"
+    board.mkdir()
+    return {"sent": sent.to_json(), "answers": Conversation(ensure_runtime(ARCH).program, board, sent).hold()}
 
 
 def _documents(folder: Path) -> dict[str, list[str]]:
