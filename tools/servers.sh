@@ -4,7 +4,10 @@
 set -eu
 cd "$(dirname "$0")"
 
-./unpack.sh sshd openssh-server libwrap0 # the one library of it that a minimal system lacks
+if [ ! -d ../.venv/sshd ]; then # with those of its libraries that a minimal system lacks
+    # shellcheck disable=SC2046  # one word per package
+    ./unpack.sh sshd openssh-server $(./needed.sh openssh-server | grep '^lib')
+fi
 ./unpack.sh docker-registry docker-registry
 if [ "$(id -u)" = 0 ] && [ -d ../.venv/sshd ] && ! id sshd >/dev/null 2>&1; then
     echo "tests: making the system user sshd, which sshd wants for privilege separation" >&2

@@ -170,7 +170,8 @@ def test_leases_are_shown_with_their_board(ours: Served, monkeypatch: pytest.Mon
     from toolchain.rpc import lab
 
     leases = ({"key": "local", "board": "local", "user": EVIL, "held_s": 61.2, "left_s": 9.0},)
-    there = {"local": lab.BoardStatus("local", "serving", None)}
+    behind = {"holder": {"pid": 7, "what": f"bench for {EVIL}"}, "ahead": 1, "waited_s": 2.4}
+    there = {"local": lab.BoardStatus("local", "serving", None, behind)}
     waiting = (
         {"key": "local", "board": None, "user": "ann", "waited_s": 5.4},
         {"key": "rk3399", "board": None, "user": "bob", "waited_s": 7.0},
@@ -180,6 +181,7 @@ def test_leases_are_shown_with_their_board(ours: Served, monkeypatch: pytest.Mon
         (row,) = take(stream, "boards")["boards"]
         assert (row["lab"], row["leases"]) == ("serving", [{"user": EVIL, "held_s": 61}])
         assert row["waiting"] == [{"user": "ann", "waited_s": 5}]
+        assert row["waits"] == {"what": f"bench for {EVIL}", "ahead": 1, "waited_s": 2}
 
 
 def test_who_says_nothing_is_sent_away(ours: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ def _row(board: Board, status: LabStatus | None) -> dict[str, Any]:
         "reason": reason,
         "leases": _users(board, status.leases, "held_s"),
         "waiting": _users(board, status.waiting, "waited_s"),
+        "waits": _wait(there.waits) if there.waits else None,
     }
 
 
@@ -58,3 +59,10 @@ def _users(board: Board, entries: Sequence[Mapping[str, Any]], seconds: str) -> 
         for entry in entries
         if entry["board"] == board.name or (not entry["board"] and entry["key"] == board.tracker_key)
     ]
+
+
+def _wait(wait: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the lab's session waits for on the board, with the words of others shortened."""
+    holder = wait["holder"]
+    what = shortened(str(holder["what"])) if holder else None
+    return {"what": what, "ahead": wait["ahead"], "waited_s": round(wait["waited_s"])}

@@ -310,12 +310,13 @@ class Server {
     } else if (child_ && child_->deadline && Clock::now() >= *child_->deadline) {
       // First nobody else writes to the socket, then the answer.
       const double timeout = child_->timeout;
+      const std::string wait = WaitOfChild().first;
       const int fd = dup(child_->fd);
       End();
       // A client that no longer reads gets no answer, and keeps nobody waiting.
       if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) errno = 0;
       try {
-        AnswerTimeout(fd, timeout);
+        AnswerTimeout(fd, timeout, wait);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "edge-rt: %s\n", error.what());
       }
