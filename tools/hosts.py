@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.latency.document import write
+from toolchain.configuration.settings import configuration
 from toolchain.files.atomic import write_text
 from toolchain.images.debian.mirror import debian_mirror
 from toolchain.images.debian.unpacking import unpack
@@ -198,7 +199,8 @@ def main() -> None:
         if said := stale(datetime.date.today()):
             sys.exit("hosts: " + "; ".join(said) + "; type: python -m tools.hosts")
         return
-    os.environ.setdefault("TOOLCHAIN_DEBIAN_MIRROR", debian_mirror())  # it has the other suites, too
+    os.environ["TOOLCHAIN_DEBIAN_MIRROR"] = debian_mirror()  # it has the other suites, too
+    configuration.cache_clear()
     failed = []
     for suite in given.suites or SUITES:
         for way in given.ways.split(","):
