@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from importlib import metadata
 from pathlib import Path
 
@@ -61,6 +62,18 @@ def test_a_machine_that_lacks_a_program_names_it_and_its_package(
     assert (check.name, check.state) == ("qemu-system", "optional")
     assert "qemu-img" in check.found and "qemu-system-aarch64" not in check.found
     assert "qemu-utils" in check.hint and "--kind system" in check.hint
+
+
+def test_an_arm64_host_is_not_asked_for_an_emulator_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [check.name for check in doctor._check_emulator()] == ["qemu for armv7a", "armv7a C library"]
+    names = [check.name for check in doctor._check_containers()]
+    assert "arm programs" in names and "aarch64 programs" not in names
+    gcc = {check.name: check for check in doctor._check_compilers()}["aarch64 gcc"]
+    assert gcc.hint.endswith("apt-get install gcc")
 
 
 def test_a_folder_that_cannot_be_written_names_its_key(

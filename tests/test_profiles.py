@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
 
+from toolchain import host
 from toolchain.configuration.file import FILE_NAME
 from toolchain.devices.device import device_key
 from toolchain.errors import UsageError
-from toolchain.host import host_profile, physical_cores
+from toolchain.host import host_cpu_flags, host_profile, physical_cores
 from toolchain.profiles import class_names, load_profile, read_profile
 
 LAST = "the last line"
@@ -179,8 +181,30 @@ def test_a_device_is_one_word_in_records() -> None:
     assert len(device_key("opencl", "x" * 5000)) == len("opencl:") + 200
 
 
+def test_an_arm64_host_is_a_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(host, "host_cpu_flags", lambda: frozenset({"asimd", "asimddp", "asimdhp"}))
+    board = host_profile()
+    assert (board.name, board.arch, board.clusters[0].cpu) == ("aarch64", "aarch64", "generic")
+    assert set(board.optional) == {"+dotprod", "+fullfp16"}
+    assert board.clusters[0].cores == physical_cores()
+
+
+def test_features_are_read_from_an_arm_kernels_cpuinfo(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nFeatures\t: fp asimd evtstrm crc32 cpuid\nCPU part\t: 0xd08\n")
+    assert host_cpu_flags(cpuinfo) == {"fp", "asimd", "evtstrm", "crc32", "cpuid"}
+
+
+def test_a_host_of_another_architecture_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    with pytest.raises(UsageError, match="'local' does not exist on a riscv64 host") as raised:
+        host_profile()
+    assert raised.value.hint == "use an x86-64 or arm64 host"
+
+
 def test_the_class_of_this_host_has_its_cpus() -> None:
-    host = host_profile()
-    assert host.clusters[0].cores == physical_cores() >= 1
-    if host.arch == "x86_64":
-        assert host.clusters[0].cpu in [level.name for level in host.architecture.levels]
+    board = host_profile()
+    assert board.clusters[0].cores == physical_cores() >= 1
+    if board.arch == "x86_64":
+        assert board.clusters[0].cpu in [level.name for level in board.architecture.levels]

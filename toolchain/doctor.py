@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -170,12 +171,20 @@ def _check_compilers() -> Iterator[Check]:
         yield _check_tool("zig", [zig, "version"], "missing", "pip install --force-reinstall ziglang")
     for name in ("cmake", "ninja"):
         yield _check_tool(name, [name, "--version"], "missing", f"pip install {name}")
-    hint = "for `--linker gcc` only: apt-get install gcc-aarch64-linux-gnu"
+    package = "gcc" if "aarch64" in _own() else "gcc-aarch64-linux-gnu"
+    hint = f"for `--linker gcc` only: apt-get install {package}"
     yield _check_tool("aarch64 gcc", ["aarch64-linux-gnu-gcc", "--version"], "note", hint)
+
+
+def _own() -> tuple[str, ...]:
+    """Return the architectures whose programs need no emulator on this host: its own."""
+    return tuple(row.name for row in LINUX.values() if row.uname == platform.machine())
 
 
 def _check_emulator() -> Iterator[Check]:
     for arch, mode in user_modes().items():
+        if arch in _own():
+            continue
         purpose = f"for emulated {arch} boards: apt-get install"
         yield _check_tool(
             f"qemu for {arch}",
@@ -318,7 +327,7 @@ def _check_containers() -> Iterator[Check]:
     except ToolchainError as error:
         yield Check("docker", "optional", error.message, error.hint)
     yield _check_tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
-    for name in (row.qemu.name for row in LINUX.values() if row.qemu):
+    for name in (row.qemu.name for row in LINUX.values() if row.qemu and row.name not in _own()):
         flags = _registered_flags(name)
         # F: the emulator also works inside containers. C: so does sudo.
         good = flags is not None and {"F", "C"} <= set(flags)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -22,6 +23,18 @@ def test_a_process_lasts_until_it_ends_though_nobody_has_reaped_it() -> None:
         life.signal(signal.SIGKILL)
         assert life.ends_within(60)
         assert Life.of(child.pid) is None
+
+
+def test_a_process_and_others_agree_about_it() -> None:
+    """Under qemu-user, too, whose programs see a start time of their own in /proc/self/stat."""
+    program = "from toolchain.processes.life import Life; print(Life.own().began, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        said = child.stdout.readline().strip()
+        life = Life.of(child.pid)
+        child.communicate("\n")
+    assert life is not None and life.began == said
 
 
 def test_another_process_with_the_same_number_is_another_one() -> None:

@@ -21,14 +21,16 @@ def gcc_program(arch: Architecture) -> str:
     MissingError
         None is on the PATH.
     """
-    candidates = (arch.gcc, *(("gcc", "cc") if arch.uname == platform.machine() else ()))
+    own = arch.uname == platform.machine()
+    candidates = (arch.gcc, *(("gcc", "cc") if own else ()))
     for candidate in candidates:
         found: str | None = shutil.which(candidate)
         if found:
             return found
+    package = "gcc" if own else f"gcc-{arch.gcc.removesuffix('-gcc').replace('_', '-')}"
     raise MissingError(
         f"--linker gcc needs {' or '.join(candidates)} for {arch.name}, which is not on the PATH",
-        f"apt-get install gcc-{arch.gcc.removesuffix('-gcc').replace('_', '-')}, or use --linker zig",
+        f"apt-get install {package}, or use --linker zig",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-# Indices of fields in /proc/PID/stat after the name (proc(5)); the second: start time in ticks since boot.
+# Indices of fields in a `stat` file after the name (proc(5)); the second: start time in ticks since boot.
 _STATE, _BEGAN = 0, 19
 _ENDED = ("Z", "X")  # zombie, or dead
 _STOPPED = ("T", "t")
@@ -73,7 +73,9 @@ def is_stopped(pid: int) -> bool:
 
 def _status(pid: int) -> list[str] | None:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        # The first thread's file has the same fields. A program that reads the file of its own process gets a
+        # made-up one from qemu-user, with another start time (`linux-user/syscall.c: open_self_stat`).
+        fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[_STATE] in _ENDED else fields

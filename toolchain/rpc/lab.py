@@ -28,7 +28,7 @@ from toolchain.runtime import arch_of, ensure_runtime
 
 # Set for a command that runs in a container: the port of a lab that the process outside joined for it.
 PORT_VARIABLE = "EDGE_TOOLCHAIN_LAB_PORT"
-_START_S = 30.0
+_START_S = 120.0  # less than a second; under qemu-user on a busy machine 30 s were not enough
 _STOP_S = 20.0  # its servers have a few seconds each to end, all at once
 _KILL_S = 5.0
 

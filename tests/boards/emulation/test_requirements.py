@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
 
 from toolchain.boards.emulation import emulated, stored
-from toolchain.boards.emulation.qemu import user_modes
+from toolchain.boards.emulation.qemu import emulator, user_modes
+from toolchain.boards.emulation.requirements import check_host
 from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, UsageError
+from toolchain.profiles import load_profile
 
 
 @pytest.mark.usefixtures("state")
@@ -51,3 +54,17 @@ def test_where_there_is_no_opencl_it_is_refused(class_name: str, kind: str, says
     with pytest.raises(UsageError, match=says) as raised:
         emulated.start(class_name, kind, device="opencl")
     assert raised.value.hint
+
+
+def test_an_arm64_host_needs_no_emulator_for_its_own_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    monkeypatch.setenv("PATH", str(tmp_path))  # nothing is installed
+    check_host(load_profile("rk3399"))
+    assert emulator(load_profile("rk3399")) == ()
+    with pytest.raises(MissingError, match="no 'qemu-arm-static'"):
+        check_host(load_profile("pynq"))
+    with pytest.raises(UsageError, match="x86_64 cannot be emulated as a process on aarch64") as raised:
+        check_host(load_profile("x86_64"))
+    assert raised.value.hint == "use a class for aarch64, armv7a"

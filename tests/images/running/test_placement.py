@@ -116,6 +116,21 @@ def test_an_image_for_another_machine(
         assert choice.image is None and "exec format error" in choice.reason
 
 
+def test_on_an_arm64_machine_nobody_is_told_to_build_an_image(
+    made: Callable[..., AbstractContextManager[str]],
+    current: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(MissingError, match="for arm64: images are made on amd64") as raised:
+        choose("docker", NAME)
+    assert raised.value.hint == "--engine host needs no image"
+    with made(current):
+        with pytest.raises(MissingError, match="is for amd64, and this machine is aarch64") as raised:
+            choose("docker", NAME)
+        assert raised.value.hint == "--engine host needs no image"
+
+
 @pytest.mark.parametrize("address", ["tcp://192.0.2.1:2375", "ssh://somebody@board"])
 def test_a_daemon_elsewhere_is_not_even_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", address)

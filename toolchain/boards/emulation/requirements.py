@@ -67,8 +67,8 @@ def check_host(profile: Profile) -> None:
     modes = user_modes()
     if profile.arch not in modes:
         raise UsageError(
-            f"board class {profile.name}: {profile.arch} cannot be emulated as a process on a {host} host",
-            f"use a class for {', '.join(modes)} or {host}",
+            f"board class {profile.name}: {profile.arch} cannot be emulated as a process on {host}",
+            f"use a class for {', '.join({**modes, host: None})}",
         )
     mode = modes[profile.arch]
     if shutil.which(mode.program) is None:

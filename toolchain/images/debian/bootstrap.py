@@ -22,6 +22,9 @@ from toolchain.images.registry.transfer import explained, listen
 
 SUITE = "bookworm"
 ARCHITECTURE = "amd64"
+"""The machines on which images with tools are made: their cross-compilers and wheels are for these."""
+
+WITHOUT = "--engine host needs no image"
 FOLDER = "rootfs"  # in the cache
 _VARIANT = "apt"  # the essential packages and apt, which adds others in build stages
 _PACKAGES = ("usr-is-merged",)  # else the package usrmerge is installed, with Perl

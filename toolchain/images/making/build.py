@@ -18,7 +18,7 @@ from toolchain.images.catalogue import Image, usual
 from toolchain.images.certificates import bundle
 from toolchain.images.contents import sources
 from toolchain.images.contents.context import Item, files_of, write_context
-from toolchain.images.debian.bootstrap import ARCHITECTURE, SUITE, ensure_debian
+from toolchain.images.debian.bootstrap import ARCHITECTURE, SUITE, WITHOUT, ensure_debian
 from toolchain.images.debian.mirror import debian_mirror
 from toolchain.images.debian.system import ensure_system
 from toolchain.images.engine import LABEL, Engine
@@ -153,7 +153,7 @@ def _check_machine(engine: Engine) -> None:
     if machine != ARCHITECTURE:
         raise MissingError(
             f"the Docker daemon at {engine.where} runs on {machine}; images are made on {ARCHITECTURE}",
-            "--engine host needs no image",
+            WITHOUT,
         )
 
 

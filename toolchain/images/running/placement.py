@@ -13,6 +13,7 @@ from toolchain.architectures.table import LINUX
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.contents.sources import LOCK_LABEL
+from toolchain.images.debian.bootstrap import ARCHITECTURE, WITHOUT
 from toolchain.images.engine import address, checked_address, connect, is_local
 from toolchain.images.listing import is_stale
 from toolchain.images.running.inside import image_here
@@ -128,10 +129,7 @@ def _ready(image: Image) -> Ready:
     with connect() as engine:
         facts = engine.image(image.tag)
         if facts is None:
-            raise MissingError(
-                f"there is no image {image.name} ({image.tag}) yet",
-                f"`toolchain image build {image.name}` makes it",
-            )
+            raise _absent(image)
         labels: Mapping[str, str] = facts["Config"]["Labels"] or {}
         with engine.asked("ask for its facts"):
             machine = engine.api.info()
@@ -139,6 +137,20 @@ def _ready(image: Image) -> Ready:
         _check_architecture(image, facts)
         stale = is_stale(engine, image, facts)
     return Ready(image.name, str(facts["Id"]), labels.get(LOCK_LABEL, ""), stale)
+
+
+def _absent(image: Image) -> MissingError:
+    what = f"there is no image {image.name} ({image.tag})"
+    machine = _docker_machine()
+    if machine != ARCHITECTURE:
+        return MissingError(f"{what} for {machine}: images are made on {ARCHITECTURE}", WITHOUT)
+    return MissingError(f"{what} yet", f"`toolchain image build {image.name}` makes it")
+
+
+def _docker_machine() -> str:
+    """Return Docker's name of this machine's architecture, such as arm64."""
+    machine = platform.machine()
+    return next((row.docker for row in LINUX.values() if row.uname == machine), machine)
 
 
 def _check_users(machine: Mapping[str, Any]) -> None:
@@ -153,11 +165,10 @@ def _check_users(machine: Mapping[str, Any]) -> None:
 
 
 def _check_architecture(image: Image, facts: Mapping[str, Any]) -> None:
-    machine = platform.machine()
-    named = next((row.docker for row in LINUX.values() if row.uname == machine), machine)
-    if facts["Architecture"] != named:
+    machine = _docker_machine()
+    if facts["Architecture"] != machine:
         raise MissingError(
-            f"the image {image.name} is for {facts['Architecture']}, and this machine is {machine}: "
-            "exec format error",
-            f"build it here: `toolchain image build {image.name}`",
+            f"the image {image.name} is for {facts['Architecture']}, and this machine is "
+            f"{platform.machine()}: exec format error",
+            f"build it here: `toolchain image build {image.name}`" if machine == ARCHITECTURE else WITHOUT,
         )
