@@ -103,7 +103,7 @@ def image_of(suite: str, architecture: str, *, expired: bool) -> str:
     if not subprocess.run(["docker", "image", "inspect", name], capture_output=True).returncode:
         return name
     options = ['Acquire::Check-Valid-Until "false"'] if expired else []
-    load = ["docker", "import", "--platform", f"linux/{architecture}", "-", name]
+    load = ["docker", "import", "-", name]
     LOGS.mkdir(parents=True, exist_ok=True)
     with unpack(suite, architecture, PACKAGES, LOGS / f"{suite}.log", VARIANT, options) as system:
         subprocess.run(load, stdin=system, stdout=subprocess.DEVNULL, check=True, timeout=_IMPORT_S)
@@ -116,7 +116,7 @@ def attempt(suite: str, architecture: str, way: str, *, expired: bool) -> Tried:
     name = f"edge-host-{suite}-{way}-{os.getpid()}"
     run = ["docker", "run", "--rm", "--init", "--name", name, *_NESTED, f"--volume={ROOT}:/source:ro"]
     run += [f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro", f"--env=PIP_CERT={_CERTIFICATES}"]
-    run += ["--env=HOME=/home/user", "--workdir=/home/user", f"--platform=linux/{architecture}", image]
+    run += ["--env=HOME=/home/user", "--workdir=/home/user", image]
     own = "git config --global --add safe.directory '*'"
     system, python = _printed([*run, "sh", "-c", _SYSTEM]).split("|")
     log = LOGS / f"{suite}-{architecture}-{way}.log"

@@ -90,7 +90,7 @@ class Settings(Table):
     debian_mirror: str | None = Field(
         None,
         description="Where Debian's packages for images and container boards come from; apt checks their "
-        "signatures. Default: what this machine's apt uses.",
+        "signatures. Default: what this machine's apt uses, else Debian's own.",
     )
     debian_image: str | None = Field(
         None,

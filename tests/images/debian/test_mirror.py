@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.errors import MissingError, UsageError
-from toolchain.images.debian.mirror import debian_mirror
+from toolchain.errors import UsageError
+from toolchain.images.debian.mirror import DEBIAN, debian_mirror
 
 
 def apt(folder: Path) -> Path:
@@ -60,21 +60,25 @@ def test_stanzas(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "expected"),
     [
-        "",
-        "deb http://u.example/ubuntu jammy main\n",
-        "deb-src http://s.example/debian bookworm main\n",
-        "# deb http://c.example/debian bookworm main\n",
-        "deb http://me:secret@p.example/debian bookworm main\n",
+        (
+            "deb http://t.example/debian trixie main\ndeb http://b.example/d bookworm main\n",
+            "http://b.example/d",
+        ),
+        ("deb http://t.example/debian/ trixie main\n", "http://t.example/debian"),
+        ("deb http://s.example/debian-security trixie-security main\n", DEBIAN),
+        ("", DEBIAN),
+        ("deb http://u.example/ubuntu jammy main\n", DEBIAN),
+        ("deb-src http://s.example/debian bookworm main\n", DEBIAN),
+        ("# deb http://c.example/debian bookworm main\n", DEBIAN),
+        ("deb http://me:secret@p.example/debian bookworm main\n", DEBIAN),
     ],
 )
-def test_without_one_the_error_says_what_to_set(tmp_path: Path, text: str) -> None:
+def test_another_suites_archive_or_debians_own(tmp_path: Path, text: str, expected: str) -> None:
     listed = apt(tmp_path / "apt")
     (listed / "sources.list").write_text(text)
-    with pytest.raises(MissingError, match="no archive of Debian bookworm") as raised:
-        debian_mirror(apt=listed)
-    assert "TOOLCHAIN_DEBIAN_MIRROR" in raised.value.hint
+    assert debian_mirror(apt=listed) == expected
 
 
 def test_the_setting_comes_first_but_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:

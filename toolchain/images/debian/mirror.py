@@ -1,4 +1,4 @@
-"""Finds a mirror for Debian's packages: the setting's, else one of this machine's apt."""
+"""Finds a mirror for Debian's packages: the setting's, else one of this machine's apt, else Debian's own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from toolchain.configuration.settings import configuration
-from toolchain.errors import MissingError, UsageError
+from toolchain.errors import UsageError
 
 APT = Path("/etc/apt")
+DEBIAN = "http://deb.debian.org/debian"
+_SUITES = frozenset(
+    "oldoldstable oldstable stable testing unstable bullseye bookworm trixie forky duke sid".split()
+)
 
 
 def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
-    """Return the address of a Debian archive that has `suite`.
+    """Return the address of a Debian archive that has `suite`; apt checks the signatures of what it has.
+
+    An archive has all suites that Debian cares for, so on a system of another suite its own mirror is taken.
 
     Parameters
     ----------
@@ -25,8 +31,6 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     ------
     UsageError
         The setting's address has a password, which the engine would store.
-    MissingError
-        No mirror is set, and this machine's apt has no such archive.
     """
     found = configuration()
     set_to = found.settings.debian_mirror
@@ -37,15 +41,16 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
                 "a mirror that wants none, such as a proxy on this machine",
             )
         return set_to.rstrip("/")
+    others = []
     for address, suites, components in _sources(apt):
         parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and parts.username is None
-        if usable and suite in suites and "main" in components:
+        if parts.scheme not in ("http", "https") or parts.username is not None or "main" not in components:
+            continue
+        if suite in suites:
             return address.rstrip("/")
-    raise MissingError(
-        f"no archive of Debian {suite} is known: this machine's apt has none in {apt}",
-        "set TOOLCHAIN_DEBIAN_MIRROR, or debian_mirror in toolchain.toml, to a mirror's address",
-    )
+        if not _SUITES.isdisjoint(suites):
+            others.append(address.rstrip("/"))
+    return next(iter(others), DEBIAN)
 
 
 def _sources(apt: Path) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -12,6 +12,11 @@ MOST_NUMBERS = 1024
 """Of a vector that is no weights: operands, dimensions, options."""
 
 
+def names_of(codes: type) -> dict[int, str]:
+    """Return the name of each code of a schema's enumeration; Python's own members of the class are none."""
+    return {value: name for name, value in vars(codes).items() if not name.startswith("_")}
+
+
 def read_options(schema: ModuleType, operator: Any, budget: ByteBudget) -> dict[str, Any]:
     """Return the fields of an operator's options by the schema's names; empty if it has none.
 
@@ -23,7 +28,7 @@ def read_options(schema: ModuleType, operator: Any, budget: ByteBudget) -> dict[
         Its view of an operator.
     """
     code = operator.BuiltinOptionsType()
-    kind = next((key for key, value in vars(schema.BuiltinOptions).items() if value == code), "NONE")
+    kind = names_of(schema.BuiltinOptions).get(code, "NONE")
     table = operator.BuiltinOptions()
     if kind == "NONE" or table is None:
         return {}

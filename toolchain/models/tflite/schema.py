@@ -16,7 +16,7 @@ from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import shortened
 from toolchain.models.tflite.budget import ByteBudget
 from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator
-from toolchain.models.tflite.options import numbers, read_options
+from toolchain.models.tflite.options import names_of, numbers, read_options
 from toolchain.models.tflite.tensors import MOST_TENSORS, DeclaredTensor, checked_tensor
 
 IDENTIFIER = b"TFL3"
@@ -83,7 +83,7 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
             f"{origin}: version {model.Version()} of TensorFlow Lite's schema; known is {VERSION}", _AGAIN
         )
     budget = ByteBudget(origin, _COPIES * len(data) + _SPARE)
-    names = {value: key for key, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    names = names_of(schema.BuiltinOperator)
     codes = [
         _operator_name(names, model.OperatorCodes(place))
         for place in range(
@@ -104,7 +104,7 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
         tuple(index for index in _indices(found, size, budget) if index is not None)
         for found in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
-    types = {value: key for key, value in vars(schema.TensorType).items() if isinstance(value, int)}
+    types = names_of(schema.TensorType)
     entries = (
         _entry(types, model, data, place, graph.Tensors(place), origin, budget) for place in range(size)
     )
