@@ -13,7 +13,19 @@ from toolchain.errors import UsageError
 APT = Path("/etc/apt")
 DEBIAN = "http://deb.debian.org/debian"
 _SUITES = frozenset(
-    "oldoldstable oldstable stable testing unstable bullseye bookworm trixie forky duke sid".split()
+    [
+        "oldoldstable",
+        "oldstable",
+        "stable",
+        "testing",
+        "unstable",
+        "bullseye",
+        "bookworm",
+        "trixie",
+        "forky",
+        "duke",
+        "sid",
+    ]
 )
 
 
