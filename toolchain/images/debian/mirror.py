@@ -12,21 +12,8 @@ from toolchain.errors import UsageError
 
 APT = Path("/etc/apt")
 DEBIAN = "http://deb.debian.org/debian"
-_SUITES = frozenset(
-    [
-        "oldoldstable",
-        "oldstable",
-        "stable",
-        "testing",
-        "unstable",
-        "bullseye",
-        "bookworm",
-        "trixie",
-        "forky",
-        "duke",
-        "sid",
-    ]
-)
+_BY_AGE = ("oldoldstable", "oldstable", "stable", "testing", "unstable")
+_BY_NAME = ("bullseye", "bookworm", "trixie", "forky", "duke", "sid")
 
 
 def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
@@ -60,7 +47,7 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
             continue
         if suite in suites:
             return address.rstrip("/")
-        if not _SUITES.isdisjoint(suites):
+        if not {*_BY_AGE, *_BY_NAME}.isdisjoint(suites):
             others.append(address.rstrip("/"))
     return next(iter(others), DEBIAN)
 
