@@ -17,6 +17,7 @@ from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.names import Names
 from toolchain.models.rewrites.quantised.groups import GROUPED
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
+from toolchain.models.rewrites.quantised.unsigned_weights import with_unsigned_weights
 from toolchain.models.walk import all_names, all_nodes
 
 ROWS = 16
@@ -37,7 +38,7 @@ def ask_for_integers(options: Any, model: onnx.ModelProto) -> onnx.ModelProto:
         return with_own_bytes(with_unsigned_activations(model))
     if any(node.op_type in (ROUND, REAL) for node in all_nodes(model.graph)):
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return model
+    return with_unsigned_weights(model)
 
 
 def has_groups(model: onnx.ModelProto) -> bool:

@@ -17,6 +17,7 @@ from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.lowering.graph.pipeline import fuse
+from toolchain.models.integer_sessions import ask_for_integers
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 
@@ -29,7 +30,7 @@ def theirs(case: Case) -> Compute:
     """Return what computes a network by onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    model = case.model().SerializeToString()
+    model = ask_for_integers(options, case.model()).SerializeToString()
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return lambda inputs: session.run(None, inputs)[0]
 
