@@ -1,5 +1,6 @@
 #!/bin/sh
 # Install the Debian/Ubuntu packages that are missing, and make container boards possible.
+#   deps.sh [PACKAGE …]    these too, as tests need a compiler
 # DEPS=skip leaves the system alone.
 set -eu
 cd "$(dirname "$0")"
@@ -13,7 +14,7 @@ cd "$(dirname "$0")"
 # ocl-icd-libopencl1, pocl-opencl-icd  OpenCL on the CPU, where networks for GPUs are tried
 # oclgrind           simulates their kernels: counts what they execute, finds what leaves its memory
 packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross libc6-armhf-cross qemu-user llvm-newest
-    ocl-icd-libopencl1 pocl-opencl-icd oclgrind"
+    ocl-icd-libopencl1 pocl-opencl-icd oclgrind $*"
 # Without these, emulated boards are processes instead of containers:
 # docker.io               runs them
 # mmdebstrap, arch-test   unpack their system from Debian's packages

@@ -4,6 +4,9 @@
 set -eu
 cd "$(dirname "$0")"
 
+# What compiles edge-rt with sanitizers, and programs of users.
+command -v g++ >/dev/null || command -v clang++ >/dev/null || ./deps.sh g++
+
 if [ ! -d ../.venv/sshd ]; then # with those of its libraries that a minimal system lacks
     # shellcheck disable=SC2046  # one word per package
     ./unpack.sh sshd openssh-server $(./needed.sh openssh-server | grep '^lib')

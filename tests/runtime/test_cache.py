@@ -24,13 +24,13 @@ from toolchain.runtime import compile as compiling
 
 pytestmark = pytest.mark.slow
 
-QUICK = "cmake -E sleep 0.2"
+QUICK = "${CMAKE_COMMAND} -E sleep 0.2"
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(quick NONE)
 add_custom_command(OUTPUT edge-rt libedge.so COMMAND {}
-  COMMAND cmake -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h edge-rt
-  COMMAND cmake -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h libedge.so)
+  COMMAND ${{CMAKE_COMMAND}} -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h edge-rt
+  COMMAND ${{CMAKE_COMMAND}} -E copy ${{CMAKE_SOURCE_DIR}}/edge_rt.h libedge.so)
 add_custom_target(all-of-it ALL DEPENDS edge-rt libedge.so)
 """
 
@@ -92,7 +92,7 @@ def test_an_unknown_architecture_is_refused() -> None:
 
 
 def test_the_compilers_last_words_are_in_the_error(native: Callable[[str], Path]) -> None:
-    kept = native("cmake -E cat no-such-source.cc")
+    kept = native("${CMAKE_COMMAND} -E cat no-such-source.cc")
     with pytest.raises(ToolchainError, match=r"no-such-source\.cc"):
         ensure_runtime("x86_64")
     assert [path.suffix for path in kept.iterdir()] == [".lock"]
@@ -160,7 +160,7 @@ def alive(process: psutil.Process) -> bool:
 def test_a_build_that_is_cut_off_leaves_nothing_that_counts(
     native: Callable[[str], Path], tmp_path: Path, end: signal.Signals
 ) -> None:
-    kept = native("cmake -E sleep 60")
+    kept = native("${CMAKE_COMMAND} -E sleep 60")
     program = [sys.executable, "-c", KILLED, str(tmp_path / "native")]
     process = subprocess.Popen(program, stderr=subprocess.DEVNULL, start_new_session=True)
     left: list[psutil.Process] = []
@@ -199,7 +199,7 @@ def test_the_callers_compiler_flags_are_not_used(
 
 
 def test_what_was_compiled_from_changing_sources_is_not_kept(native: Callable[[str], Path]) -> None:
-    kept = native("cmake -E touch ${CMAKE_SOURCE_DIR}/edited.h")
+    kept = native("${CMAKE_COMMAND} -E touch ${CMAKE_SOURCE_DIR}/edited.h")
     with pytest.raises(ToolchainError, match="changed while"):
         ensure_runtime("x86_64")
     assert not [path for path in kept.iterdir() if path.is_dir()]
