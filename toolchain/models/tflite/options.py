@@ -13,7 +13,7 @@ MOST_NUMBERS = 1024
 
 
 def names_of(codes: type) -> dict[int, str]:
-    """Return the name of each code of a schema's enumeration; Python's own members of the class are none."""
+    """Return the name of each code of a schema's enumeration, without what Python adds to the class."""
     return {value: name for name, value in vars(codes).items() if not name.startswith("_")}
 
 
