@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import contextlib
 import os
 import re
 import signal
@@ -141,8 +142,8 @@ def test_whatever_lies_in_the_folder_stops_nobody(board: Board, tmp_path: Path) 
     (folder / f"{4:019d}-1" / "file").touch()
     os.mkfifo(folder / f"{5:019d}-1")
     os.link(victim / "kept", folder / f"{6:019d}-1")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(folder / f"{7:019d}-1"))
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(folder):  # a socket's path has to be short
+        server.bind(f"{7:019d}-1")
     for name in (
         "-1",
         f"-{1:018d}-1",
