@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <optional>
-#include <thread>
 
 #include "edge_rt.h"
 #include "queue.h"
@@ -78,7 +78,10 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
       ticket.PassFirst();
       free = 0;
     }
-    std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(left, ahead > 0 ? kNextLook : kNextTry));
+    // Not sleep_for: it compares long doubles, whose functions bring zig's own memcpy into code for aarch64.
+    const std::chrono::duration<double> next = ahead > 0 ? kNextLook : kNextTry;
+    const timespec pause{0, static_cast<long>(std::min<std::chrono::duration<double>>(left, next).count() * 1e9)};
+    nanosleep(&pause, nullptr);
   }
 }
 
