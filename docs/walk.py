@@ -2,7 +2,7 @@
 
 `python docs/walk.py docs/tutorials/mali.md` prints them with what they say, and stops at one that fails.
 With `--image NAME` a container of that image does. The tests walk the same way, with small networks.
-The files of docs/examples/mali, if there were any, would lie in that folder.
+A page's own files, such as those of docs/examples/first-day for first-day.md, are copied into that folder.
 """
 
 from __future__ import annotations
@@ -196,10 +196,9 @@ def _elsewhere(page: Path) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
         place = Path(folder)
         examples = page.parent.parent / "examples" / page.stem
+        (place / "cwd").mkdir()
         if examples.is_dir():
-            shutil.copytree(examples, place / "cwd")
-        else:
-            (place / "cwd").mkdir()
+            shutil.copytree(examples, place / "cwd", dirs_exist_ok=True)
         (place / "cwd" / "toolchain.toml").touch()  # no settings of a folder above
         os.environ["TOOLCHAIN_DATA_DIR"] = str(place / "data")
         os.environ["TOOLCHAIN_STATE_DIR"] = str(place / "state")
