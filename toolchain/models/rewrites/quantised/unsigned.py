@@ -42,10 +42,15 @@ def with_unsigned_activations(model: onnx.ModelProto) -> onnx.ModelProto:
         old = node.input[2]
         if old not in made:
             made[old] = names.free(f"{old}.unsigned")
-            shifted = numpy_helper.to_array(zeros[old]).astype(np.int16) + 128
-            copy.graph.initializer.append(numpy_helper.from_array(shifted.astype(np.uint8), made[old]))
+            copy.graph.initializer.append(as_unsigned(zeros[old], made[old]))
         node.input[2] = made[old]
     return copy
+
+
+def as_unsigned(tensor: onnx.TensorProto, name: str) -> onnx.TensorProto:
+    """Return an int8 tensor as uint8, each number 128 higher, under a name."""
+    shifted = numpy_helper.to_array(tensor).astype(np.int16) + 128
+    return numpy_helper.from_array(np.asarray(shifted, np.uint8), name)
 
 
 def _moved(graph: onnx.GraphProto, zeros: Set[str]) -> set[str]:

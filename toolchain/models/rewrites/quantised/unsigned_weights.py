@@ -12,6 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from toolchain.models.names import Names
+from toolchain.models.rewrites.quantised.unsigned import as_unsigned
 from toolchain.models.walk import all_names
 
 # Operator -> place of the activations' zero point among its inputs (None: they are uint8), and places of
@@ -26,6 +27,7 @@ _WEIGHTS: dict[str, tuple[int | None, tuple[tuple[int, int], ...]]] = {
     "QLinearConv": (2, ((3, 5),)),
     "QLinearMatMul": (2, ((3, 5),)),
 }
+_ZERO = numpy_helper.from_array(np.array(0, np.int8))  # a zero point that was left out
 
 
 def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -48,9 +50,7 @@ def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         """Return the name of the unsigned tensor; without a name, of a zero point that was left out."""
         if name not in made:
             made[name] = names.free(f"{name or like}.unsigned")
-            old = numpy_helper.to_array(signed[name]) if name else np.int8(0)
-            new = np.asarray(old.astype(np.int16) + 128, np.uint8)
-            copy.graph.initializer.append(numpy_helper.from_array(new, made[name]))
+            copy.graph.initializer.append(as_unsigned(signed.get(name, _ZERO), made[name]))
         return made[name]
 
     for node in copy.graph.node:
