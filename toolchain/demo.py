@@ -123,9 +123,9 @@ def run_demo(
     return result
 
 
-def demo_options(trials: int = TRIALS) -> TuneOptions:
+def demo_options(trials: int = TRIALS, timeout_s: float | None = None) -> TuneOptions:
     """Return options for a tuning run of a few minutes, limited to the heaviest tasks."""
-    return TuneOptions(trials=trials, heaviest=HEAVIEST, repeat=2)
+    return TuneOptions(trials=trials, heaviest=HEAVIEST, repeat=2, timeout_s=timeout_s)
 
 
 def _start_board(note: Note) -> Board:

@@ -19,7 +19,7 @@ from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
-from toolchain.tuning.boards import runner
+from toolchain.tuning.boards import runner, speed
 from toolchain.tuning.events import Event, Notice, StepBegan, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.tune import tune
@@ -29,8 +29,10 @@ HOW = TuneOptions(trials=8, heaviest=1, tuner="random", repeat=2, min_repeat_ms=
 
 
 @pytest.fixture
-def boards(state: Path) -> Iterator[list[Board]]:
+def boards(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Board]]:
     assert not state.exists()
+    # Both are this host, and other tests slow now the one, now the other: neither is dropped for that.
+    monkeypatch.setattr(speed, "_FAR", 1000.0)
     yield [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
     assert lab.status() is None
 
@@ -80,10 +82,10 @@ def test_one_that_hangs_is_left_out(
     assert len(frozen) >= 1
     assert result.to_json()["trials"] == 8
     assert result.to_json()["failed"] == 0, "what hung on one board was measured on the other"
-    assert result.boards["b"] >= 7
+    said = [event.text for event in events if isinstance(event, Notice)]
+    assert result.boards["b"] >= 7, said
     # The deadline of a session of several candidates and the patience from above, and nothing longer.
-    said = "board a is away: no answer within 8 s: the server of board a is silent"
-    assert said in [event.text for event in events if isinstance(event, Notice)]
+    assert "board a is away: no answer within 8 s: the server of board a is silent" in said
 
 
 def test_boards_that_differ_are_not_tuned_together(

@@ -9,11 +9,14 @@ import pytest
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
+from toolchain.errors import ToolchainError
+from toolchain.tuning.options import TuneOptions
 
 DEMOS = [
     (["nosuch.onnx"], ["nosuch.onnx"]),
     (["good.onnx", "--board", "rk3388"], ["--board rk3388", "rk3399"]),
     (["good.onnx", "--board", "local", "--input", "data=good.npy"], ["--input data", INPUT]),
+    (["good.onnx", "--timeout", "0"], ["--timeout"]),
 ]
 
 
@@ -21,3 +24,12 @@ DEMOS = [
 @pytest.mark.parametrize(("arguments", "says"), DEMOS, ids=[" ".join(row[0]) for row in DEMOS])
 def test_what_cannot_be_used(invoke: Toolchain, files: Path, arguments: list[str], says: list[str]) -> None:
     refused(invoke, files, 2, says, "demo", *arguments)
+
+
+def test_its_options_reach_the_run(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*arguments: object) -> None:
+        (how,) = (each for each in arguments if isinstance(each, TuneOptions))
+        raise ToolchainError(f"{how.trials} trials of {how.timeout_s:g} s", "no hint")
+
+    monkeypatch.setattr("toolchain.demo.run_demo", stop)
+    refused(invoke, files, 1, ["4 trials of 300 s"], "demo", "good.onnx", "--trials", "4", "--timeout", "300")

@@ -10,7 +10,7 @@ import click
 from toolchain.cli import complete
 from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_options
-from toolchain.cli.options import named_inputs
+from toolchain.cli.options import Seconds, named_inputs
 from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
 from toolchain.cli.quantised import show_quantised
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     help="Number of candidates to measure.",
 )
 @click.option(
+    "--timeout",
+    "timeout_s",
+    type=Seconds(),
+    metavar="S",
+    help="Seconds for one candidate on the board; default: from its FLOPs.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -54,6 +61,7 @@ def command(
     inputs: tuple[str, ...],
     board: str | None,
     trials: int,
+    timeout_s: float | None,
     output: Path,
     options: ModelOptions,
     code: CodeOptions,
@@ -68,7 +76,7 @@ def command(
         from toolchain.boards.inventory.lookup import find_board
 
         hold_places([find_board(board)])
-    how = demo_options(trials)
+    how = demo_options(trials, timeout_s)
     with event_log("demo", model, [board] if board else []) as log, tuning_progress(log) as listener:
         step = step_logger(log, note)
         result = run_demo(model, options, code, inputs, board, output, how, step, listener)
