@@ -41,7 +41,10 @@ if [ -z "$(ls -d /usr/lib/postgresql/*/bin/initdb ../.venv/postgres/usr/lib/post
 fi
 
 # Mender's client and what writes its artifacts: they install a release as a fleet would.
-./unpack.sh mender mender-client mender-artifact
+if [ ! -d ../.venv/mender ]; then
+    # shellcheck disable=SC2046  # one word per package
+    ./unpack.sh mender mender-client mender-artifact $(./needed.sh mender-client mender-artifact | grep '^lib' || true)
+fi
 
 # A PKCS#11 token in software, as smart cards are: a release is signed by a key in it.
 ./unpack.sh softhsm2-util softhsm2 softhsm2-common libsofthsm2

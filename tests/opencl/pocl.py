@@ -15,6 +15,9 @@ import numpy as np
 _ROOT = Path(__file__).parents[2]
 _SECONDS = 300.0
 
+NAMES = ("pthread-", "cpu-")
+"""How the device's name begins in PoCL 3 and in PoCL 6."""
+
 
 def outputs(
     source: str, kernel: str, groups: Sequence[int], items: Sequence[int], arguments: Sequence[np.ndarray]

@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.releases.views import seeing
 from toolchain.releases.mender.artifact import MODULE
 
-UNPACKED = Path(__file__).parents[3] / ".venv" / "mender" / "usr" / "bin"  # by tools/servers.sh
-PATH = f"{os.environ['PATH']}{os.pathsep}{UNPACKED}"
+UNPACKED = Path(__file__).parents[3] / ".venv" / "mender" / "usr"  # by tools/servers.sh
+PATH = f"{os.environ['PATH']}{os.pathsep}{UNPACKED}/bin"
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,13 @@ class MenderClient:
         assert program, "no Mender client here: tools/servers.sh unpacks one"
         options = ["--no-syslog", "--config", self.folder / "mender.conf", "--data", self.folder / "data"]
         enter = seeing({"/usr/share": self.folder / "share", "/etc": self.folder / "etc"})
+        libraries = ":".join(str(each) for each in UNPACKED.glob("lib/*-linux-gnu"))
         with (self.folder / "log").open("ab") as log:
             return subprocess.run(
                 [*enter, program, *options, *words],
                 stdout=log,
                 stderr=log,
+                env={**os.environ, "LD_LIBRARY_PATH": libraries},
                 timeout=60,
                 check=False,
             ).returncode

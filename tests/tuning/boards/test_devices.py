@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.opencl.pocl import NAMES
 from tests.rpc.peers import running_tracker
 from tests.runtime.conftest import Edge
 from tests.runtime.stub_drivers import stub
@@ -43,7 +44,7 @@ def asked(folder: Path, **environment: str | Path) -> Iterator[BoardPool]:
 def test_the_driver_names_what_measures(tmp_path: Path) -> None:
     with asked(tmp_path) as pool:
         named = device_there(pool, "opencl")
-    assert named.startswith("opencl:pthread-") and " " not in named
+    assert named.removeprefix("opencl:").startswith(NAMES) and " " not in named
 
 
 @pytest.mark.slow
