@@ -15,17 +15,17 @@ from toolchain.models.names import Names
 from toolchain.models.rewrites.quantised.unsigned import as_unsigned
 from toolchain.models.walk import all_names
 
-# Operator -> place of the activations' zero point among its inputs (None: they are uint8), and places of
-# weights with those of their zero points.
-_WEIGHTS: dict[str, tuple[int | None, tuple[tuple[int, int], ...]]] = {
-    "ConvInteger": (2, ((1, 3),)),
-    "DynamicQuantizeLSTM": (None, ((1, 9), (2, 11))),
-    "DynamicQuantizeMatMul": (None, ((1, 3),)),
-    "MatMulInteger": (2, ((1, 3),)),
-    "MatMulIntegerToFloat": (4, ((1, 5),)),
-    "QGemm": (2, ((3, 5),)),
-    "QLinearConv": (2, ((3, 5),)),
-    "QLinearMatMul": (2, ((3, 5),)),
+# Operator -> places of the activations and their zero point among its inputs (none: they are made in uint8),
+# and places of weights with those of their zero points.
+_WEIGHTS: dict[str, tuple[tuple[int, ...], tuple[tuple[int, int], ...]]] = {
+    "ConvInteger": ((0, 2), ((1, 3),)),
+    "DynamicQuantizeLSTM": ((), ((1, 9), (2, 11))),
+    "DynamicQuantizeMatMul": ((), ((1, 3),)),
+    "MatMulInteger": ((0, 2), ((1, 3),)),
+    "MatMulIntegerToFloat": ((0, 4), ((1, 5),)),
+    "QGemm": ((0, 2), ((3, 5),)),
+    "QLinearConv": ((0, 2), ((3, 5),)),
+    "QLinearMatMul": ((0, 2), ((3, 5),)),
 }
 _ZERO = numpy_helper.from_array(np.array(0, np.int8))  # a zero point that was left out
 
@@ -38,9 +38,7 @@ def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     signed = {each.name: each for each in model.graph.initializer if each.data_type == onnx.TensorProto.INT8}
     if not any(node.op_type in _WEIGHTS and signed.keys() & set(node.input) for node in model.graph.node):
         return model
-    uint8 = onnx.TensorProto.UINT8
-    zeros = {each.name for each in model.graph.initializer if each.data_type == uint8}
-    zeros |= {node.output[2] for node in model.graph.node if node.op_type == "DynamicQuantizeLinear"}
+    there = _unsigned(model.graph)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     names = Names(all_names(copy.graph))
@@ -54,8 +52,9 @@ def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         return made[name]
 
     for node in copy.graph.node:
-        activations, weights = _WEIGHTS.get(node.op_type, (None, ()))
-        if activations is not None and not zeros.intersection(node.input[activations : activations + 1]):
+        activations, weights = _WEIGHTS.get(node.op_type, ((), ()))
+        given = {node.input[place] for place in activations if place < len(node.input)}
+        if activations and there.isdisjoint(given):
             continue
         for weight, zero in weights:
             if len(node.input) <= weight or node.input[weight] not in signed:
@@ -67,3 +66,14 @@ def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
             node.input[zero] = unsigned(at, node.input[weight])
             node.input[weight] = unsigned(node.input[weight], "")
     return copy
+
+
+def _unsigned(graph: onnx.GraphProto) -> set[str]:
+    """Return the tensors of a graph that are known to be uint8."""
+    uint8 = onnx.TensorProto.UINT8
+    found = {each.name for each in graph.initializer if each.data_type == uint8}
+    found |= {
+        each.name for each in (*graph.input, *graph.value_info) if each.type.tensor_type.elem_type == uint8
+    }
+    dynamic = [node for node in graph.node if node.op_type == "DynamicQuantizeLinear"]
+    return found | {name for node in dynamic for name in (node.output[0], node.output[2])}
