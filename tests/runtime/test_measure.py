@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from tests.runtime.conftest import Edge
 from tests.runtime.offline_folder import DOUBLED, Act, case_of, copied, libraries, resealed, write_folder
 from tests.runtime.test_opencl import PROGRAMS, Device, device_for
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 
@@ -124,6 +127,34 @@ def test_another_process_measures_the_folder(plain: Path, measure: Measure) -> N
         fcntl.flock(file, fcntl.LOCK_EX)
         code, said = measure(plain)
     assert (code, said["error"]["kind"]) == (BUSY, "busy")
+
+
+def test_two_folders_take_turns(made: dict[str, Path], device: Device, plain: Path, tmp_path: Path) -> None:
+    acts = [Act("slow", "hang()", 3.0), Act("c0ffee:0"), Act("c0ffee:1")]
+    long = tmp_path / "long"
+    write_folder(long, acts, [made[act.body] for act in acts], case_of(tmp_path))
+
+    def begun(folder: Path) -> subprocess.Popen[bytes]:
+        command = [device.program, "measure", folder, "--state", tmp_path / "rt", "--wait", f"{PATIENCE_S}"]
+        settings = {**os.environ, **device.settings}
+        return subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def seen() -> tuple[list[int], list[int]]:
+        said = device("info", "--state", tmp_path / "rt")[1]
+        return [each["pid"] for each in (said["holder"],) if each], [each["pid"] for each in said["waiting"]]
+
+    with begun(long) as first:
+        until(lambda: seen()[0] == [first.pid])
+        first.send_signal(signal.SIGSTOP)  # it keeps the lock
+        with begun(plain) as second:
+            until(lambda: seen() == ([first.pid], [second.pid]))
+            first.send_signal(signal.SIGCONT)
+            told = [each.communicate(timeout=PATIENCE_S)[1] for each in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert all(b"others wait for this board (1): it is their turn" in words for words in told), (
+        "they take turns"
+    )
+    assert len(lines(plain)) == len(lines(long)) == 1 + 3
 
 
 def test_folders_that_are_refused(plain: Path, measure: Measure, tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
 from toolchain.tuning.boards import pool as board_pool
 from toolchain.tuning.boards import revival
-from toolchain.tuning.events import Event, Notice, PowerCycled, Trial
+from toolchain.tuning.events import Event, Notice, PowerCycled, StepBegan, Trial
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.run import finalists
 from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow
@@ -118,6 +119,27 @@ def test_one_that_hangs_is_cycled_too(
 
     result = tune(model, plain(board), [board], store, HOW, listener := Listener(hang))
     assert result.power_cycles == {"rk": 1} and result.to_json()["trials"] == 6, listener.notices
+
+
+def test_one_that_goes_silent_while_the_network_is_timed_is_cycled_and_asked_again(
+    site: Site, model: Model, store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finalists, "_HOPELESS", 1e9)  # what is measured goes on, however slow it is
+    board = site.board()
+    events: list[Event] = []
+    timing = StepBegan("timing a first inference of the network")
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if event == timing and events.count(timing) == 1:
+            site.supply.switch("off")
+
+    result = tune(model, plain(board), [board], store, HOW, listen)
+    assert result.power_cycles == {"rk": 1} and site.supply.switched == ["off", "on"]
+    said = [event.text for event in events if isinstance(event, Notice | PowerCycled)]
+    lost, cycled = (place for place, text in enumerate(said) if text.startswith("board rk"))
+    assert "the network cannot be timed: " in said[lost] and "was power-cycled: it answers" in said[cycled]
+    assert result.network is not None, "it was timed after all"
 
 
 def _is_in(process: psutil.Process, root: Path) -> bool:

@@ -95,6 +95,9 @@ class Runner(Protocol):
             No board stayed reachable long enough.
         """
 
+    def revive(self, board: str) -> bool:
+        """Wait for a board that went silent, and power-cycle it if that is allowed; return if it answers."""
+
 
 @dataclass(frozen=True)
 class Evaluator:

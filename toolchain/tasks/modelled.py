@@ -56,3 +56,7 @@ class ModelledRunner(ABC):
     def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
         """Return the same times in each round: the model does not vary."""
         return [self.run(task, built)] * rounds
+
+    def revive(self, board: str) -> bool:  # noqa: ARG002
+        """Return False: no board is asked."""
+        return False

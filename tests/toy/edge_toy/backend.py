@@ -162,6 +162,9 @@ class InProcess:
     def compare(self, task: Task, built: Sequence[BuiltCandidate], rounds: int) -> list[list[Result]]:
         return [self.run(task, built) for _ in range(rounds)]
 
+    def revive(self, _board: str) -> bool:
+        return False
+
     def _run(self, code: object, cases: Sequence[Case]) -> Result:
         assert isinstance(code, NumpyCode)
         took = []

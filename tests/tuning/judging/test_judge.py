@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError
 from toolchain.tuning import allowance
 from toolchain.tuning.allowance import Allowance, TimeUpError
@@ -162,6 +163,20 @@ def test_an_untuned_network_that_does_not_run_is_an_error() -> None:
 
     with pytest.raises(ToolchainError, match="signal 11 with 0"):
         judge(CANDIDATES, Broken({}), NEVER, said, said)
+
+
+@pytest.mark.parametrize("calls", [1, 4, 3 * ROUNDS, 3 * ROUNDS + 1])
+def test_a_board_that_goes_away_says_nothing_of_the_candidates(calls: int) -> None:
+    class Leaves(Told):
+        def profile(self, variant: Points) -> tuple[float, Mapping[str, float]]:
+            if self.calls == calls:
+                raise LostError("no route to host")
+            return super().profile(variant)
+
+    told: list[str] = []
+    with pytest.raises(LostError):
+        judge(CANDIDATES, Leaves({"b": 8.0}), NEVER, told.append, said)
+    assert told == []
 
 
 def test_without_a_users_time_the_least_number_of_rounds_decides() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from edge_toy.backend import POINTS
 
 from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.boards.inventory.lookup import find_board
+from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
@@ -29,10 +31,12 @@ LOCAL = find_board("local")
 FREE = Allowance(0.0)
 
 
-def network(events: list[Event], boards: tuple[str, ...] = ("local",)) -> NetworkJudge:
+def network(
+    events: list[Event], boards: tuple[str, ...] = ("local",), revive: Callable[[str], bool] = lambda _: False
+) -> NetworkJudge:
     none = SimpleNamespace()
     places = [replace(LOCAL, name=name) for name in boards]
-    return NetworkJudge(none, none, none, none, places, none, events.append)
+    return NetworkJudge(none, none, none, none, places, none, events.append, revive)
 
 
 def test_boards_judge_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +140,30 @@ def test_where_one_board_goes_away_the_next_judges(
         ) as caught:
             conclude([run], network(events, ("a", "b")), "", FREE)
     assert "what was measured is kept" in caught.value.hint
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_board_that_comes_back_judges(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    asked: list[str] = []
+
+    def bench(*arguments: object) -> SimpleNamespace:
+        asked.append(arguments[4].name)  # type: ignore[attr-defined]
+        if asked == ["a"]:
+            raise LostError("no route to host")
+        return SimpleNamespace()
+
+    said = NetworkJudgement({TASK.workload: 0}, {}, 10.0, 10.0)
+    monkeypatch.setattr(concluding, "prepare_network_bench", bench)
+    monkeypatch.setattr(concluding, "judge", lambda *_arguments: said)
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        search(run, len(POINTS))
+        revived: list[str] = []
+        judges = network([], ("a", "b"), lambda name: revived.append(name) or comes_back)
+        ((tuned,), judged) = conclude([run], judges, "", FREE)
+    assert judged is said and revived == ["a"]
+    assert asked == ["a", "a" if comes_back else "b"] and tuned.choice.provenance.board == asked[-1]
 
 
 def test_a_network_too_slow_for_the_users_time_is_left_out_and_it_is_said(

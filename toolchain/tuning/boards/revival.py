@@ -58,6 +58,25 @@ class Revival:
             target=self._watch, args=(pooled,), name=f"revival of {board.name}", daemon=True
         ).start()
 
+    def revive(self, board: Board) -> bool:
+        """Wait until a silent board answers, and power-cycle it if it does not; return whether it answers.
+
+        False at once if the run may not power-cycle it.
+        """
+        if board.power is None or not self._cycles.may_revive(board):
+            return False
+        until = time.monotonic() + board.power.silent_s
+        while silence_of(board) is not None:
+            if time.monotonic() >= until:
+                try:
+                    return self._revive(board) and silence_of(board) is None
+                except ToolchainError as error:
+                    self._tell_once(board, error.message)
+                    return False
+            if self._stop.wait(_LOOK_S):
+                return False
+        return True
+
     def close(self) -> None:
         """Let nothing be switched any more; wait for a board that is just being switched."""
         self._stop.set()

@@ -167,6 +167,11 @@ class BoardRunner:
             "`toolchain lab status` shows the boards; what was measured is kept: run it again",
         )
 
+    def revive(self, board: str) -> bool:
+        """Wait for a board that went silent, and power-cycle it if that is allowed; return if it answers."""
+        (silent,) = (pooled.board for pooled in self.pool.all if pooled.board.name == board)
+        return self._revival is not None and self._revival.revive(silent)
+
     def close(self) -> None:
         """End the worker processes that talk to boards."""
         self._threads.shutdown(wait=False, cancel_futures=True)  # cancels what has not begun

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
+from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.judging.gain import Gain, fastest, gain
@@ -144,6 +145,8 @@ def judge(
     ------
     TimeUpError
         The user's time is too short for the least number of rounds.
+    LostError
+        The board went away.
     ToolchainError
         The untuned network cannot be built, or fails.
     """
@@ -177,7 +180,7 @@ class _Judge(Generic[Variant]):
             self.time.begin("comparing its outputs with onnxruntime's")
             reason = self.bench.check(tuned)
             old, new = self._in_turn(untuned, tuned)
-        except TimeUpError:
+        except (TimeUpError, LostError):
             raise
         except ToolchainError as error:
             return self._defaults(before, None, f"the network with the winners does not run: {error.message}")
@@ -221,7 +224,7 @@ class _Judge(Generic[Variant]):
                 try:
                     whole, by_task = self.bench.profile(variants[place])
                 except ToolchainError as error:
-                    if place == 0:
+                    if place == 0 or isinstance(error, LostError):
                         raise
                     self.notice(f"these candidates are dropped, their network does not run: {error.message}")
                     del variants[place]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import fmean
 from typing import Any
 
 from toolchain.boards.board import Board
+from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
@@ -55,7 +57,13 @@ _ROUNDS_KEPT = 2
 
 @dataclass(frozen=True)
 class NetworkJudge:
-    """Judges finalists in the network; holds everything that is needed to build and time it."""
+    """Judges finalists in the network; holds everything that is needed to build and time it.
+
+    Attributes
+    ----------
+    revive
+        Waits for a board of that name that went silent, perhaps power-cycles it; returns whether it answers.
+    """
 
     model: Model
     backend: Backend[Any]
@@ -64,11 +72,14 @@ class NetworkJudge:
     boards: Sequence[Board]
     store: RecordStore
     listener: Listener
+    revive: Callable[[str], bool]
 
     def judge(
         self, runs: Sequence[TaskRun[Any]], standing: Sequence[Sequence[Finalist[Any]]], allowed: Allowance
     ) -> BoardJudgement:
         """Judge the finalists on one board; if that fails, on the next.
+
+        A board that goes away is tried again once, if it comes back.
 
         Raises
         ------
@@ -84,7 +95,9 @@ class NetworkJudge:
             for run, own in zip(runs, standing, strict=True)
         }
         lost: ToolchainError | None = None
-        for board in self.boards:
+        for board, again in product(self.boards, (False, True)):
+            if again and not (isinstance(lost, LostError) and self.revive(board.name)):
+                continue
             try:
                 with scratch_folder() as folder:
                     bench = prepare_network_bench(

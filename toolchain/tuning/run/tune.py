@@ -120,7 +120,9 @@ def tune(
         if why := why_ended_early(runs, options, allowed):
             listener(Notice(why))
         in_use_s = {name: seconds - before[name] for name, seconds in evaluator.runner.in_use_s.items()}
-        judge = NetworkJudge(model, backend, network, target, boards, store, listener)
+        judge = NetworkJudge(
+            model, backend, network, target, boards, store, listener, evaluator.runner.revive
+        )
         tuned, in_network = conclude(runs, judge, obstacle, given.conclusion())
         power_cycles = dict(evaluator.runner.power_cycles)
     measured = {name: sum(run.boards[name] for run in runs) for name in evaluator.runner.names}

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "cpu.h"
 #include "device.h"
@@ -20,6 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using offline::Outcome;
+
+// How long others may measure in between before this command ends; what it measured stays.
+constexpr double kOthersSeconds = 3600;
 
 std::string Times(const Outcome& outcome) {
   std::string list;
@@ -43,6 +47,27 @@ void Tell(size_t number, size_t count, const std::string& name, const Outcome& o
   std::fprintf(stderr, "%zu/%zu %s: %s\n", number, count, name.c_str(), said.substr(0, said.find('\n')).c_str());
 }
 
+// The board's lock, which those that wait for it have between two candidates.
+class Turn {
+ public:
+  Turn(const Options& options, const std::string& state, const std::string& folder)
+      : state_(state), what_("measure " + folder), whom_(ForWhom(options)) {
+    lock_.emplace(state_, what_, options.Seconds("wait", 0), whom_);
+  }
+
+  void Pass() {
+    const size_t others = Waiters(state_).size();
+    if (others == 0) return;
+    std::fprintf(stderr, "others wait for this board (%zu): it is their turn\n", others);
+    lock_.reset();
+    lock_.emplace(state_, what_, kOthersSeconds, whom_);
+  }
+
+ private:
+  const std::string state_, what_, whom_;
+  std::optional<MeasureLock> lock_;
+};
+
 // As before a live run: what fails here would fail with each candidate.
 void Probe(const offline::Plan& plan, const std::string& device) {
   const Outcome outcome = offline::Try(plan, plan.candidates.front(), device);
@@ -63,9 +88,10 @@ int MeasureCommand(const Options& options) {
     throw Usage("--device " + device + ": the candidates are for " + plan.device);
   }
   SetDeviceFolder(state + "/devices", false);
-  const MeasureLock lock(state, "measure " + folder, options.Seconds("wait", 0), ForWhom(options));
+  Turn turn(options, state, folder);
   offline::Results results(plan);
   const auto begin = Clock::now();
+  const auto over = [&] { return std::chrono::duration<double>(Clock::now() - begin).count() >= budget; };
   if (plan.probed) Probe(plan, device);
   const size_t first = plan.probed ? 1 : 0, count = plan.candidates.size() - first;
   size_t measured = 0, failed = 0, before = 0, left = 0;
@@ -75,7 +101,8 @@ int MeasureCommand(const Options& options) {
       ++before;
       continue;
     }
-    if (std::chrono::duration<double>(Clock::now() - begin).count() >= budget) {
+    if (measured > 0 && !over()) turn.Pass();
+    if (over()) {
       ++left;
       continue;
     }
