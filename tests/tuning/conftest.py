@@ -1,4 +1,4 @@
-"""A small model, and a store of the test's own."""
+"""A small model, two emulated boards, and a store of the test's own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.building.network import written
+from toolchain.boards.board import Board
+from toolchain.boards.emulation import emulated
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
+from toolchain.rpc import lab
+from toolchain.tuning.boards import speed
 from toolchain.tuning.judging import judge, network_bench
 
 
@@ -32,3 +36,12 @@ def model(tmp_path: Path) -> Model:
 def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore(tmp_path / FILE_NAME) as store:
         yield store
+
+
+@pytest.fixture
+def boards(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Board]]:
+    """Yield two emulated boards; neither is dropped because it is slower: both are this host."""
+    assert not state.exists()
+    monkeypatch.setattr(speed, "_FAR", 1000.0)
+    yield [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
+    assert lab.status() is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,28 +12,18 @@ import pytest
 from tests.tuning.plain import plain
 from tests.waiting import until
 from toolchain.boards.board import Board
-from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
-from toolchain.tuning.boards import runner, speed
+from toolchain.tuning.boards import runner
 from toolchain.tuning.events import Event, Notice, StepBegan, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow
 HOW = TuneOptions(trials=8, heaviest=1, tuner="random", repeat=2, min_repeat_ms=1, timeout_s=3)
-
-
-@pytest.fixture
-def boards(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Board]]:
-    assert not state.exists()
-    # Both are this host, and other tests slow now the one, now the other: neither is dropped for that.
-    monkeypatch.setattr(speed, "_FAR", 1000.0)
-    yield [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
-    assert lab.status() is None
 
 
 def processes_of(board: str, state: Path) -> list[psutil.Process]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,10 @@ from tests.tuning.plain import plain
 from tests.tuning.test_boards import processes_of
 from tests.waiting import until
 from toolchain.boards.board import Board
-from toolchain.boards.emulation import emulated
 from toolchain.errors import ToolchainError
 from toolchain.models.load import Model
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
-from toolchain.rpc import lab
 from toolchain.tuning.boards import pool as board_pool
 from toolchain.tuning.boards import runner
 from toolchain.tuning.builders.host import HostCompilers
@@ -43,13 +40,6 @@ HOW = TuneOptions(
     min_repeat_ms=150,
     timeout_s=20,
 )
-
-
-@pytest.fixture
-def boards(state: Path) -> Iterator[list[Board]]:
-    assert not state.exists()
-    yield [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
-    assert lab.status() is None
 
 
 def measuring(board: str, state: Path) -> tuple[int, int] | None:

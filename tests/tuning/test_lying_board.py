@@ -8,7 +8,7 @@ import pytest
 
 from tests.rpc.test_put_aside import make_a_liar_of
 from tests.tuning.plain import plain
-from toolchain.boards.emulation import emulated
+from toolchain.boards.board import Board
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
@@ -20,9 +20,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_others_go_on_and_it_is_said_what_it_tried(
-    model: Model, store: RecordStore, state: Path, tmp_path: Path
+    boards: list[Board], model: Model, store: RecordStore, state: Path, tmp_path: Path
 ) -> None:
-    boards = [emulated.start("x86_64", kind="process", name=name) for name in ("a", "b")]
     (program,) = (state / "emulated" / "a" / "root" / "bin").iterdir()
     make_a_liar_of(program, "take-over", tmp_path)
     events: list[Event] = []
