@@ -23,6 +23,10 @@ _HEADER = """\
 What this toolchain was seen to do on real boards, from files that `toolchain board accept` wrote and
 somebody sent ([how](howto/first-silicon.md)). Each board went through what its class promises. Emulated
 boards and simulated devices have no place on this page, and no number here was typed by hand.
+
+*Missed*: a number is beyond what was promised. *Skipped*: the board has no such device, or the time that
+was given was over. The reason of each step is in its file. A network without a median was verified, and not
+timed; predicted and measured times are of another run than the medians.
 """
 _NONE = """
 **None yet.** Nobody has sent such a file.

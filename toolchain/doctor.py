@@ -147,7 +147,7 @@ def _version_of(argv: list[str]) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
     if done.returncode != 0:
         raise OSError(f"{argv[0]} ended with {done.returncode}")
-    return done.stdout.split("\n")[0].strip()
+    return done.stdout.strip().split("\n")[0].strip()
 
 
 def _check_tool(name: str, argv: list[str], missing: State, hint: str) -> Check:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,32 +130,68 @@ def test_another_process_measures_the_folder(plain: Path, measure: Measure) -> N
     assert (code, said["error"]["kind"]) == (BUSY, "busy")
 
 
-def test_two_folders_take_turns(made: dict[str, Path], device: Device, plain: Path, tmp_path: Path) -> None:
-    acts = [Act("slow", "hang()", 3.0), Act("c0ffee:0"), Act("c0ffee:1")]
-    long = tmp_path / "long"
-    write_folder(long, acts, [made[act.body] for act in acts], case_of(tmp_path))
+@dataclass(frozen=True)
+class Bystander:
+    """A second person at the board of the test."""
 
-    def begun(folder: Path) -> subprocess.Popen[bytes]:
-        command = [device.program, "measure", folder, "--state", tmp_path / "rt", "--wait", f"{PATIENCE_S}"]
-        settings = {**os.environ, **device.settings}
-        return subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    device: Device
+    state: Path
 
-    def seen() -> tuple[list[int], list[int]]:
-        said = device("info", "--state", tmp_path / "rt")[1]
+    def begun(self, folder: Path, *options: str) -> subprocess.Popen[bytes]:
+        """Begin to measure a folder's candidates."""
+        command = [self.device.program, "measure", folder, "--state", self.state, *options]
+        settings = {**os.environ, **self.device.settings}
+        return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def wait_behind(self, first: subprocess.Popen[bytes], folder: Path) -> subprocess.Popen[bytes]:
+        """Measure a folder after that process, which is under way; return when it waits."""
+        until(lambda: self._seen()[0] == [first.pid])
+        first.send_signal(signal.SIGSTOP)  # it keeps the lock
+        second = self.begun(folder, "--wait", f"{PATIENCE_S}")
+        until(lambda: self._seen() == ([first.pid], [second.pid]))
+        first.send_signal(signal.SIGCONT)
+        return second
+
+    def _seen(self) -> tuple[list[int], list[int]]:
+        said = self.device("info", "--state", self.state)[1]
         return [each["pid"] for each in (said["holder"],) if each], [each["pid"] for each in said["waiting"]]
 
-    with begun(long) as first:
-        until(lambda: seen()[0] == [first.pid])
-        first.send_signal(signal.SIGSTOP)  # it keeps the lock
-        with begun(plain) as second:
-            until(lambda: seen() == ([first.pid], [second.pid]))
-            first.send_signal(signal.SIGCONT)
-            told = [each.communicate(timeout=PATIENCE_S)[1] for each in (first, second)]
+
+@pytest.fixture
+def bystander(device: Device, tmp_path: Path) -> Bystander:
+    return Bystander(device, tmp_path / "rt")
+
+
+@pytest.fixture
+def long(made: dict[str, Path], tmp_path: Path) -> Path:
+    """Return a folder of three candidates, the first of which hangs for three seconds."""
+    acts = [Act("slow", "hang()", 3.0), Act("c0ffee:0"), Act("c0ffee:1")]
+    write_folder(tmp_path / "long", acts, [made[act.body] for act in acts], case_of(tmp_path))
+    return tmp_path / "long"
+
+
+def test_two_folders_take_turns(bystander: Bystander, plain: Path, long: Path) -> None:
+    with bystander.begun(long) as first, bystander.wait_behind(first, plain) as second:
+        told = [each.communicate(timeout=PATIENCE_S)[1] for each in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0)
-    assert all(b"others wait for this board (1): it is their turn" in words for words in told), (
-        "they take turns"
-    )
+    assert all(b"others wait for this board (1): it is their turn" in words for words in told)
     assert len(lines(plain)) == len(lines(long)) == 1 + 3
+
+
+def test_a_turn_that_does_not_come_back_in_time_leaves_the_rest(
+    bystander: Bystander, made: dict[str, Path], long: Path, tmp_path: Path
+) -> None:
+    act = Act("endless", "hang()", 300.0)
+    write_folder(tmp_path / "endless", [act], [made[act.body]], case_of(tmp_path))
+    with (
+        bystander.begun(long, "--time", "6") as first,
+        bystander.wait_behind(first, tmp_path / "endless") as second,
+    ):
+        out, told = first.communicate(timeout=PATIENCE_S)
+        second.kill()
+    assert first.returncode == 0 and b"another measurement is running" in told
+    said = json.loads(out)
+    assert (said["measured"], said["left"]) == (1, 2)
 
 
 def test_folders_that_are_refused(plain: Path, measure: Measure, tmp_path: Path) -> None:

@@ -156,3 +156,16 @@ def test_a_session_whose_time_passes_while_it_waits_is_told_so(board: Board, tra
     ):
         lab.measure()
     assert "while it waited for the board" in str(told.value) and "bench of a neighbour" in str(told.value)
+
+
+@pytest.mark.usefixtures("server")
+def test_a_session_that_had_its_turn_too_late_is_told_so(board: Board, tracker: int) -> None:
+    lab = Lab(request(tracker, timeout=15), board.dense, 60_000)
+    with ThreadPoolExecutor(1) as pool:
+        with held(board.state):
+            measuring = pool.submit(lab.measure)
+            until(lambda: [each for each in board.status()[1] if each["waited_s"] > 3])
+        with pytest.raises(
+            tvm.error.RPCSessionTimeoutError, match="while it waited for the board: it had its"
+        ):
+            measuring.result(PATIENCE_S)

@@ -80,8 +80,9 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
             return error.exit_code
         return _report(as_json, error.exit_code, "no command was given", "add --help to see the commands")
     except click.ClickException as error:
-        context = error.ctx if isinstance(error, click.UsageError) else None
-        hint = f"see `{context.command_path} --help`" if context else ""
+        hint = ""
+        if isinstance(error, click.UsageError):
+            hint = f"see `{_path(error.ctx, command, arguments)} --help`"
         return _report(as_json, error.exit_code, error.format_message(), hint)
     except (click.Abort, KeyboardInterrupt):
         return _report(as_json, INTERRUPTED, "interrupted", "")
@@ -101,6 +102,22 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
         return _report(as_json, 1, f"{where}{error.strerror}", _THIS_MACHINE[error.errno])
     except Exception as error:
         return _report_bug(as_json, arguments, error)
+
+
+def _path(context: click.Context | None, command: click.Command, arguments: Sequence[str]) -> str:
+    """Return the command's name with its groups; click's parser raises some errors without a context."""
+    if context:
+        return context.command_path
+    words = ["toolchain"]
+    for word in arguments:
+        if not isinstance(command, click.Group):
+            break
+        found = command.get_command(click.Context(command), word)
+        if found is None:
+            break
+        words.append(word)
+        command = found
+    return " ".join(words)
 
 
 def _report_bug(as_json: bool, arguments: Sequence[str], error: Exception) -> int:

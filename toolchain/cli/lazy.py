@@ -44,6 +44,19 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"{self.package}.{cmd_name}")
         return cast(click.Command, module.command)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first argument names; the error for an unknown one has a similar name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self.table, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(error.message + meant, ctx) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the section `Commands` of `--help`: name and one-line help of each command in `table`."""
         with formatter.section("Commands"):

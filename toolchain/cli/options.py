@@ -142,7 +142,7 @@ def board_option(help_text: str) -> Callable[[Function], Function]:
             try:
                 return function(*args, board=board, **options)
             except UsageError as error:
-                said = f"--board {board_name(board)}:"
+                said = f"{board_name(board)}:"
                 if not error.message.startswith(said):
                     raise
                 where = _board_origin(board_name(board)) + error.message.removeprefix(said)

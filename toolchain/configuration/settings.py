@@ -134,8 +134,8 @@ class BoardEntry(Table):
     host_key: str = Field(
         "",
         pattern=r"^[a-z0-9@.-]+ [A-Za-z0-9+/=]+$",
-        description="The pinned key of its SSH server, such as `ssh-ed25519 AAAA…`; no other is accepted. "
-        "Needed but for this machine.",
+        description="The pinned key of its SSH server, such as `ssh-ed25519 AAAA…`, as `toolchain board add` "
+        "writes it; no other is accepted. Needed but for this machine.",
     )
     device: str | None = Field(
         None,
@@ -289,16 +289,33 @@ def _absolute(file: Path, key: str, path: Path) -> Path:
 
 
 def _explain(error: ValidationError, origins: dict[str, str], file: Path | None) -> tuple[str, str]:
-    first = error.errors()[0]
+    errors = error.errors()
+    # A key that nobody knows may be one that is missing, misspelt.
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     key = printable(".".join(str(part) for part in first["loc"] if part != "[key]"))
     in_board = first["loc"][:1] == ("boards",)
     where = str(file) if in_board else origins.get(str(first["loc"][0]) if first["loc"] else "", FILE_NAME)
     if first["type"] in ("extra_forbidden", "missing"):
         keys = _keys_beside(first["loc"]) if in_board else [*Settings.model_fields]
         problem = f"unknown key '{key}'" if first["type"] == "extra_forbidden" else f"{key} is missing"
-        return f"{where}: {problem}", f"the keys are: {', '.join(sorted(keys))}"
+        import difflib
+
+        near = difflib.get_close_matches(str(first["loc"][-1]), keys, n=1)
+        meant = f"did you mean {near[0]!r}? " if near and first["type"] == "extra_forbidden" else ""
+        return f"{where}: {problem}", f"{meant}the keys are: {', '.join(sorted(keys))}"
     said = shown_value(first["loc"], first["input"])
-    return f"{where}: {key} = {said}: {first['msg']}", f"edit {where}"
+    problem = first["msg"]
+    if first["type"] == "string_pattern_mismatch" and (meaning := _meaning(first["loc"])):
+        problem = f"this has another form than the key's value: {meaning}"
+    change = f"edit {where}" if where == str(file) else f"set {where} to something else, or unset it"
+    return f"{where}: {key} = {said}: {problem}", change
+
+
+def _meaning(place: tuple[int | str, ...]) -> str:
+    """Return what the reference says of a key of a board; empty if it is in a table of its own."""
+    fields = {field.alias or name: field for name, field in BoardEntry.model_fields.items()}
+    known = len(place) == _IN_ENTRY and str(place[2]) in fields
+    return (fields[str(place[2])].description or "") if known else ""
 
 
 def _keys_beside(place: tuple[int | str, ...]) -> list[str]:

@@ -31,6 +31,10 @@ _STALE_S = 24 * 3600.0  # no measurement lasts this long, so the owner of an old
 _EXIT_USAGE, _EXIT_REQUIRES, _EXIT_BUSY = 2, 5, 75  # edge_rt.h
 
 
+class BusyError(ToolchainError):
+    """Others measure on the board, or have waited there for longer."""
+
+
 def invoke(
     placed: PlacedBundle,
     verb: str,
@@ -231,7 +235,7 @@ def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> Toolchain
         holder = problem.holder
         who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
         others = f"; {problem.ahead} more wait for it" if holder and problem.ahead else ""
-        return ToolchainError(f"board {name} is busy: {who}{others}", "wait for it: --wait 60")
+        return BusyError(f"board {name} is busy: {who}{others}", "wait for it: --wait 60")
     message = f"{what}: {with_functions(problem.message, placed.code)}"
     if code == _EXIT_USAGE and problem.kind == "value":
         return UsageError(message, "give inputs for which the network is defined")

@@ -14,7 +14,7 @@ from toolchain.tuning.options import TuneOptions
 
 DEMOS = [
     (["nosuch.onnx"], ["nosuch.onnx"]),
-    (["good.onnx", "--board", "rk3388"], ["--board rk3388", "rk3399"]),
+    (["good.onnx", "--board", "rk3388"], ["rk3388: there is no such board", "rk3399"]),
     (["good.onnx", "--board", "local", "--input", "data=good.npy"], ["--input data", INPUT]),
     (["good.onnx", "--timeout", "0"], ["--timeout"]),
 ]

@@ -27,7 +27,7 @@ def test_it_plans_does_repeats_and_undoes(invoke: Toolchain, state: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nosuch"], "--board nosuch"),
+        (["nosuch"], "nosuch: there is no such board"),
         (["local", "--governor", "$(reboot)"], "--governor '$(reboot)'"),
         (["local", "--account", "Root"], "--account 'Root'"),
         (["local", "--remove", "--sdk"], "--sdk"),

@@ -13,6 +13,7 @@ import pytest
 
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError
+from toolchain.measuring.execute import BusyError
 from toolchain.tuning import allowance
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.judging import judge as rules
@@ -165,16 +166,19 @@ def test_an_untuned_network_that_does_not_run_is_an_error() -> None:
         judge(CANDIDATES, Broken({}), NEVER, said, said)
 
 
+@pytest.mark.parametrize("error", [LostError, BusyError])
 @pytest.mark.parametrize("calls", [1, 4, 3 * ROUNDS, 3 * ROUNDS + 1])
-def test_a_board_that_goes_away_says_nothing_of_the_candidates(calls: int) -> None:
+def test_a_board_that_goes_away_or_is_busy_says_nothing_of_the_candidates(
+    calls: int, error: type[ToolchainError]
+) -> None:
     class Leaves(Told):
         def profile(self, variant: Points) -> tuple[float, Mapping[str, float]]:
             if self.calls == calls:
-                raise LostError("no route to host")
+                raise error("no route to host")
             return super().profile(variant)
 
     told: list[str] = []
-    with pytest.raises(LostError):
+    with pytest.raises(error):
         judge(CANDIDATES, Leaves({"b": 8.0}), NEVER, told.append, said)
     assert told == []
 

@@ -14,6 +14,7 @@ from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.measuring.execute import BusyError
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
 from toolchain.tuning import allowance
@@ -142,16 +143,30 @@ def test_where_one_board_goes_away_the_next_judges(
     assert "what was measured is kept" in caught.value.hint
 
 
-@pytest.mark.parametrize("comes_back", [True, False])
-def test_a_board_that_comes_back_judges(
-    store: RecordStore, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+@pytest.mark.parametrize(
+    ("failures", "back", "order"),
+    [
+        ({"a": LostError}, True, ["a", "b"]),  # a board that is there is asked first
+        ({"a": LostError, "b": LostError}, True, ["a", "b", "a"]),
+        ({"a": ToolchainError, "b": LostError}, True, ["a", "b", "b"]),
+        ({"a": BusyError, "b": LostError}, False, ["a", "b", "a"]),
+        ({"a": LostError, "b": LostError}, False, ["a", "b"]),
+    ],
+)
+def test_boards_that_come_back_are_asked_again(
+    store: RecordStore,
+    monkeypatch: pytest.MonkeyPatch,
+    failures: dict[str, type[ToolchainError]],
+    back: bool,
+    order: list[str],
 ) -> None:
     asked: list[str] = []
 
     def bench(*arguments: object) -> SimpleNamespace:
-        asked.append(arguments[4].name)  # type: ignore[attr-defined]
-        if asked == ["a"]:
-            raise LostError("no route to host")
+        name = arguments[4].name  # type: ignore[attr-defined]
+        asked.append(name)
+        if name in failures and asked.count(name) == 1:
+            raise failures[name]("no route to host")
         return SimpleNamespace()
 
     said = NetworkJudgement({TASK.workload: 0}, {}, 10.0, 10.0)
@@ -159,11 +174,14 @@ def test_a_board_that_comes_back_judges(
     monkeypatch.setattr(concluding, "judge", lambda *_arguments: said)
     with toy_run(store, Told({FASTER: 0.1})) as run:
         search(run, len(POINTS))
-        revived: list[str] = []
-        judges = network([], ("a", "b"), lambda name: revived.append(name) or comes_back)
-        ((tuned,), judged) = conclude([run], judges, "", FREE)
-    assert judged is said and revived == ["a"]
-    assert asked == ["a", "a" if comes_back else "b"] and tuned.choice.provenance.board == asked[-1]
+        judges = network([], ("a", "b"), lambda _name: back)
+        if len(order) == 2 and "b" in failures:
+            with pytest.raises(ToolchainError, match="no route to host"):
+                conclude([run], judges, "", FREE)
+        else:
+            ((tuned,), judged) = conclude([run], judges, "", FREE)
+            assert judged is said and tuned.choice.provenance.board == order[-1]
+    assert asked == order
 
 
 def test_a_network_too_slow_for_the_users_time_is_left_out_and_it_is_said(

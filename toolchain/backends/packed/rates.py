@@ -63,8 +63,8 @@ _SAPPHIRE_RAPIDS = "measured on a Sapphire Rapids core at 2.6 GHz"
 SSE = Rates(40e9, 3e9, 16e9, 1.8, peak=62e9, source=_SAPPHIRE_RAPIDS)
 AVX2 = Rates(105e9, 7e9, 16e9, 1.8, peak=124.5e9, source=_SAPPHIRE_RAPIDS)
 AVX512 = Rates(200e9, 9e9, 16e9, 1.8, peak=249e9, source=_SAPPHIRE_RAPIDS)
-AARCH64 = Rates(13.7e9, 1.8e9, 4e9, peak=14.4e9, source="model: a Cortex-A72 at 1.8 GHz")
-ARMV7 = Rates(2.2e9, 0.4e9, 0.6e9, peak=2.6e9, source="model: a Cortex-A9 at 650 MHz")
+AARCH64 = Rates(13.7e9, 1.8e9, 4e9, peak=14.4e9, source="model of all aarch64 cores: a Cortex-A72 at 1.8 GHz")
+ARMV7 = Rates(2.2e9, 0.4e9, 0.6e9, peak=2.6e9, source="model of all armv7 cores: a Cortex-A9 at 650 MHz")
 
 _X86 = {"x86-64-v4": AVX512, "x86-64-v3": AVX2, "x86-64-v2": SSE, "x86-64": SSE}
 

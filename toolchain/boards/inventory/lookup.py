@@ -102,7 +102,7 @@ def find_boards(name: str) -> list[Board]:
         return found
     arch_of(load_profile(name))  # refuses a class whose boards cannot run edge-rt
     raise UsageError(
-        f"--board {name}: that is a board class, and this step needs a board; there are: "
+        f"{name}: that is a board class, and this step needs a board; there are: "
         + ", ".join(_board_names()),
         f"add yours: `toolchain board add HOST --class {name}`; or start an emulated one: "
         f"`toolchain board emulate start {name}`, then --board {emulated.default_name(name)}",
@@ -161,6 +161,6 @@ def _unknown(name: str) -> UsageError:
     near = difflib.get_close_matches(name, [*boards, *classes], n=1)
     known = f"the boards are: {', '.join(boards)}; the board classes: {', '.join(classes)}"
     return UsageError(
-        f"--board {name}: there is no such board or board class; {known}",
+        f"{name}: there is no such board or board class; {known}",
         f"did you mean {near[0]!r}?" if near else "`toolchain board list` shows the boards",
     )

@@ -162,9 +162,9 @@ class Link:
                 f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else error.strerror
             )
             kind = WayError if _is_ours(error) else LostError
-            raise kind(
-                f"{label}: cannot reach {where}: {reason}", "is it switched on and connected?"
-            ) from error
+            no_name = isinstance(error, socket.gaierror)
+            hint = "check the name, or use an address" if no_name else "is it switched on and connected?"
+            raise kind(f"{label}: cannot reach {where}: {reason}", hint) from error
 
     def close(self) -> None:
         """Close the socket and end the proxy command."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import math
 import stat
@@ -83,10 +84,11 @@ def read_source(source: str, options: ModelOptions) -> Source:
 
 
 def _unknown(name: str) -> UsageError:
-    known = ", ".join(ZOO_PREFIX + network for network in ZOO)
-    return UsageError(
-        f"unknown model {name!r}", f"use one of {known}, or the path of an .onnx or .tflite file"
-    )
+    names = [ZOO_PREFIX + network for network in ZOO]
+    near = difflib.get_close_matches(name, [*names, *ZOO], n=1)
+    meant = f"did you mean {near[0]!r}? or " if near else ""
+    known = f"use one of {', '.join(names)}, or the path of a file that ends in {' or '.join(ENDINGS)}"
+    return UsageError(f"unknown model {name!r}", meant + known)
 
 
 def _from_zoo(name: str, options: ModelOptions) -> Source:

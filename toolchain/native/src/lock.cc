@@ -39,6 +39,12 @@ Failure Busy(const std::string& state, const Ticket* mine, const std::optional<W
                  Cat({", \"holder\": ", holder.empty() ? "null" : holder, ", \"ahead\": ", ahead}));
 }
 
+// Less than a second. Not sleep_for: it compares long doubles, whose functions bring zig's own memcpy into code for aarch64.
+void Sleep(std::chrono::nanoseconds time) {
+  const timespec pause{0, static_cast<long>(time.count())};
+  nanosleep(&pause, nullptr);
+}
+
 }  // namespace
 
 MeasureLock::MeasureLock(const std::string& state, const std::string& what, double seconds, const std::string& whom) {
@@ -62,12 +68,17 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
     const bool is_free = IsFree();
     return Busy(state, mine, is_free ? std::nullopt : ReadWords(fd_), is_free);
   };
+  Ticket ticket(state, words);  // none is made before Ahead
   if (seconds <= 0) {
-    if (IsFree() && Waiters(state).empty() && Take(words)) return;  // somebody had only looked
+    for (size_t free = 0; IsFree(); Sleep(kNextLook)) {
+      if (Waiters(state).empty() && Take(words)) return;  // somebody had only looked
+      if (++free <= kFreeLooks) continue;
+      ticket.PassFirst();
+      free = 0;
+    }
     throw busy(nullptr);
   }
   const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
-  Ticket ticket(state, words);
   for (size_t free = 0;;) {
     const size_t ahead = ticket.Ahead();
     if (ahead == 0 && Take(words)) return;
@@ -78,10 +89,8 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
       ticket.PassFirst();
       free = 0;
     }
-    // Not sleep_for: it compares long doubles, whose functions bring zig's own memcpy into code for aarch64.
-    const std::chrono::duration<double> next = ahead > 0 ? kNextLook : kNextTry;
-    const timespec pause{0, static_cast<long>(std::min<std::chrono::duration<double>>(left, next).count() * 1e9)};
-    nanosleep(&pause, nullptr);
+    const std::chrono::nanoseconds next = ahead > 0 ? kNextLook : kNextTry;
+    Sleep(left < next ? std::chrono::duration_cast<std::chrono::nanoseconds>(left) : next);
   }
 }
 

@@ -80,6 +80,7 @@ struct Child {
   double timeout;  // 0: none
   std::optional<Clock::time_point> deadline;
   bool left;  // the client is gone
+  bool waited = false;  // for the lock
 };
 
 class Server {
@@ -310,7 +311,8 @@ class Server {
     } else if (child_ && child_->deadline && Clock::now() >= *child_->deadline) {
       // First nobody else writes to the socket, then the answer.
       const double timeout = child_->timeout;
-      const std::string wait = WaitOfChild().first;
+      std::string wait = WaitOfChild().first;
+      if (wait.empty() && child_->waited) wait = "it had its turn too late";
       const int fd = dup(child_->fd);
       End();
       // A client that no longer reads gets no answer, and keeps nobody waiting.
@@ -339,6 +341,7 @@ class Server {
     if ((!child_ && wait_.empty()) || Clock::now() < look_) return;
     look_ = Clock::now() + kLook;
     const auto [wait, waited_s] = WaitOfChild();
+    if (child_ && !wait.empty()) child_->waited = true;
     if (wait == wait_) return;
     wait_ = wait;
     const std::string object = Cat({"{", wait, ", \"waited_s\": ", JsonNumber(waited_s), "}"});

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from toolchain.boards.board import Board
-from toolchain.boards.power.answers import silence_of
+from toolchain.boards.power.answers import silence_of, wait_until_answers
 from toolchain.boards.power.cycles import LimitError, PowerCycles
 from toolchain.errors import ToolchainError
 from toolchain.tuning.boards.pool import PooledBoard
@@ -75,7 +75,10 @@ class Revival:
                     return False
             if self._stop.wait(_LOOK_S):
                 return False
-        return True
+        try:  # one that comes up may refuse the login for a while
+            return wait_until_answers(board, board.power.boot_s, self._stop) is not None
+        except ToolchainError:
+            return False
 
     def close(self) -> None:
         """Let nothing be switched any more; wait for a board that is just being switched."""

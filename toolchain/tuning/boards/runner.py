@@ -256,15 +256,18 @@ class BoardRunner:
                 with self.pool.tracker() as tracker:
                     grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
                 request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
-                begun = time.monotonic()
+                begun, used = time.monotonic(), True
                 try:
                     results = pooled.worker.call(session_s + GRACE_S, measure, request)
                     break
-                except BoardBusyError:
+                except BoardBusyError as error:
+                    used = False
                     if time.monotonic() > until:
-                        raise
+                        raise ToolchainError(f"others have measured there for {_OTHERS_S:g} s") from error
+                    session_s = min(2 * session_s, _OTHERS_S)  # its place in the queue ends with it
                 finally:
-                    self._used_s[pooled.board.name] += time.monotonic() - begun
+                    if used:
+                        self._used_s[pooled.board.name] += time.monotonic() - begun
         except TimeoutError as error:
             silent = who_is_silent(self._lab.host, self._lab.port, pooled.board.name)
             raise BoardLostError(f"{error}: {silent}") from error

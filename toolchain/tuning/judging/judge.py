@@ -16,12 +16,15 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError
+from toolchain.measuring.execute import BusyError
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.judging.gain import Gain, fastest, gain
 from toolchain.tuning.judging.judging_time import JudgingTime
 
 _ROUNDS = 5  # number of profiles of each variant
 _LAST_ROUNDS = 9  # number of times of each whole network: the gain is a few percent, about the noise
+
+_OF_THE_BOARD = (LostError, BusyError)  # these say nothing of a network
 
 Variant = TypeVar("Variant")
 
@@ -145,8 +148,8 @@ def judge(
     ------
     TimeUpError
         The user's time is too short for the least number of rounds.
-    LostError
-        The board went away.
+    LostError, BusyError
+        The board went away, or others measured there all the time.
     ToolchainError
         The untuned network cannot be built, or fails.
     """
@@ -180,7 +183,7 @@ class _Judge(Generic[Variant]):
             self.time.begin("comparing its outputs with onnxruntime's")
             reason = self.bench.check(tuned)
             old, new = self._in_turn(untuned, tuned)
-        except (TimeUpError, LostError):
+        except (TimeUpError, *_OF_THE_BOARD):
             raise
         except ToolchainError as error:
             return self._defaults(before, None, f"the network with the winners does not run: {error.message}")
@@ -224,7 +227,7 @@ class _Judge(Generic[Variant]):
                 try:
                     whole, by_task = self.bench.profile(variants[place])
                 except ToolchainError as error:
-                    if place == 0 or isinstance(error, LostError):
+                    if place == 0 or isinstance(error, _OF_THE_BOARD):
                         raise
                     self.notice(f"these candidates are dropped, their network does not run: {error.message}")
                     del variants[place]

@@ -26,7 +26,7 @@ from toolchain.tasks.task import Task
 
 _SAMPLE_S = 0.5  # duration of the inferences for one time; at least one inference runs
 _SLOW_WARMUP = 1  # warm-up inferences if one takes longer than `_SAMPLE_S`; drivers compile in the first
-_WAIT_S = 60.0  # for a board that another client uses
+_WAIT_S = 300.0  # for others who measure on the board
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from statistics import fmean
 from typing import Any
 
@@ -14,6 +13,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
+from toolchain.measuring.execute import BusyError
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
@@ -79,7 +79,7 @@ class NetworkJudge:
     ) -> BoardJudgement:
         """Judge the finalists on one board; if that fails, on the next.
 
-        A board that goes away is tried again once, if it comes back.
+        If none can, those that were busy or that went away and come back are tried again once.
 
         Raises
         ------
@@ -94,28 +94,50 @@ class NetworkJudge:
             run.task.workload: [finalist.point for finalist in own]
             for run, own in zip(runs, standing, strict=True)
         }
-        lost: ToolchainError | None = None
-        for board, again in product(self.boards, (False, True)):
-            if again and not (isinstance(lost, LostError) and self.revive(board.name)):
-                continue
-            try:
-                with scratch_folder() as folder:
-                    bench = prepare_network_bench(
-                        *(self.model, self.backend, self.network, self.target, board, self.store),
-                        [run.task for run in runs],
-                        folder,
-                    )
-                    said = judge(candidates, bench, allowed, self._notice, self._step)
-                    return BoardJudgement(said, board.name)
-            except (UsageError, TimeUpError):  # another board would not help
-                raise
-            except ToolchainError as error:
-                lost = error
-                self._notice(f"board {board.name}: the network cannot be timed: {error.message}")
+        failures: dict[str, ToolchainError] = {}
+        for board in self.boards:
+            if said := self._asked(board, runs, candidates, allowed, failures):
+                return said
+        for board in self.boards:
+            if allowed.firm and allowed.up:
+                break
+            if self._is_back(board, failures[board.name]) and (
+                said := self._asked(board, runs, candidates, allowed, failures)
+            ):
+                return said
+        *_, (_name, last) = failures.items()
         raise ToolchainError(
-            f"the finalists could not be judged in the network: {lost.message if lost else 'no board'}",
+            f"the finalists could not be judged in the network: {last.message}",
             "what was measured is kept: run it again",
-        ) from lost
+        ) from last
+
+    def _is_back(self, board: Board, failure: ToolchainError) -> bool:
+        return isinstance(failure, BusyError) or (isinstance(failure, LostError) and self.revive(board.name))
+
+    def _asked(
+        self,
+        board: Board,
+        runs: Sequence[TaskRun[Any]],
+        candidates: Mapping[str, Sequence[Any]],
+        allowed: Allowance,
+        failures: dict[str, ToolchainError],
+    ) -> BoardJudgement | None:
+        """Judge on one board; None if it could not, and why in `failures`."""
+        try:
+            with scratch_folder() as folder:
+                bench = prepare_network_bench(
+                    *(self.model, self.backend, self.network, self.target, board, self.store),
+                    [run.task for run in runs],
+                    folder,
+                )
+                said = judge(candidates, bench, allowed, self._notice, self._step)
+                return BoardJudgement(said, board.name)
+        except (UsageError, TimeUpError):  # another board would not help
+            raise
+        except ToolchainError as error:
+            failures[board.name] = error
+            self._notice(f"board {board.name}: the network cannot be timed: {error.message}")
+            return None
 
     def _notice(self, text: str) -> None:
         self.listener(Notice(text))

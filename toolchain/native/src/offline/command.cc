@@ -1,5 +1,6 @@
 #include "offline/command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -22,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using offline::Outcome;
 
-// How long others may measure in between before this command ends; what it measured stays.
+// How long others may measure in between before this command ends.
 constexpr double kOthersSeconds = 3600;
 
 std::string Times(const Outcome& outcome) {
@@ -55,12 +56,19 @@ class Turn {
     lock_.emplace(state_, what_, options.Seconds("wait", 0), whom_);
   }
 
-  void Pass() {
+  // False if the turn did not come back within so many seconds.
+  bool Pass(double seconds) {
     const size_t others = Waiters(state_).size();
-    if (others == 0) return;
+    if (others == 0) return true;
     std::fprintf(stderr, "others wait for this board (%zu): it is their turn\n", others);
     lock_.reset();
-    lock_.emplace(state_, what_, kOthersSeconds, whom_);
+    try {
+      lock_.emplace(state_, what_, seconds, whom_);
+    } catch (const Failure& failure) {
+      if (failure.code != EDGE_BUSY) throw;
+      std::fprintf(stderr, "%s\n", failure.what());
+    }
+    return lock_.has_value();
   }
 
  private:
@@ -91,9 +99,10 @@ int MeasureCommand(const Options& options) {
   Turn turn(options, state, folder);
   offline::Results results(plan);
   const auto begin = Clock::now();
-  const auto over = [&] { return std::chrono::duration<double>(Clock::now() - begin).count() >= budget; };
+  const auto rest = [&] { return budget - std::chrono::duration<double>(Clock::now() - begin).count(); };
   if (plan.probed) Probe(plan, device);
   const size_t first = plan.probed ? 1 : 0, count = plan.candidates.size() - first;
+  bool ended = false;
   size_t measured = 0, failed = 0, before = 0, left = 0;
   for (size_t at = first; at < plan.candidates.size(); ++at) {
     const offline::Candidate& candidate = plan.candidates[at];
@@ -101,8 +110,8 @@ int MeasureCommand(const Options& options) {
       ++before;
       continue;
     }
-    if (measured > 0 && !over()) turn.Pass();
-    if (over()) {
+    if (ended || rest() <= 0 || (measured > 0 && !turn.Pass(std::min(rest(), kOthersSeconds)))) {
+      ended = true;
       ++left;
       continue;
     }
