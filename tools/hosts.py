@@ -47,7 +47,8 @@ _NESTED = (  # an engine can run in it: `--privileged`, where this root may lack
     *("--cap-add=ALL", "--cap-drop=SYS_RESOURCE", "--device-cgroup-rule=a *:* rwm"),
     *(f"--security-opt={each}=unconfined" for each in ("seccomp", "apparmor", "systempaths")),
     *("--volume=/var/lib/docker", "--volume=/sys/fs/cgroup:/sys/fs/cgroup"),
-    "--sysctl=net.ipv6.conf.all.disable_ipv6=0",  # ::1, which every machine has
+    # What every machine has: ::1, and memory as files, from which programs may run.
+    *("--sysctl=net.ipv6.conf.all.disable_ipv6=0", "--tmpfs=/dev/shm:rw,nosuid,nodev,exec,size=2g"),
 )
 _TYPED = {
     "clone": "`make demo` in a clone",

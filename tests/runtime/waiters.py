@@ -49,12 +49,12 @@ class Board:
         return self.folder / f"{name}.npz"
 
     def wait(self, name: str, *options: str) -> subprocess.Popen[bytes]:
-        """Start a process that waits for its turn to compute `output(name)`; return when it waits."""
+        """Start a process that waits for its turn to compute `output(name)`; return when it waits, or did."""
         arguments = [*self.dense.arguments, "--output", self.output(name), "--wait", PATIENCE_S, *options]
         command = [*self.native.command, "run", *map(str, arguments)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.processes.append(process)
-        until(lambda: process.pid in self.pids(), what=f"that {name} waits")
+        until(lambda: process.pid in self.pids() or process.poll() is not None, what=f"that {name} waits")
         return process
 
     def waits_no_more(self, process: subprocess.Popen[bytes]) -> bool:

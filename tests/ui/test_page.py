@@ -86,7 +86,7 @@ def test_the_parts_are_where_they_were(busy: Served, tab: Tab, width: int) -> No
     assert found.keys() == wanted.keys()
     for name, box in found.items():
         allowed = [
-            4,
+            8,
             40 + wanted[name][1] * 0.1,
             8,
             12 + wanted[name][3] * 0.1,

@@ -170,7 +170,7 @@ def test_pads_and_what_was_found(board: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow  # minutes where nothing was linked for aarch64 yet
 @pytest.mark.parametrize(
-    ("place", "what"), [(8, "written beside"), (5000, "beyond a buffer"), (-1, "beside|beyond")]
+    ("place", "what"), [(8, "written beside"), (600, "beyond a buffer"), (-1, "beside|beyond")]
 )
 def test_what_touches_more_is_named(place: int, what: str, tmp_path: Path) -> None:
     def body(nest: Nest) -> None:

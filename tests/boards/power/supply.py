@@ -86,10 +86,16 @@ def _switch_off(config: str, root: str) -> None:
         with suppress(psutil.Error):
             process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + _END_S
-    while any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in victims):
+    while any(map(_lives, victims)):
         if time.monotonic() > deadline:
             sys.exit("something of the board does not end")
         time.sleep(0.01)
+
+
+def _lives(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _is_server(process: psutil.Process) -> bool:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import getpass
+import signal
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import paramiko
 import pytest
@@ -123,6 +128,34 @@ def test_what_locks_the_key_out_is_undone(running: Sshd, monkeypatch: pytest.Mon
     assert drop_ins(running) == []
     with board_of(running) as board:
         board.transport.run(["true"])
+
+
+def test_no_login_proves_anything_before_the_server_has_read_it_anew(
+    running: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, prove = passwords._SCRIPT, passwords._prove_key
+    slow = script.replace('kill -HUP "$server"', 'kill -STOP "$server"; kill -HUP "$server"')
+    assert slow != script
+    proved: list[bool] = []  # whether the server went on before that proof
+    goes_on = threading.Event()
+
+    def go_on() -> None:
+        until(lambda: drop_ins(running) == ["00-edge-toolchain.conf"])
+        time.sleep(1)
+        goes_on.set()
+        running.process.send_signal(signal.SIGCONT)
+
+    def noted(*arguments: Any) -> None:
+        proved.append(goes_on.is_set())
+        prove(*arguments)
+
+    monkeypatch.setattr(passwords, "_SCRIPT", slow)
+    monkeypatch.setattr(passwords, "_prove_key", noted)
+    with board_of(running) as board, ThreadPoolExecutor(1) as later:
+        going_on = later.submit(go_on)
+        assert set_passwords(board, "off", NOW).changed
+        going_on.result()
+    assert proved == [False, True] and offered(running) == ["publickey"]
 
 
 def test_a_host_that_goes_away_before_the_proof_leaves_the_board_as_it_was(

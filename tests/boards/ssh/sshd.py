@@ -71,7 +71,8 @@ class Sshd:
                 process = there.get(process.info["ppid"])
             return process is not None
 
-        return [each for each in there.values() if each.info["name"] == "sshd" and is_below(each)]
+        # Since 9.8 a connection has an `sshd-session`.
+        return [each for each in there.values() if each.info["name"].startswith("sshd") and is_below(each)]
 
     def stop(self) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -33,7 +33,22 @@ accepts() { # whether a login may still use a password
   "$program" -T -f "$config" -C "user=$1,host=localhost,addr=127.0.0.1,laddr=127.0.0.1,lport=22" |
     grep -Eq '^(passwordauthentication|kbdinteractiveauthentication|challengeresponseauthentication) yes$'
 }
-reload() { if [ -n "$server" ]; then kill -HUP "$server"; fi; }
+listeners() { # the sockets at which the server takes connections: others after it has read its configuration anew
+  # shellcheck disable=SC2012 # -l shows where the links lead
+  ls -l "/proc/$server/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\]$/\1/p' | while read -r inode; do
+    if grep -q " 0A .* $inode " /proc/net/tcp /proc/net/tcp6 2>/dev/null; then echo "$inode"; fi
+  done
+}
+reload() { # waits until the new configuration is in use: a login before that would prove nothing
+  if [ -z "$server" ]; then return; fi
+  before=$(listeners) left=100
+  kill -HUP "$server"
+  while [ "$left" -gt 0 ]; do
+    now=$(listeners) left=$((left - 1))
+    if [ -n "$now" ] && [ "$now" != "$before" ]; then return; fi
+    sleep 0.1
+  done
+}
 undo() {
   if [ -e "$file.old" ]; then mv -f "$file.old" "$file"; else rm -f "$file"; fi
 }
