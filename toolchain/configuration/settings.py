@@ -290,7 +290,7 @@ def _absolute(file: Path, key: str, path: Path) -> Path:
 
 def _explain(error: ValidationError, origins: dict[str, str], file: Path | None) -> tuple[str, str]:
     errors = error.errors()
-    # A key that nobody knows may be one that is missing, misspelt.
+    # An unknown key may be the one that is missing, misspelt.
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     key = printable(".".join(str(part) for part in first["loc"] if part != "[key]"))
     in_board = first["loc"][:1] == ("boards",)
@@ -306,8 +306,9 @@ def _explain(error: ValidationError, origins: dict[str, str], file: Path | None)
     said = shown_value(first["loc"], first["input"])
     problem = first["msg"]
     if first["type"] == "string_pattern_mismatch" and (meaning := _meaning(first["loc"])):
-        problem = f"this has another form than the key's value: {meaning}"
-    change = f"edit {where}" if where == str(file) else f"set {where} to something else, or unset it"
+        problem = f"wanted: {meaning}"
+    is_variable = where.startswith(ENVIRONMENT_PREFIX)
+    change = f"set {where} to something else, or unset it" if is_variable else f"edit {where}"
     return f"{where}: {key} = {said}: {problem}", change
 
 
