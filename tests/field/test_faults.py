@@ -14,7 +14,7 @@ import pytest
 from tests.field.board import Board, new_board, problem
 from tests.field.build import faults
 from tests.field.faults import AT_ONCE, IN_STEP, PAGE, STEPS, End, page
-from tests.field.toy import DAY, NEW, NOW, OLD, Toy
+from tests.field.toy import APP, DAY, NEW, NOW, OLD, Toy
 from tests.releases.made import EVE
 
 pytestmark = pytest.mark.slow
@@ -185,6 +185,69 @@ def test_a_fault_from_the_beginning_on(fault: str, board: Board) -> None:
     (board.app / "policy.json").unlink()
     assert board.install(NEW)["end"] == "installed"
     return None
+
+
+def _cut(board: Board, step: str) -> None:
+    """Kill an installation in a step."""
+    install = board.begin(FIELD_STOP_IN=step)
+    install.send(NEW.head())
+    install.send_parts(NEW)
+    assert install.stopped()
+    install.child.kill()
+    install.child.wait()
+    install.close()
+
+
+@pytest.mark.parametrize("damage", ["cut short", "unreadable"])
+def test_a_cut_beside_a_damaged_release_is_ended_and_the_next_installation_mends_it(
+    board: Board, damage: str
+) -> None:
+    _cut(board, "unpack")
+    statement = board.app / "releases" / OLD.digest / "release.json"
+    bad = {"LD_PRELOAD": str(faults()), "FAULT_READ": f"{OLD.digest}/expected"}
+    if damage == "cut short":
+        statement.write_bytes(statement.read_bytes()[:100])
+    code, _ = board.call("recover", **(bad if damage == "unreadable" else {}))
+    assert code == 0 and board.status()["state"] == "broken"
+    assert replace(board, environment=bad).install(NEW)["end"] == "installed"
+    assert problem(board, NEW) == ""
+
+
+@pytest.mark.parametrize("verb", ["recover", "prune"])
+def test_a_full_disk_gets_rid_of_what_was_received(board: Board, verb: str) -> None:
+    _cut(board, "check")
+    incoming, full = board.app / "incoming", board.folder / "full"
+    assert list(incoming.iterdir())
+    full.write_text(str(int(errno.ENOSPC)))
+    variables = {"LD_PRELOAD": str(faults()), "FAULT_FILE": str(full), "FAULT_ROOT": str(board.app)}
+    app = ["--app", APP] if verb == "prune" else []
+    assert board.call(verb, *app, **variables, FAULT_WHILE=str(incoming))[0] == 0
+    assert not list(incoming.iterdir()) and problem(board, OLD) == ""
+    assert board.install(NEW)["end"] == "installed"
+
+
+def test_a_part_that_the_disk_does_not_give_back_is_received(board: Board) -> None:
+    bad = {"LD_PRELOAD": str(faults()), "FAULT_READ": f"{OLD.digest}/sample"}
+    said = replace(board, environment=bad).install(NEW)
+    assert (said["end"], problem(board, NEW)) == ("installed", "")
+
+
+def test_a_part_that_could_not_be_synced_is_received_again(board: Board) -> None:
+    bad = {"LD_PRELOAD": str(faults()), "FAULT_SYNC": "/incoming/"}
+    said = replace(board, environment=bad).install(NEW)
+    assert (said["end"], said["cause"]["code"]) == ("interrupted", "disk")
+    assert not list((board.app / "incoming").iterdir()), "the kernel may have bytes that the disk has not"
+    assert board.install(NEW)["end"] == "installed"
+
+
+def test_room_is_made_and_what_was_there_is_looked_for_again(board: Board) -> None:
+    tried = Toy("1.5.0", library="times 3", padding=300_000)
+    assert board.install(tried)["end"] == "refused", "it stays unpacked, and shares its sample"
+    assert (board.app / "releases" / tried.digest).is_dir()
+    bad = {"LD_PRELOAD": str(faults()), "FAULT_ROOM": "none at first"}
+    said = replace(board, environment=bad).install(NEW)
+    assert said["end"] == "installed" and not (board.app / "releases" / tried.digest).exists()
+    assert problem(board, NEW) == ""
 
 
 def test_the_page_says_what_the_tests_do() -> None:

@@ -12,8 +12,8 @@ from tests.rollouts.toys import APP, CLOCK, delivery, toy_board, write_policy
 from toolchain.boards.board import Board
 from toolchain.rollouts.attempt import Delivery
 from toolchain.rollouts.back import roll_back
-from toolchain.rollouts.begin import begin, outcomes_of
-from toolchain.rollouts.events import AnyEvent, GateJudged, PhaseStarted, RolloutEnded, Rules
+from toolchain.rollouts.begin import begin, outcomes_of, passed_phases
+from toolchain.rollouts.events import AnyEvent, BoardDone, GateJudged, PhaseStarted, RolloutEnded, Rules
 from toolchain.rollouts.fleet import fleet_status
 from toolchain.rollouts.journal import Journal, read_journal
 from toolchain.rollouts.preview import preview
@@ -130,6 +130,40 @@ def test_a_stopped_rollout_goes_on_where_it_was(tmp_path: Path) -> None:
         )
         assert more.run(resumed=True).complete and more.all_work
     assert [more.outcomes[name] for name in done] == [rollout.outcomes[name] for name in done]
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_what_was_stopped_before_its_gate_was_passed_is_judged_before_it_goes_on(
+    tmp_path: Path, works: bool
+) -> None:
+    boards, given, stop = fleet(tmp_path, 3), delivery(tmp_path, "2.0.0"), threading.Event()
+    roll_out(tmp_path, delivery(tmp_path, "1.0.0"), boards, Rules())
+    rules = Rules(phases=("1", "100%"), pause_s=1.0)
+
+    def listen(event: AnyEvent) -> None:
+        if isinstance(event, BoardDone):
+            threading.Timer(0.3, stop.set).start()  # in the pause behind it
+
+    began, by_name = begin(given.signed, boards, rules), {board.name: board for board in boards}
+    with Journal(tmp_path / "stopped.jsonl") as journal:
+        first = Rollout(began, by_name, given, journal, listen, stop=stop)
+        assert first.run().reason == "it was stopped" and set(first.outcomes) == {"b000"}
+    if not works:
+        roll_back(boards[:1], None, 1, lambda *_: None)
+    events: list[AnyEvent] = []
+    kept = read_journal(tmp_path / "stopped.jsonl")
+    assert passed_phases(kept) == frozenset()
+    with Journal(tmp_path / "stopped.jsonl") as journal:
+        more = Rollout(began, by_name, given, journal, events.append, outcomes_of(kept), passed_phases(kept))
+        ended = more.run(resumed=True)
+    gates = [(event.phase, event.passed) for event in events if isinstance(event, GateJudged)]
+    phases = [event.phase for event in events if isinstance(event, PhaseStarted)]
+    if works:
+        assert (gates, phases, ended.complete) == ([(1, True), (2, True)], [2], True)
+        assert passed_phases(read_journal(tmp_path / "stopped.jsonl")) == {1, 2}
+    else:
+        assert (gates, phases, ended.complete) == ([(1, False)], [], False)
+        assert "b000 did not run the release any more" in ended.reason
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def test_what_a_search_learns_was_all_measured_in_one_way(store: RecordStore) ->
         search(run, len(POINTS))
         standing = finalists(run)
         confirmed = confirm(run.task, standing, run.context.evaluator.runner)
+        assert confirmed
         in_network = replace(confirmed.choice, run_ms=(9.0, 9.0))
         run.settle(standing, replace(confirmed, choice=in_network))
     with toy_run(store, Told({})) as run:
@@ -52,7 +53,9 @@ def test_what_a_build_takes_by_other_records_is_measured_first_and_is_no_trial(s
     with toy_run(store, Told({fastest: 0.1}), recorded=fastest) as run:
         assert (run.trials, run.best_ms, run.left) == (0, 0.1, len(POINTS) - 2)
         standing = finalists(run)
-        tuned = run.settle(standing, confirm(run.task, standing, run.context.evaluator.runner))
+        confirmed = confirm(run.task, standing, run.context.evaluator.runner)
+        assert confirmed
+        tuned = run.settle(standing, confirmed)
     assert tuned.won == run.space.rule(fastest), "not lost to a default, which alone was measured here"
     with toy_run(store, Told({}), recorded=fastest) as run:
         assert run.known[run.space.entry(fastest).digest].best_ms == 0.1, "and not measured again"

@@ -74,7 +74,7 @@ def self_test(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepE
     finally:
         with contextlib.suppress(ToolchainError):  # `remove_what_came` tries again
             context.board.transport.remove(FIELD)
-    if line.end != "installed" or line.test is None:
+    if line.end != "installed" or line.test is None or line.test.error_ppb is None:
         context.note(f"self-test: {line.cause.message if line.cause else line.end}")
         step = (
             line.cause.step if line.cause and line.cause.step in get_args(InstallStep) else "an unknown step"

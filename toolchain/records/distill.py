@@ -44,8 +44,9 @@ def distill(
     """
     for _record in store.newest():  # reading every record finds the unreadable ones
         pass
-    best = {each.number for each in taken(store, builds, keep)}
+    # In this order: what another process stores meanwhile is not among these, and stays.
     timed, everything = store.numbers(failures=False), store.numbers(failures=True)
+    best = {each.number for each in taken(store, builds, keep)}
     keeping = best | store.unreadable.keys()  # `repair` removes those
     drop = [number for number in (timed if failures else everything) if number not in keeping]
     failed = 0 if failures else len(everything) - len(timed)

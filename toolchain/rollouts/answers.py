@@ -24,9 +24,12 @@ class Cause(Answer):
 
 
 class FieldTest(Answer):
-    """Results of a self-test: largest error in parts per billion, median latency, peak memory."""
+    """Results of a self-test: largest error in parts per billion, median latency, peak memory.
 
-    error_ppb: _Whole
+    The error is None if the outputs cannot be compared: one is not finite, or has another shape.
+    """
+
+    error_ppb: _Whole | None
     latency_us: _Whole
     memory_kib: _Whole
     runs: _Whole

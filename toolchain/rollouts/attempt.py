@@ -148,6 +148,8 @@ def _known_end(there: AppThere | None, digest: str, *, at_work: bool) -> Verdict
     cause = there.error
     if cause is None or cause.step in ("preflight", "receive") or there.state == "cut":
         return None
+    if cause.code in _AGAIN or cause.code == "cut":  # a board that restarted may have undone what was cut
+        return None
     state: BoardState = "refused" if cause.step in ("check", "unpack", "test") else "rolled-back"
     if there.state == "broken":
         state = "broken"

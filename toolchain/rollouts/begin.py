@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from toolchain.errors import UsageError
 from toolchain.records.key import EMULATED
 from toolchain.releases.signed import SignedRelease
 from toolchain.releases.version import Version
-from toolchain.rollouts.events import BoardDone, JournalEvent, LabNumbers, RolloutBegan, Rules
+from toolchain.rollouts.events import BoardDone, GateJudged, JournalEvent, LabNumbers, RolloutBegan, Rules
 from toolchain.rollouts.journal import beginning, is_complete, known_rollouts, read_journal
 from toolchain.rollouts.outcome import WORKS, Outcome
 from toolchain.rollouts.phases import cut
@@ -118,8 +119,18 @@ def find_interrupted(signed: SignedRelease) -> tuple[Path, list[JournalEvent]]:
     )
 
 
-def resumed(signed: SignedRelease) -> tuple[RolloutBegan, dict[str, Outcome], dict[str, Board]]:
-    """Return the beginning, the outcomes and the boards of the rollout to go on with.
+@dataclass(frozen=True)
+class Standing:
+    """How far a rollout has come: outcomes by board, and the phases after which it went on."""
+
+    began: RolloutBegan
+    boards: dict[str, Board]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    passed: frozenset[int] = frozenset()
+
+
+def resumed(signed: SignedRelease) -> Standing:
+    """Return how far the rollout has come that is to go on.
 
     Raises
     ------
@@ -129,7 +140,7 @@ def resumed(signed: SignedRelease) -> tuple[RolloutBegan, dict[str, Outcome], di
     _, events = find_interrupted(signed)
     began = beginning(events)
     boards = {name: find_board(name) for phase in began.phases for name in phase}
-    return began, outcomes_of(events), boards
+    return Standing(began, boards, outcomes_of(events), passed_phases(events))
 
 
 def prepare_programs(boards: Iterable[Board], progress: Callable[[str], None]) -> None:
@@ -141,6 +152,12 @@ def prepare_programs(boards: Iterable[Board], progress: Callable[[str], None]) -
 def outcomes_of(events: Sequence[JournalEvent]) -> dict[str, Outcome]:
     """Return the last outcome of each board in a journal."""
     return {event.board: event.outcome for event in events if isinstance(event, BoardDone)}
+
+
+def passed_phases(events: Sequence[JournalEvent]) -> frozenset[int]:
+    """Return the phases whose last gate in a journal was passed."""
+    gates = {event.phase: event.passed for event in events if isinstance(event, GateJudged)}
+    return frozenset(phase for phase, passed in gates.items() if passed)
 
 
 def _failed(events: Sequence[JournalEvent]) -> bool:

@@ -71,9 +71,9 @@ def send_release(
     """
     if dialogue.send(head, PATIENCE_S):
         told.sent(len(head))
+    reading = sum(signed.release.sizes) / _SLOWEST_DISK  # all of it, which a board does in these steps
     limits = {
-        "check": _STEP_S + sum(signed.release.sizes) / _SLOWEST_DISK,
-        "unpack": _STEP_S + sum(signed.release.sizes) / _SLOWEST_DISK,
+        **dict.fromkeys(("preflight", "receive", "check", "unpack"), _STEP_S + reading),
         "test": _STEP_S + signed.release.test.timeout_s * _TEST_RUNS,
     }
     for line in read_lines(dialogue, board, told, limits):
@@ -125,10 +125,11 @@ def _send_parts(
     for index, offset in need:
         if index >= len(signed.parts) or offset > signed.parts[index].size:
             raise lie(board, _WHAT, f"it asks for part {index} from byte {offset} on, which is not there")
+        patience = PATIENCE_S + offset / _SLOWEST_DISK  # it reads what it has before it takes more
         for chunk in _sliced(signed.part(index, offset)):
             if told.stop.is_set():
                 raise StoppedError(f"board {board}: stopped while it received {signed.parts[index].name}")
-            if not dialogue.send(chunk, PATIENCE_S):
+            if not dialogue.send(chunk, patience):
                 return  # the board has a reason, which its next line gives
             told.sent(len(chunk))
 

@@ -26,7 +26,7 @@ def judge(
     of_phase = [outcomes[name] for name in boards]
     tests = [outcome.test for outcome in of_phase if outcome.test]
     latency = round(median(test.latency_us for test in tests)) if tests else None
-    error = max((test.error_ppb for test in tests), default=None)
+    error = max((test.error_ppb for test in tests if test.error_ppb is not None), default=None)
     failed = sum(outcome.state in FAILURES for outcome in outcomes.values())
     working = sum(outcome.state in WORKS for outcome in of_phase)
     reason, passed = _reason(phase, working, failed, latency, lab, rules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from toolchain.boards.board import Board
@@ -31,6 +31,7 @@ from toolchain.rollouts.pool import run_jobs
 from toolchain.rollouts.worker import Job
 
 _STOPPED = "it was stopped"
+_SWITCH_S = 120.0  # for a board that is just being switched when the rollout ends
 
 
 @dataclass
@@ -47,6 +48,8 @@ class Rollout:
         Called in the thread of `run` with each event.
     stop
         Set to end the rollout: no board begins, boards that receive stop and can be resumed.
+    passed
+        Phases after which an earlier command went on to the next one.
     cycles
         Power-cycles boards that went silent.
     """
@@ -57,6 +60,7 @@ class Rollout:
     journal: Journal
     listen: Callable[[AnyEvent], None]
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    passed: Set[int] = frozenset()
     stop: threading.Event = field(default_factory=threading.Event)
     cycles: PowerCycles = field(default_factory=PowerCycles)
     _moves: queue.SimpleQueue[BoardMoved | BoardCycled] = field(default_factory=queue.SimpleQueue)
@@ -76,23 +80,29 @@ class Rollout:
                 self.listen(BoardDone(board=name, phase=self._phase_of(name), outcome=outcome))
         else:
             self._note(self.began)
-        reason = ""
-        for number, names in enumerate(self.began.phases, 1):
-            if all(self._works(name) for name in names):
-                continue  # an earlier command brought it to its end
-            self._note(PhaseStarted(phase=number))
-            self._run_phase(number, names)
-            if self.stop.is_set():
-                reason = _STOPPED
-                break
-            last = number == len(self.began.phases)
-            verdict = self._gate(number, names, last=last)
-            if not verdict.passed:
-                reason = verdict.reason
-                break
+        try:
+            reason = self._phases()
+        finally:
+            self.cycles.finish_switching(_SWITCH_S)  # else a board could stay without power
         ended = RolloutEnded(complete=not reason, reason=reason)
         self._note(ended)
         return ended
+
+    def _phases(self) -> str:
+        """Run the phases that an earlier command left; return why the rollout ends before the last one."""
+        for number, names in enumerate(self.began.phases, 1):
+            done = all(self._works(name) for name in names)
+            if done and number in self.passed:
+                continue
+            if not done:
+                self._note(PhaseStarted(phase=number))
+                self._run_phase(number, names)
+            if self.stop.is_set():
+                return _STOPPED
+            verdict = self._gate(number, names, last=number == len(self.began.phases))
+            if not verdict.passed:
+                return verdict.reason
+        return ""
 
     @property
     def all_work(self) -> bool:

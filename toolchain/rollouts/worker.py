@@ -77,7 +77,7 @@ class Job:
         elif self._revived(now):
             self.not_before = time.monotonic()
             return None
-        pause = min(_FIRST_PAUSE_S * 2 ** (self._tries - 1), _LONGEST_PAUSE_S)
+        pause = min(_FIRST_PAUSE_S * 2 ** min(self._tries - 1, 10), _LONGEST_PAUSE_S)
         self.not_before = time.monotonic() + pause
         in_window = self.not_before - self._began <= self.window_s
         if verdict.again and in_window and not self.stop.is_set():

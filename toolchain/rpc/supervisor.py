@@ -121,11 +121,21 @@ class Supervisor:
         try:
             boards = _boards_as_seen_from(question["folder"], names, self.where)
             for board in boards:
-                if board.name not in self._keepers:
+                keeper = self._keepers.get(board.name)
+                if keeper and _whereabouts(keeper.board) != _whereabouts(board):
+                    if self._serves(board.name):
+                        raise ToolchainError(
+                            f"the lab has another board of the name {board.name}: its entry was changed, "
+                            "or is another project's",
+                            "`toolchain lab stop`, then type it again",
+                        )
+                    await self._stop_keepers([board.name])
+                    keeper = None
+                if keeper:
+                    keeper.retry()
+                else:
                     await self._start_keeper(board, question["options"])
                     new.append(board.name)
-                else:
-                    self._keepers[board.name].retry()
             self._write_state()
             await self._wait_until_settled(names)
             self.kept = self.kept or bool(question["keep"])
@@ -263,6 +273,13 @@ class Supervisor:
     def _is_needed(self) -> bool:
         needed = self.kept or bool(self.users) or time.monotonic() < self._unused_until
         return needed and not self._ending.is_set() and self._is_said()
+
+
+def _whereabouts(board: Board) -> tuple[object, ...]:
+    """Return what says which machine, and which device of it, a board is."""
+    transport = board.transport
+    address, root = (getattr(transport, name, None) for name in ("address", "root"))  # of boards behind SSH
+    return transport.kind, address, root, board.tracker_key, board.only_device
 
 
 def _boards_as_seen_from(folder: str, names: list[str], home: Path) -> list[Board]:

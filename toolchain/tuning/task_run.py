@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal
 
 from toolchain.errors import ToolchainError
 from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance, Record
+from toolchain.records.record import PASSING_FAILURES, Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Candidate
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
@@ -83,7 +83,10 @@ def earlier_records(
     rows = [
         row
         for row in store.all(key)
-        if row.digest in wanted and row.provenance.modelled == modelled and not unbelievable(row, task)
+        if row.digest in wanted
+        and row.provenance.modelled == modelled
+        and row.failure not in PASSING_FAILURES
+        and not unbelievable(row, task)
     ]
     # Confirmed records come first, so that trials replace them: they may have been timed in a network, and
     # tuners should learn from times that were all measured alike.
@@ -214,10 +217,13 @@ class TaskRun(Generic[P]):
 
     def settle(self, finalists: Sequence[Finalist[P]], confirmed: Confirmed) -> TunedTask:
         """Store the choice of the final comparison, and return the task's result."""
-        # The winner may come from an earlier run with other exclusions; its new record belongs to this run.
-        found, run = confirmed.choice.provenance, self.context.provenance.run
-        trial = found.trial if found.run == run else None
-        provenance = replace(found, run=run, trial=trial, excluded=self.space.excluded)
+        # The winner may come from an earlier run, with other exclusions and versions; its new record belongs to
+        # this one.
+        found, own = confirmed.choice.provenance, self.context.provenance
+        trial = found.trial if found.run == own.run else None
+        provenance = replace(
+            own, board=found.board, trial=trial, excluded=self.space.excluded, modelled=found.modelled
+        )
         choice = replace(confirmed.choice, provenance=provenance)
         self.context.store.add(choice)
         winner = next(each for each in finalists if each.record.digest == choice.digest)

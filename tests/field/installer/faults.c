@@ -1,7 +1,10 @@
 /* A disk that becomes full or read-only, or keeps other bytes than it was given: LD_PRELOAD it. As long as the file
  * FAULT_FILE has a number, whatever would change something below FAULT_ROOT fails with this errno; if it is -1, the first
- * byte of each write is changed. */
+ * byte of each write is changed. With FAULT_WHILE, a folder, that is so while something lies in it. Files whose path has
+ * FAULT_READ in it cannot be read, and those with FAULT_SYNC not be synced. With FAULT_ROOM the first look at the free
+ * bytes sees none. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define REAL(type, name, ...)                                   \
@@ -22,12 +26,35 @@ static int real_open(const char* path, int flags, mode_t mode) {
   return real(path, flags, mode);
 }
 
+static int is_empty(const char* folder) {
+  DIR* entries = opendir(folder);
+  int found = 0;
+  if (entries == NULL) return 1;
+  while (readdir(entries) != NULL) ++found;
+  closedir(entries);
+  return found <= 2;
+}
+
+/* Whether an open file's path has what a variable says in it. */
+static int is_named(int fd, const char* variable) {
+  const char* part = getenv(variable);
+  char link[64], path[PATH_MAX];
+  ssize_t length;
+  if (part == NULL) return 0;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  length = readlink(link, path, sizeof path - 1);
+  if (length <= 0) return 0;
+  path[length] = '\0';
+  return strstr(path, part) != NULL;
+}
+
 /* The errno that a change of this path has now; 0: none; -1: it is written wrongly. */
 static int fault(const char* path) {
   const char *file = getenv("FAULT_FILE"), *root = getenv("FAULT_ROOT");
   char text[8] = "";
   int fd;
   if (file == NULL || root == NULL || strncmp(path, root, strlen(root)) != 0) return 0;
+  if (getenv("FAULT_WHILE") != NULL && is_empty(getenv("FAULT_WHILE"))) return 0;
   fd = real_open(file, O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return 0;
   if (read(fd, text, sizeof text - 1) < 0) text[0] = '\0';
@@ -69,6 +96,35 @@ ssize_t write(int fd, const void* bytes, size_t size) {
   }
   return real(fd, bytes, size);
 }
+
+ssize_t read(int fd, void* bytes, size_t size) {
+  REAL(ssize_t, "read", int, void*, size_t);
+  if (is_named(fd, "FAULT_READ")) {
+    errno = EIO;
+    return -1;
+  }
+  return real(fd, bytes, size);
+}
+
+int fsync(int fd) {
+  REAL(int, "fsync", int);
+  if (is_named(fd, "FAULT_SYNC")) {
+    errno = EIO;
+    return -1;
+  }
+  return real(fd);
+}
+
+#define STATVFS(name)                                                    \
+  int name(const char* path, struct name* found) {                       \
+    REAL(int, #name, const char*, struct name*);                         \
+    static int looks;                                                    \
+    const int said = real(path, found);                                  \
+    if (getenv("FAULT_ROOM") != NULL && looks++ == 0) found->f_bavail = 0; \
+    return said;                                                         \
+  }
+STATVFS(statvfs)
+STATVFS(statvfs64)
 
 int mkdir(const char* path, mode_t mode) {
   REAL(int, "mkdir", const char*, mode_t);

@@ -45,5 +45,7 @@ def test_the_default_stays_unless_it_is_clearly_beaten(
         search(run, len(POINTS))
         standing = finalists(run)[:2]
         runner: Any = Says((default, other))
-        chosen = confirm(run.task, standing, runner).choice
+        confirmed = confirm(run.task, standing, runner)
+        assert confirmed
+        chosen = confirmed.choice
     assert chosen.digest == standing[wins].record.digest

@@ -20,7 +20,9 @@ TIMES = {FASTEST: 0.1, SECOND: 0.2}
 
 
 def chosen(run: TaskRun[Any], standing: list[Finalist[Any]]) -> TunedTask:
-    return run.settle(standing, confirm(run.task, standing, run.context.evaluator.runner))
+    confirmed = confirm(run.task, standing, run.context.evaluator.runner)
+    assert confirmed
+    return run.settle(standing, confirmed)
 
 
 def test_what_is_wrong_for_some_inputs_is_refused_and_kept(store: RecordStore) -> None:

@@ -138,28 +138,25 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
     from toolchain.cli.rollouts.live import show_rollout
     from toolchain.cli.rollouts.standing import RolloutStanding
     from toolchain.events.lines import EndLine
-    from toolchain.rollouts.begin import begin, prepare_programs, resumed
+    from toolchain.rollouts.begin import Standing, begin, prepare_programs, resumed
     from toolchain.rollouts.journal import Journal, journal_path
     from toolchain.rollouts.run import Rollout
     from toolchain.rollouts.stopping import stop_on_signals
 
     if resume:
-        began, outcomes, found = resumed(delivery.signed)
+        at = resumed(delivery.signed)
     else:
-        began, outcomes, found = (
-            begin(delivery.signed, boards, rules),
-            {},
-            {each.name: each for each in boards},
-        )
-    hold_places([*found.values()])
-    prepare_programs(found.values(), note)
+        at = Standing(begin(delivery.signed, boards, rules), {each.name: each for each in boards})
+    began = at.began
+    hold_places([*at.boards.values()])
+    prepare_programs(at.boards.values(), note)
     standing = RolloutStanding()
     with (
         Journal(journal_path(began.id)) as journal,
-        event_log("deploy", f"{began.app} {began.version}", found) as log,
+        event_log("deploy", f"{began.app} {began.version}", at.boards) as log,
         show_rollout(standing, log) as tell,
     ):
-        rollout = Rollout(began, found, delivery, journal, tell, outcomes)
+        rollout = Rollout(began, at.boards, delivery, journal, tell, at.outcomes, at.passed)
         with stop_on_signals(rollout.stop, note) as asked:
             ended = rollout.run(resumed=resume)
         if asked.by is not None:

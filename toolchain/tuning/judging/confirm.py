@@ -70,8 +70,8 @@ def result_of(record: Record) -> Result:
 
 def confirm(
     task: Task, finalists: Sequence[Finalist[Any]], runner: Runner, rounds: int = ROUNDS
-) -> Confirmed:
-    """Time the finalists again and return the winner; the first finalist is the default.
+) -> Confirmed | None:
+    """Time the finalists again and return the winner, None if all fail; the first finalist is the default.
 
     The fastest of many noisy times is too good by chance. So all finalists are measured again, alternately
     and on one board, and must beat the default by more than the noise. A finalist that fails now is dropped.
@@ -85,6 +85,8 @@ def confirm(
             if result.failure:
                 failed.add(place)
     standing = [place for place in range(len(finalists)) if place not in failed]
+    if not standing:
+        return None
     winner = fastest({place: times[place] for place in standing})
     board = next((result[winner].board for result in measured if result[winner].board), "")
     modelled = any(result[winner].modelled for result in measured)

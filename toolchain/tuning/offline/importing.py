@@ -36,9 +36,9 @@ from toolchain.tuning.result import TunedTask, TuneResult
 from toolchain.tuning.task_run import RunContext, TaskRun
 
 _NOT_COMPARED = (
-    "builds use the fastest measured ways; they were timed once, and not compared again in the network, as a "
-    "run on a board that can be reached would do. `toolchain verify` and `toolchain bench` show there what "
-    "they are worth"
+    "builds use what an earlier run confirmed, or else the fastest measured ways; they were timed once, and "
+    "not compared again in the network, as a run on a board that can be reached would do. `toolchain verify` and "
+    "`toolchain bench` show there what they are worth"
 )
 
 
@@ -72,7 +72,7 @@ def import_results(
         A result cannot be true.
     """
     begun = time.monotonic()
-    target = backend.target(options.cluster, options.threads)
+    target = backend.target(options.cluster, options.threads, integers=model.integral)
     opened = open_folder(folder, target, board)
     kind, station = target.kind, f"{OFFLINE} {board.name}"
     device = device_of(opened, kind)

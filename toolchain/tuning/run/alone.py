@@ -14,8 +14,12 @@ from toolchain.tuning.result import TunedTask
 from toolchain.tuning.task_run import TaskRun
 
 NOT_COMPARED = (
-    "--time is over before the fastest were compared again, so builds use the fastest trial; run the same "
-    "command with more --time, or without it, to compare them"
+    "--time is over before the fastest were compared again, so builds use what an earlier run confirmed, or "
+    "else the fastest trial; run the same command with more --time, or without it, to compare them"
+)
+_ALL_FAILED = (
+    "its default and all finalists failed when they were compared; builds use what was measured before. Run "
+    "it again"
 )
 
 
@@ -52,7 +56,11 @@ class Alone:
         let_signals_end_waits()
 
         def keep(run: TaskRun[Any], own: Sequence[Finalist[Any]]) -> TunedTask:
-            return run.settle(own, confirm(run.task, own, runner, rounds))
+            confirmed = confirm(run.task, own, runner, rounds)
+            if confirmed:
+                return run.settle(own, confirmed)
+            self._listener(Notice(f"task {run.task.id} ({run.task.name}): {_ALL_FAILED}"))
+            return run.unsettled()
 
         with ThreadPoolExecutor(runner.lanes) as threads:
             return list(threads.map(keep, self._runs, self._standing))

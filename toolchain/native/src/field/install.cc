@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "field/admit.h"
 #include "field/disk.h"
@@ -96,20 +97,24 @@ class Installation {
     }
     CheckRuntimeApart(release_, measurements_);
     MakeFolders();
-    Parts parts(place_, release_);
-    CheckSpace(parts.Missing());
+    std::optional<Parts> parts(std::in_place, place_, release_);
+    if (!HasSpace(parts->Missing())) {
+      MakeSpace();
+      parts.emplace(place_, release_);  // some were found in what is gone
+      CheckSpace(parts->Missing());
+    }
     Begin("receive");
     try {
-      parts.Receive(stream_);
+      parts->Receive(stream_);
     } catch (const Failure&) {
-      outcome_.received = parts.received();
+      outcome_.received = parts->received();
       throw;
     }
-    outcome_.received = parts.received();
+    outcome_.received = parts->received();
     Begin("check");
-    parts.Check();
+    parts->Check();
     Begin("unpack");
-    Unpack(place_, release_, parts);
+    Unpack(place_, release_, *parts);
     Begin("test");
     SelfTest(Folder(), release_, measurements_, &outcome_.test);
     if (state_.current != release_.digest) {
@@ -146,16 +151,19 @@ class Installation {
     MakeFolder(place_.Incoming());
   }
 
-  void CheckSpace(int64_t missing) {
-    const int64_t wanted = missing + kSpare;
-    if (FreeBytes(place_.folder) >= wanted) return;
+  bool HasSpace(int64_t missing) const { return FreeBytes(place_.folder) >= missing + kSpare; }
+
+  void MakeSpace() {
     Prune(place_, 0, release_.digest);
     for (const std::string& name : Names(place_.Incoming())) {
       const auto has = [&](const Part& part) { return part.sha256 == name; };
       if (std::none_of(release_.parts.begin(), release_.parts.end(), has)) Remove(place_.Incoming() + "/" + name);
     }
-    if (FreeBytes(place_.folder) >= wanted) return;
-    Throw(EDGE_FAILED, "space", {"the release needs ", wanted, " bytes in ", field_, ", and ",
+  }
+
+  void CheckSpace(int64_t missing) {
+    if (HasSpace(missing)) return;
+    Throw(EDGE_FAILED, "space", {"the release needs ", missing + kSpare, " bytes in ", field_, ", and ",
                                  FreeBytes(place_.folder), " are free"});
   }
 

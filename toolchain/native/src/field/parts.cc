@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "edge_rt.h"
 #include "field/disk.h"
@@ -34,12 +35,32 @@ std::multimap<int64_t, std::string> Candidates(const Place& place) {
   return files;
 }
 
+// "" of a file that cannot be read, as where the disk has a bad sector: it is no part of a release.
+std::string DigestIfReadable(const std::string& path) {
+  try {
+    return DigestOf(path);
+  } catch (const Failure&) {
+    return "";
+  }
+}
+
+// What the kernel could not write is no longer to be written again: what it has of the file is not what the disk has.
+void SyncPart(const Handle& file, const std::string& path) {
+  try {
+    file.Sync("part");
+  } catch (...) {
+    Remove(path);
+    throw;
+  }
+}
+
 }  // namespace
 
 Parts::Parts(const Place& place, const Release& release)
     : place_(place), release_(release), found_(release.parts.size()) {
   const std::multimap<int64_t, std::string> files = Candidates(place);
-  std::map<std::string, std::string> digests, paths;
+  std::map<std::string, std::optional<std::string>> digests;
+  std::map<std::string, std::string> paths;
   for (size_t i = 0; i < found_.size(); ++i) {
     const Part& part = release.parts[i];
     Found& found = found_[i];
@@ -49,18 +70,19 @@ Parts::Parts(const Place& place, const Release& release)
     }
     const auto [begin, end] = files.equal_range(part.bytes);
     for (auto file = begin; file != end && found.path.empty(); ++file) {
-      std::string& digest = digests[file->second];
-      if (digest.empty()) digest = DigestOf(file->second);
-      if (digest == part.sha256) found.path = file->second;
+      std::optional<std::string>& digest = digests[file->second];
+      if (!digest) digest = DigestIfReadable(file->second);
+      if (*digest == part.sha256) found.path = file->second;
     }
     if (found.path.empty()) {
       found.path = place.Incoming() + "/" + part.sha256;
       found.offset = std::max<int64_t>(0, FileSize(found.path));
-      if (found.offset > part.bytes || (found.offset == part.bytes && DigestOf(found.path) != part.sha256)) {
+      if (found.offset > part.bytes || (found.offset == part.bytes && DigestIfReadable(found.path) != part.sha256)) {
         Remove(found.path);
         found.offset = 0;
       }
       found.needed = found.offset < part.bytes || FileSize(found.path) < 0;
+      if (!found.needed) SyncPart(Handle(found.path, O_WRONLY), found.path);  // who wrote it may have been killed before
     }
     paths[part.sha256] = found.path;
   }
@@ -127,10 +149,10 @@ void Parts::Add(Stream* stream, size_t part) {
       }
     }
   } catch (...) {
-    file.Sync("part");
+    SyncPart(file, found.path);
     throw;
   }
-  file.Sync("part");
+  SyncPart(file, found.path);
   found.digest = sha256.Digest();
 }
 

@@ -17,7 +17,9 @@ void GoBack(const Place& place, const State& state, const std::string& measureme
   if (test) SelfTest(place.Release(old.digest), old, measurements, &result);
 }
 
-std::optional<std::string> Settle(const Place& place) {
+namespace {
+
+std::optional<std::string> SettleOnce(const Place& place) {
   State state = ReadState(place);
   if (state.AtRest()) {
     RemoveRests(place);  // of a step that had not begun
@@ -45,6 +47,18 @@ std::optional<std::string> Settle(const Place& place) {
   Note(place, members.TextOrNull("current", state.current).Value("cause", JsonCause(state.error)).text());
   WriteState(place, &state, end);
   return step;
+}
+
+}  // namespace
+
+std::optional<std::string> Settle(const Place& place) {
+  try {
+    return SettleOnce(place);
+  } catch (const Failure& failure) {
+    if (failure.kind != "space") throw;
+  }
+  RemoveIncoming(place);  // on a full disk what was received may be all that can go
+  return SettleOnce(place);
 }
 
 }  // namespace edge::field

@@ -40,12 +40,18 @@ void Unpack(const Place& place, const Release& release, const Parts& parts) {
 
 Release ReadInstalled(const Place& place, const std::string& digest, bool digests) {
   const std::string folder = place.Release(digest);
-  const auto envelope = ReadSmall(folder + "/release.json", kMostEnvelope);
-  if (!envelope) Throw(EDGE_FAILED, "damaged", {"there is no release ", digest, " on this board"});
-  Release release = ReadKept(*envelope);
-  const std::string damage = release.digest == digest ? Damage(folder, release, digests) : "it is another release";
-  if (!damage.empty()) Throw(EDGE_FAILED, "damaged", {"release ", digest, " is damaged: ", damage});
-  return release;
+  std::string damage;
+  try {
+    const auto envelope = ReadSmall(folder + "/release.json", kMostEnvelope);
+    if (!envelope) Throw(EDGE_FAILED, "damaged", {"there is no release ", digest, " on this board"});
+    Release release = ReadKept(*envelope);
+    damage = release.digest == digest ? Damage(folder, release, digests) : "it is another release";
+    if (damage.empty()) return release;
+  } catch (const Failure& failure) {
+    if (failure.kind == "damaged") throw;
+    damage = failure.what();  // its statement was cut short, or the disk does not give it back
+  }
+  Throw(EDGE_FAILED, "damaged", {"release ", digest, " is damaged: ", damage});
 }
 
 void RemoveIncoming(const Place& place) {

@@ -1,0 +1,62 @@
+"""How a try that lost its link is judged afterwards, and when the next one begins."""
+
+from __future__ import annotations
+
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from toolchain.boards.transport import LostError
+from toolchain.rollouts.answers import AppThere, Cause, Tried
+from toolchain.rollouts.attempt import Attempt, _known_end
+from toolchain.rollouts.worker import Job
+
+DIGEST = "d" * 64
+
+
+def there(state: str, step: str, code: str) -> AppThere:
+    return AppThere.model_validate(
+        {
+            "app": "toy",
+            "state": state,
+            "version": "1.0.0",
+            "digest": "c" * 64,
+            "previous": None,
+            "since": 1,
+            "tried": Tried(version="2.0.0", digest=DIGEST),
+            "error": Cause(code=code, step=step, message="why"),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "step", "code", "ends"),
+    [
+        ("active", "test", "wrong", "refused"),
+        ("active", "health", "health", "rolled-back"),
+        ("broken", "activate", "damaged", "broken"),
+        ("active", "test", "cut", None),  # the board restarted, and undid it
+        ("active", "health", "cut", None),
+        ("active", "check", "busy", None),
+        ("active", "test", "stopped", None),
+        ("cut", "unpack", "space", None),
+        ("active", "receive", "link", None),
+    ],
+)
+def test_what_a_board_says_after_a_broken_link(state: str, step: str, code: str, ends: str | None) -> None:
+    found = _known_end(there(state, step, code), DIGEST, at_work=False)
+    assert (found.state if found else None) == ends
+
+
+@pytest.mark.parametrize("tries", [0, 1, 5, 5000])
+def test_a_board_that_is_offline_for_long_is_tried_on(monkeypatch: pytest.MonkeyPatch, tries: int) -> None:
+    def lost(_attempt: Attempt) -> None:
+        raise LostError("no route to host")
+
+    monkeypatch.setattr(Attempt, "run", lost)
+    board: Any = SimpleNamespace(name="b", power=None, transport=SimpleNamespace(close=lambda: None))
+    job = Job(board, SimpleNamespace(), 1e6, Event(), lambda *_: None)
+    job._tries = tries
+    assert job.run() is None
