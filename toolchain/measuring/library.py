@@ -38,14 +38,16 @@ def _objects(bundle: Bundle, folder: Path) -> list[Path]:
     try:
         with tarfile.open(fileobj=io.BytesIO(bundle.library), mode="r:") as archive:
             for position, member in enumerate(archive):
-                content = archive.extractfile(member) if member.isfile() else None
+                # A sparse file claims any size; what is stored is never more than the archive.
+                plain = member.isreg() and not member.issparse() and member.size <= len(bundle.library)
+                content = archive.extractfile(member) if plain else None
                 if content is None:
                     raise UsageError(
                         f"{bundle.path}: library.tar contains {member.name!r}, which is not a plain file"
                     )
                 objects.append(folder / f"{position}.o")
                 objects[-1].write_bytes(content.read())
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError, OverflowError) as error:
         raise UsageError(f"{bundle.path}: library.tar cannot be read: {error}", "build it again") from error
     if not objects:
         raise UsageError(f"{bundle.path}: library.tar is empty", "build it again")

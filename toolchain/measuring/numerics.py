@@ -242,16 +242,20 @@ def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tup
         difference = np.maximum(np.abs(output.astype(np.float64) - reference.astype(np.float64)), unequal)
         return difference, max(1.0, float(np.abs(reference.astype(np.float64)).max(initial=0)))
     y, r = output.astype(np.float64), reference.astype(np.float64)
-    if softmax:
-        y, r = _centred_logarithms(y), _centred_logarithms(r)
-    difference = np.abs(y - r)
-    return difference, float(np.abs(r).max(initial=0))
+    if not softmax or not r.ndim or not r.size:
+        return np.abs(y - r), float(np.abs(r).max(initial=0))
+    logarithms = _centred_logarithms(r)
+    scale = float(np.abs(logarithms).max()) or 1.0
+    difference = np.abs(_centred_logarithms(y) - logarithms)
+    # Centred logarithms say nothing of a factor of a row, nor of values that are not positive.
+    off = np.abs(y.sum(axis=-1, keepdims=True) - r.sum(axis=-1, keepdims=True))
+    off = off + np.maximum(np.minimum(r, 0) - y, 0)
+    return np.maximum(difference, off * scale), scale
 
 
 def _centred_logarithms(probabilities: np.ndarray) -> np.ndarray:
     logarithms: np.ndarray = np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
-    if logarithms.ndim and logarithms.size:
-        logarithms -= logarithms.mean(axis=-1, keepdims=True)
+    logarithms -= logarithms.mean(axis=-1, keepdims=True)
     return logarithms
 
 

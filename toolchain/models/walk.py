@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import onnx
@@ -28,11 +28,31 @@ def all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield every stored tensor: initializers and attributes, those of inner graphs included."""
     for inner in all_graphs(graph):
         yield from inner.initializer
-        for node in inner.node:
+        for sparse in inner.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+        yield from _of_attributes(inner.node)
+
+
+def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield every stored tensor of a model: of its graph, and of its own functions."""
+    yield from all_tensors(model.graph)
+    for function in model.functions:
+        yield from _of_attributes(function.node)
+        for node in function.node:
             for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors
+                for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+                    yield from all_tensors(inner)
+
+
+def _of_attributes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            stored = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+            for sparse in [*stored, *attribute.sparse_tensors]:
+                yield from (sparse.values, sparse.indices)
 
 
 def input_values(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

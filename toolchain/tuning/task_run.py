@@ -217,8 +217,7 @@ class TaskRun(Generic[P]):
 
     def settle(self, finalists: Sequence[Finalist[P]], confirmed: Confirmed) -> TunedTask:
         """Store the choice of the final comparison, and return the task's result."""
-        # The winner may come from an earlier run, with other exclusions and versions; its new record belongs to
-        # this one.
+        # The winner may come from an earlier run, with other exclusions and versions.
         found, own = confirmed.choice.provenance, self.context.provenance
         trial = found.trial if found.run == own.run else None
         provenance = replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import helper
 
@@ -27,3 +28,30 @@ def test_operators_of_several_operands_are_fused(operator: str, count: int, tmp_
     model = loaded(graph, tmp_path)
     assert "stack" not in str(model.module)
     assert_same(model)
+
+
+@pytest.mark.parametrize("opset", [10, 17])
+def test_the_number_of_the_largest_is_read(opset: int, tmp_path: Path) -> None:
+    graph = graph_of(
+        [
+            helper.make_node("TopK", ["x", "k"], ["values", "places"], axis=1),
+            helper.make_node("ReduceMean", ["values"], ["y"], axes=[1], keepdims=0),
+        ],
+        [tensor_info("x", SHAPE)],
+        [tensor_info("y", (2, 4))],
+        {"k": np.array([2], np.int64)},
+        opset=opset,
+    )
+    assert_same(loaded(graph, tmp_path))
+
+
+def test_places_are_counted_from_the_end(tmp_path: Path) -> None:
+    places = np.array([-3, -2, -1, 2]).reshape(1, 4, 1, 1)
+    graph = graph_of(
+        [helper.make_node("ScatterElements", ["x", "places", "new"], ["y"], axis=1, reduction="max")],
+        [tensor_info("x", (2, 3, 4, 5)), tensor_info("new", (1, 4, 1, 1))],
+        [tensor_info("y", (2, 3, 4, 5))],
+        {"places": places},
+        opset=18,
+    )
+    assert_same(loaded(graph, tmp_path))

@@ -175,3 +175,45 @@ def test_a_link_inside_the_folder_and_a_folder_below_are_read(tmp_path: Path) ->
         "data/w.bin",
         "link.bin",
     ]
+
+
+def stored_beside(name: str) -> onnx.TensorProto:
+    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=[4])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="w.bin")
+    return tensor
+
+
+@pytest.mark.parametrize("where", ["function", "sparse"])
+def test_no_weight_comes_from_the_current_folder(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, beside = tmp_path / "here", tmp_path / "beside"
+    for folder, value in ((here, 7), (beside, 1)):
+        folder.mkdir()
+        (folder / "w.bin").write_bytes(np.full(4, value, np.float32).tobytes())
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy")
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    if where == "function":
+        inner = [
+            helper.make_node("Constant", [], ["w"], value=stored_beside("w")),
+            helper.make_node("Mul", ["a", "w"], ["b"]),
+        ]
+        nodes = [helper.make_node("Scaled", ["x"], ["y"], domain="own")]
+        functions = [helper.make_function("own", "Scaled", ["a"], ["b"], inner, sets[:1])]
+        model = helper.make_model(
+            helper.make_graph(nodes, "g", [x], [y]), opset_imports=sets, functions=functions, ir_version=8
+        )
+    else:
+        graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", [x], [y])
+        places = helper.make_tensor("w_places", onnx.TensorProto.INT64, [4], [0, 1, 2, 3])
+        graph.sparse_initializer.append(helper.make_sparse_tensor(stored_beside("w"), places, [4]))
+        model = helper.make_model(graph, opset_imports=sets[:1], ir_version=8)
+    (beside / "net.onnx").write_bytes(model.SerializeToString())
+    monkeypatch.chdir(here)
+    read = load_model(str(beside / "net.onnx"), OPTIONS)
+    given = {"x": np.ones(4, np.float32)}
+    np.testing.assert_array_equal(reference_outputs(read, given)["y"], np.ones(4))
+    (beside / "w.bin").write_bytes(np.full(4, 2, np.float32).tobytes())
+    again = load_model(str(beside / "net.onnx"), OPTIONS)
+    assert again.sha256 != read.sha256

@@ -17,10 +17,9 @@ from toolchain.models.reading.opsets import for_onnxruntime
 KEPT = 256
 """Number of cached sessions: creating one takes a thousand times as long as running it."""
 
-RANDOM = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
-"""Operators whose results differ from run to run."""
+_DRAWN = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+RANDOM = frozenset({*_DRAWN, "Bernoulli", "Dropout", "Multinomial"})
+"""Operators whose results differ from run to run; of `Dropout` those in training."""
 
 _CODES = {
     "tensor(float)": onnx.TensorProto.FLOAT,

@@ -39,6 +39,18 @@ def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
     return relax.op.take(data, indices, axis, mode="clip")
 
 
+def _largest(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
+    """Convert `TopK`; of operator set 10 TVM's own reads an attribute, where the number is an input."""
+    number = inputs[1] if len(inputs) > 1 else relax.const(attributes.get("k", 1), "int64")
+    if not isinstance(number, GenericConst):
+        raise ValueError("TopK k must be a constant")
+    if not attributes.get("sorted", 1):
+        raise ValueError("TopK sorted must be 1")
+    count, axis = int(number.value.numpy().item()), attributes.get("axis", -1)
+    largest = bool(attributes.get("largest", 1))
+    return relax.op.topk(inputs[0], count, axis, ret_type="both", largest=largest, dtype="int64")
+
+
 CONVERTERS: dict[str, Converter] = {
     **ARITHMETIC,
     **CELLS,
@@ -51,5 +63,6 @@ CONVERTERS: dict[str, Converter] = {
     "Mean": _mean,
     "Min": _pairwise(relax.op.minimum),
     "Sum": _pairwise(relax.op.add),
+    "TopK": _largest,
 }
 """Converters by operator; each takes the inputs and the attributes, and returns a Relax expression."""

@@ -74,6 +74,7 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     alike = all(whole[each] == part[each] for each in range(len(whole)) if each not in (0, axis, axis + 1))
     if alike:
         return relax.op.scatter_elements(data, indices, updates, axis=axis, reduction=reduction)
+    indices = _counted(indices, [whole[axis]])
     dtype, count = str(indices.ty.dtype), int(np.prod(part))
     grid = np.moveaxis(np.indices(part), 0, -1).reshape(count, len(whole)).astype(dtype)
     chosen = np.broadcast_to(np.eye(len(whole), dtype=bool)[axis], grid.shape)

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from toolchain.errors import UsageError
 from toolchain.files.plain import read_plain
 from toolchain.foreign import shortened
-from toolchain.models.walk import all_tensors
+from toolchain.models.walk import tensors_of
 
 
 def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, bytes]]:
@@ -30,7 +30,7 @@ def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, by
         A file is missing, outside the model's folder, or shorter than its tensors.
     """
     files: dict[str, bytes] = {}
-    for tensor in all_tensors(proto.graph):
+    for tensor in tensors_of(proto):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         entries = {entry.key: entry.value for entry in tensor.external_data}

@@ -20,7 +20,7 @@ from toolchain.models.reading.external import read_external_data
 from toolchain.models.reading.ir import declare_known_ir
 from toolchain.models.tflite.convert import read_tflite
 from toolchain.models.tflite.schema import is_tflite
-from toolchain.models.walk import all_names, all_tensors
+from toolchain.models.walk import all_names, tensors_of
 from toolchain.models.zoo import ZOO, ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
 
@@ -130,7 +130,7 @@ def _from_file(path: Path) -> Source:
     if not all(isinstance(name, str) for name in all_names(proto.graph)):
         raise UsageError(f"{path}: not an ONNX file: it holds broken names", "export or download it again")
     declare_known_ir(proto, str(path))
-    for tensor in all_tensors(proto.graph):
+    for tensor in tensors_of(proto):
         if abs(math.prod(tensor.dims)) > MOST_ELEMENTS:
             raise UsageError(
                 f"{path}: tensor {shortened(repr(tensor.name))} is broken: no file holds what its "

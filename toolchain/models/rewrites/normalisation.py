@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import onnx
 
+from toolchain.errors import UsageError
 from toolchain.models.preparing.batch_norms import CONVOLUTIONS
 from toolchain.models.rewrites.functions import with_its_body
 from toolchain.models.rewrites.graph import Graph
-from toolchain.models.walk import attributes_of
+from toolchain.models.walk import attributes_of, node_name
 
 
 def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -25,6 +29,12 @@ def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
 def lp_pool(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `LpPool`: compute the p-th root of a window's sum of p-th powers."""
     own = attributes_of(node)
+    if own.get("ceil_mode") and _cut_off(own, graph.shape(node.input[0])):
+        raise UsageError(
+            f"{graph.origin}: unsupported use of LpPool (node {node_name(node)!r}): ceil_mode, where the "
+            "last window does not fit",
+            "pad its input by as much as that window is too long",
+        )
     x, p = node.input[0], own.pop("p", 2)
     kind = graph.dtype(x)
     powers = graph.emit("Abs", [x])
@@ -36,6 +46,19 @@ def lp_pool(node: onnx.NodeProto, graph: Graph) -> bool:
     if p != 1:
         graph.emit("Pow", [total, graph.constant(np.asarray(1 / p, kind))], node.output)
     return True
+
+
+def _cut_off(own: Mapping[str, Any], shape: Sequence[int] | None) -> bool:
+    """Whether a pool's last window is cut off: TVM's mean then divides by fewer values than it has."""
+    if shape is None:
+        return True
+    kernel = own["kernel_shape"]
+    ones, pads = [1] * len(kernel), own.get("pads", [0] * 2 * len(kernel))
+    for axis, (taps, step) in enumerate(zip(kernel, own.get("strides", ones), strict=True)):
+        padded = shape[2 + axis] + pads[axis] + pads[axis + len(kernel)]
+        if (padded - (taps - 1) * own.get("dilations", ones)[axis] - 1) % step:
+            return True
+    return False
 
 
 def layer_norm_with_statistics(node: onnx.NodeProto, graph: Graph) -> bool:

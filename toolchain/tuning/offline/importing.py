@@ -37,8 +37,8 @@ from toolchain.tuning.task_run import RunContext, TaskRun
 
 _NOT_COMPARED = (
     "builds use what an earlier run confirmed, or else the fastest measured ways; they were timed once, and "
-    "not compared again in the network, as a run on a board that can be reached would do. `toolchain verify` and "
-    "`toolchain bench` show there what they are worth"
+    "not compared again in the network, as a run on a board that can be reached would do. `toolchain verify` "
+    "and `toolchain bench` show there what they are worth"
 )
 
 

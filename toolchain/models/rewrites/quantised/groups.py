@@ -26,10 +26,11 @@ from toolchain.models.rewrites.quantised.table import (
     MICROSOFT,
 )
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
-from toolchain.models.walk import all_nodes, attributes_of
+from toolchain.models.walk import all_nodes, attributes_of, opset_of
 
 MOVING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 NARROW = frozenset({"int8", "uint8"})
+_BYTES_SINCE = 12  # operator set since which MaxPool takes bytes
 BIAS_SCALE = 1e-5
 """Largest relative difference of a bias's scale from the product of the other scales: float32 rounds it."""
 
@@ -73,6 +74,7 @@ class _Graph:
     types: dict[str, onnx.TypeProto]
     makers: dict[str, onnx.NodeProto]
     readers: dict[str, int]
+    opset: int
     found: int = 0
     added: list[onnx.TensorProto] = field(default_factory=list)
     moved: list[onnx.NodeProto] = field(default_factory=list)
@@ -94,11 +96,13 @@ class _Graph:
             {value.name: value.type for value in (*graph.input, *graph.value_info, *graph.output)},
             {name: node for node in graph.node for name in node.output},
             readers,
+            opset_of(model),
         )
 
     def group(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
         """Return the integer operator for the group that ends with a node; None if no group ends there."""
-        if node.op_type != ROUND or self._parameters(node, one=True) is None:
+        parameters = self._parameters(node, one=True) if node.op_type == ROUND else None
+        if parameters is None or parameters[1].dtype.kind not in "iu":  # int4 and float8 stay as they are
             return None
         inner = self._behind_limits(node)
         make = _GROUPS.get(inner.op_type) if inner is not None and inner.domain in ("", "ai.onnx") else None
@@ -221,6 +225,8 @@ class _Graph:
         if node is None or node.op_type != REAL or node.input[0] not in self.values:
             return None
         steps, scale = self.values[node.input[0]], self.values.get(node.input[1])
+        if math.prod(steps.shape[:-1]) != 1:  # a bias of rows
+            return None
         zero = self.values.get(node.input[2]) if len(node.input) > 2 and node.input[2] else np.int32(0)
         if steps.dtype != np.int32 or scale is None or zero is None or np.any(zero):
             return None
@@ -231,7 +237,7 @@ class _Graph:
     def float_bias(self, name: str, one: str, other: str) -> str | None:
         """Return the name of a constant bias in floats, in steps of the sums; None for another bias."""
         bias = self.values.get(name)
-        if bias is None or bias.dtype != np.float32:
+        if bias is None or bias.dtype != np.float32 or math.prod(bias.shape[:-1]) != 1:
             return None
         steps = np.ravel(self.values[one]) * np.ravel(self.values[other])
         with np.errstate(all="ignore"):
@@ -311,6 +317,8 @@ def _moving(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.No
     """Return an operator that picks some of its numbers on their integers, if they are rounded as before."""
     x = graph.integers(node.input[0])
     if x is None or len(node.output) > 1:
+        return None
+    if node.op_type == "MaxPool" and graph.opset < _BYTES_SINCE:
         return None
     before, after = ([graph.values.get(name) for name in names] for names in (x[1:], graph.out(end)))
     same = all(
