@@ -213,6 +213,10 @@ def output_error(
         off = int(np.count_nonzero(difference > allowed.step / 2))
     too_many = off is not None and allowed.values is not None and off > allowed.values
     relative = 0.0 if absolute == 0 else absolute / scale if scale > 0 else np.inf
+    probabilities_off = _probabilities_off(output, reference) if softmax and inexact else 0.0
+    wrong_sum = None
+    if probabilities_off > tolerance:
+        wrong_sum = f"its rows are no probabilities: off by {probabilities_off:.3g}"
     return OutputDeviation(
         name=name,
         shape=list(reference.shape),
@@ -223,8 +227,8 @@ def output_error(
         expected=float(reference[worst]) if difference.size else None,
         tolerance=tolerance,
         compared_as=compared_as,
-        passed=bool(relative <= tolerance and not too_many),
-        problem=None if np.isfinite(relative) else "the reference is zero everywhere",
+        passed=bool(relative <= tolerance and not too_many and wrong_sum is None),
+        problem=wrong_sum if np.isfinite(relative) else "the reference is zero everywhere",
         step=allowed.step,
         steps=allowed.number if in_steps else None,
         error_steps=None if allowed.step is None else absolute / allowed.step,
@@ -242,20 +246,23 @@ def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tup
         difference = np.maximum(np.abs(output.astype(np.float64) - reference.astype(np.float64)), unequal)
         return difference, max(1.0, float(np.abs(reference.astype(np.float64)).max(initial=0)))
     y, r = output.astype(np.float64), reference.astype(np.float64)
-    if not softmax or not r.ndim or not r.size:
-        return np.abs(y - r), float(np.abs(r).max(initial=0))
-    logarithms = _centred_logarithms(r)
-    scale = float(np.abs(logarithms).max()) or 1.0
-    difference = np.abs(_centred_logarithms(y) - logarithms)
-    # Centred logarithms say nothing of a factor of a row, nor of values that are not positive.
-    off = np.abs(y.sum(axis=-1, keepdims=True) - r.sum(axis=-1, keepdims=True))
-    off = off + np.maximum(np.minimum(r, 0) - y, 0)
-    return np.maximum(difference, off * scale), scale
+    if softmax:
+        y, r = _centred_logarithms(y), _centred_logarithms(r)
+    difference = np.abs(y - r)
+    return difference, float(np.abs(r).max(initial=0))
+
+
+def _probabilities_off(output: np.ndarray, reference: np.ndarray) -> float:
+    """Return by how much a softmax's rows have another sum or negative values; logarithms do not show it."""
+    y, r = output.astype(np.float64), reference.astype(np.float64)
+    sums = np.abs(y.sum(axis=-1) - r.sum(axis=-1)).max(initial=0) if y.ndim else np.abs(y - r)
+    return float(sums + np.maximum(np.minimum(r, 0) - y, 0).max(initial=0))
 
 
 def _centred_logarithms(probabilities: np.ndarray) -> np.ndarray:
     logarithms: np.ndarray = np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
-    logarithms -= logarithms.mean(axis=-1, keepdims=True)
+    if logarithms.ndim and logarithms.size:
+        logarithms -= logarithms.mean(axis=-1, keepdims=True)
     return logarithms
 
 

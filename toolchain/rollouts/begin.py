@@ -120,7 +120,7 @@ def find_interrupted(signed: SignedRelease) -> tuple[Path, list[JournalEvent]]:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Course:
     """How far a rollout has come: outcomes by board, and the phases after which it went on."""
 
     began: RolloutBegan
@@ -129,7 +129,7 @@ class Standing:
     passed: frozenset[int] = frozenset()
 
 
-def resumed(signed: SignedRelease) -> Standing:
+def resumed(signed: SignedRelease) -> Course:
     """Return how far the rollout has come that is to go on.
 
     Raises
@@ -140,7 +140,7 @@ def resumed(signed: SignedRelease) -> Standing:
     _, events = find_interrupted(signed)
     began = beginning(events)
     boards = {name: find_board(name) for phase in began.phases for name in phase}
-    return Standing(began, boards, outcomes_of(events), passed_phases(events))
+    return Course(began, boards, outcomes_of(events), passed_phases(events))
 
 
 def prepare_programs(boards: Iterable[Board], progress: Callable[[str], None]) -> None:

@@ -138,7 +138,7 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
     from toolchain.cli.rollouts.live import show_rollout
     from toolchain.cli.rollouts.standing import RolloutStanding
     from toolchain.events.lines import EndLine
-    from toolchain.rollouts.begin import Standing, begin, prepare_programs, resumed
+    from toolchain.rollouts.begin import Course, begin, prepare_programs, resumed
     from toolchain.rollouts.journal import Journal, journal_path
     from toolchain.rollouts.run import Rollout
     from toolchain.rollouts.stopping import stop_on_signals
@@ -146,7 +146,7 @@ def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: 
     if resume:
         at = resumed(delivery.signed)
     else:
-        at = Standing(begin(delivery.signed, boards, rules), {each.name: each for each in boards})
+        at = Course(begin(delivery.signed, boards, rules), {each.name: each for each in boards})
     began = at.began
     hold_places([*at.boards.values()])
     prepare_programs(at.boards.values(), note)
