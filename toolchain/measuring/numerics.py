@@ -213,10 +213,9 @@ def output_error(
         off = int(np.count_nonzero(difference > allowed.step / 2))
     too_many = off is not None and allowed.values is not None and off > allowed.values
     relative = 0.0 if absolute == 0 else absolute / scale if scale > 0 else np.inf
-    probabilities_off = _probabilities_off(output, reference) if softmax and inexact else 0.0
     wrong_sum = None
-    if probabilities_off > tolerance:
-        wrong_sum = f"its rows are no probabilities: off by {probabilities_off:.3g}"
+    if compared_as == "log-probabilities" and (far := _probabilities_off(output, reference)) > tolerance:
+        wrong_sum = f"its rows are no probabilities: off by {far:.3g}"
     return OutputDeviation(
         name=name,
         shape=list(reference.shape),
