@@ -94,7 +94,7 @@ def test_its_code_computes_what_onnxruntime_computes(bundle: Bundle, names: Path
     np.save(sample, bundle.sample["data"])
     mode = user_modes()["aarch64"]
     # Debian 12's qemu knows no cortex-a73; the A72 has the same features.
-    emulator = [mode.program, "-p", "16384", "-cpu", "cortex-a72", "-L", mode.sysroot]
+    emulator = [mode.program, *_pages(mode.program), "-cpu", "cortex-a72", "-L", mode.sysroot]
     edge_rt = [
         ensure_runtime("aarch64").program,
         "run",
@@ -112,6 +112,12 @@ def test_its_code_computes_what_onnxruntime_computes(bundle: Bundle, names: Path
     assert done.returncode == 0, done.stdout + done.stderr
     comparison = compare(dict(np.load(out)), bundle.expected, {"all": Tolerance(1e-5)})
     assert comparison.passed, comparison
+
+
+def _pages(emulator: str) -> list[str]:
+    """Return options for pages of 16 KiB, as newer Androids have them; qemu 11 has none."""
+    said = subprocess.run([emulator, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    return ["-p", "16384"] if re.search(r"^-p ", said.stdout, re.MULTILINE) else []
 
 
 def test_the_bundle_says_what_it_is_for(bundle: Bundle) -> None:

@@ -73,23 +73,29 @@ def supplied(server: Sshd, root: Path) -> Iterator[Supply]:
 
 def _switch_off(config: str, root: str) -> None:
     """Kill the server, its sessions, and what runs in the board's folder: nothing has time to tidy up."""
-    victims: set[psutil.Process] = set()
+    deadline = time.monotonic() + _END_S
+    while victims := _programs(config, root):  # again: one that was just being started may have been missed
+        # Servers first: no power cut lets one say how the programs of its sessions ended.
+        for process in sorted(victims, key=lambda each: not _is_server(each)):
+            with suppress(psutil.Error):
+                process.send_signal(signal.SIGKILL)
+        while any(map(_lives, victims)):
+            if time.monotonic() > deadline:
+                sys.exit("something of the board does not end")
+            time.sleep(0.01)
+
+
+def _programs(config: str, root: str) -> set[psutil.Process]:
+    """Return the processes of the board that live."""
+    found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if config in process.cmdline() and "sshd" in process.name():
-                victims |= {process, *process.children(recursive=True)}
+                found.add(process)
+                found.update(process.children(recursive=True))
             elif Path(process.cwd()).is_relative_to(root):
-                victims.add(process)
-    victims = {each for each in victims if each.pid != os.getpid()}
-    # Servers first: no power cut lets one say how the programs of its sessions ended.
-    for process in sorted(victims, key=lambda each: not _is_server(each)):
-        with suppress(psutil.Error):
-            process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + _END_S
-    while any(map(_lives, victims)):
-        if time.monotonic() > deadline:
-            sys.exit("something of the board does not end")
-        time.sleep(0.01)
+                found.add(process)
+    return {each for each in found if each.pid != os.getpid() and _lives(each)}
 
 
 def _lives(process: psutil.Process) -> bool:

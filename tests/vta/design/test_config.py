@@ -124,7 +124,7 @@ def test_a_missing_key_is_named_with_what_a_pynq_has(tmp_path: Path, key: str) -
         (b"[1]", "it is not a JSON object"),
         (b'{"LOG_BATCH": 0, "LOG_BATCH": 1}', "LOG_BATCH is given twice"),
         (b"\xff\xfe", "can't decode byte"),
-        (b"[" * 60_000, "recursion"),
+        (b"[" * 60_000, "recursion|Expecting value"),  # Python 3.14 reads it to its end
         (b" " * 70_000, "more than 65536 bytes"),
         (b'{"LOG_BLOCK": ' + b"9" * 6000 + b"}", "limit"),
     ],

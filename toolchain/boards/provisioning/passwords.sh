@@ -29,9 +29,9 @@ if [ ! -x "$program" ]; then program=$(command -v sshd) || refuse "there is no s
 if [ ! -r "$config" ]; then refuse "there is no $config"; fi
 file=$(dirname "$config")/sshd_config.d/00-edge-toolchain.conf
 
-accepts() { # whether a login may still use a password
+accepts() { # whether a login may still use a password; sshd 10.6 says PasswordAuthentication
   "$program" -T -f "$config" -C "user=$1,host=localhost,addr=127.0.0.1,laddr=127.0.0.1,lport=22" |
-    grep -Eq '^(passwordauthentication|kbdinteractiveauthentication|challengeresponseauthentication) yes$'
+    grep -Eiq '^(passwordauthentication|kbdinteractiveauthentication|challengeresponseauthentication) yes$'
 }
 listeners() { # the sockets at which the server takes connections: others after it has read its configuration anew
   # shellcheck disable=SC2012 # -l shows where the links lead
