@@ -7,10 +7,14 @@ cd "$(dirname "$0")"
 # What compiles edge-rt with sanitizers, and programs of users.
 command -v g++ >/dev/null || command -v clang++ >/dev/null || ./deps.sh g++
 
-if [ ! -d ../.venv/sshd ]; then # with those of its libraries that a minimal system lacks
+with_libraries() { # PROGRAM PACKAGE…: unpacked with those of their libraries that a minimal system lacks
+    program=$1
+    shift
     # shellcheck disable=SC2046  # one word per package
-    ./unpack.sh sshd openssh-server $(./needed.sh openssh-server | grep '^lib')
-fi
+    [ -d "../.venv/$program" ] || ./unpack.sh "$program" "$@" $(./needed.sh "$@" | grep '^lib')
+}
+
+with_libraries sshd openssh-server
 ./unpack.sh docker-registry docker-registry
 if [ "$(id -u)" = 0 ] && [ -d ../.venv/sshd ] && ! id sshd >/dev/null 2>&1; then
     echo "tests: making the system user sshd, which sshd wants for privilege separation" >&2
@@ -41,10 +45,7 @@ if [ -z "$(ls -d /usr/lib/postgresql/*/bin/initdb ../.venv/postgres/usr/lib/post
 fi
 
 # Mender's client and what writes its artifacts: they install a release as a fleet would.
-if [ ! -d ../.venv/mender ]; then
-    # shellcheck disable=SC2046  # one word per package
-    ./unpack.sh mender mender-client mender-artifact $(./needed.sh mender-client mender-artifact | grep '^lib' || true)
-fi
+with_libraries mender mender-client mender-artifact
 
 # A PKCS#11 token in software, as smart cards are: a release is signed by a key in it.
 ./unpack.sh softhsm2-util softhsm2 softhsm2-common libsofthsm2

@@ -78,6 +78,15 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+trial_timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=Seconds(),
+    metavar="S",
+    help="Seconds for one candidate on the board; default: from its FLOPs.",
+)
+
+
 class Batch(click.ParamType[str]):
     """A first dimension, or a list of several in braces, as typed."""
 

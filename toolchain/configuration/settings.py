@@ -23,6 +23,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from toolchain.architectures.rates import BoardRates
 from toolchain.configuration.file import FILE_NAME, find_file
@@ -314,9 +315,8 @@ def _explain(error: ValidationError, origins: dict[str, str], file: Path | None)
 
 def _meaning(place: tuple[int | str, ...]) -> str:
     """Return what the reference says of a key of a board; empty if it is in a table of its own."""
-    fields = {field.alias or name: field for name, field in BoardEntry.model_fields.items()}
-    known = len(place) == _IN_ENTRY and str(place[2]) in fields
-    return (fields[str(place[2])].description or "") if known else ""
+    field = _entry_keys().get(str(place[2])) if len(place) == _IN_ENTRY else None
+    return (field.description or "") if field else ""
 
 
 def _keys_beside(place: tuple[int | str, ...]) -> list[str]:
@@ -324,7 +324,11 @@ def _keys_beside(place: tuple[int | str, ...]) -> list[str]:
     tables: dict[object, type[BaseModel]] = {"power": PowerCommands, "labgrid": LabgridPlace}
     if len(place) > _IN_ENTRY and place[2] in tables:
         return [*tables[place[2]].model_fields]
-    return [field.alias or name for name, field in BoardEntry.model_fields.items()]
+    return [*_entry_keys()]
+
+
+def _entry_keys() -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in BoardEntry.model_fields.items()}
 
 
 def shown_value(place: tuple[int | str, ...], value: object) -> str:

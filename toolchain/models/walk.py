@@ -12,7 +12,11 @@ from onnx import helper
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """Yield `graph` and every graph inside its nodes."""
     yield graph
-    for node in graph.node:
+    yield from _inside(graph.node)
+
+
+def _inside(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    for node in nodes:
         for attribute in node.attribute:
             for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
                 yield from all_graphs(inner)
@@ -27,10 +31,7 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 def all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield every stored tensor: initializers and attributes, those of inner graphs included."""
     for inner in all_graphs(graph):
-        yield from inner.initializer
-        for sparse in inner.sparse_initializer:
-            yield from (sparse.values, sparse.indices)
-        yield from _of_attributes(inner.node)
+        yield from _of_graph(inner)
 
 
 def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -38,10 +39,15 @@ def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     yield from all_tensors(model.graph)
     for function in model.functions:
         yield from _of_attributes(function.node)
-        for node in function.node:
-            for attribute in node.attribute:
-                for inner in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-                    yield from all_tensors(inner)
+        for inner in _inside(function.node):
+            yield from _of_graph(inner)
+
+
+def _of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _of_attributes(graph.node)
 
 
 def _of_attributes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:

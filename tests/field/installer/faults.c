@@ -1,7 +1,7 @@
 /* A disk that becomes full or read-only, or keeps other bytes than it was given: LD_PRELOAD it. As long as the file
  * FAULT_FILE has a number, whatever would change something below FAULT_ROOT fails with this errno; if it is -1, the first
  * byte of each write is changed. With FAULT_WHILE, a folder, that is so while something lies in it. Files whose path has
- * FAULT_READ in it cannot be read, and those with FAULT_SYNC not be synced. With FAULT_ROOM the first look at the free
+ * FAULT_READ in it cannot be read, and X the first look at the free
  * bytes sees none. */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -35,17 +35,22 @@ static int is_empty(const char* folder) {
   return found <= 2;
 }
 
+/* Whether the path of an open file is known, and the path. */
+static int path_of(int fd, char path[PATH_MAX]) {
+  char link[64];
+  ssize_t length;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  length = readlink(link, path, PATH_MAX - 1);
+  if (length <= 0) return 0;
+  path[length] = '\0';
+  return 1;
+}
+
 /* Whether an open file's path has what a variable says in it. */
 static int is_named(int fd, const char* variable) {
   const char* part = getenv(variable);
-  char link[64], path[PATH_MAX];
-  ssize_t length;
-  if (part == NULL) return 0;
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  length = readlink(link, path, sizeof path - 1);
-  if (length <= 0) return 0;
-  path[length] = '\0';
-  return strstr(path, part) != NULL;
+  char path[PATH_MAX];
+  return part != NULL && path_of(fd, path) && strstr(path, part) != NULL;
 }
 
 /* The errno that a change of this path has now; 0: none; -1: it is written wrongly. */
@@ -82,12 +87,8 @@ OPEN(open64)
 
 ssize_t write(int fd, const void* bytes, size_t size) {
   REAL(ssize_t, "write", int, const void*, size_t);
-  char link[64], path[PATH_MAX];
-  ssize_t length;
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  length = readlink(link, path, sizeof path - 1);
-  if (length > 0) {
-    path[length] = '\0';
+  char path[PATH_MAX];
+  if (path_of(fd, path)) {
     if (refuses(path)) return -1;
     if (size > 0 && fault(path) < 0) {
       const char wrong = (char)(*(const char*)bytes ^ 1);

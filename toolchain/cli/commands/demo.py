@@ -10,7 +10,7 @@ import click
 from toolchain.cli import complete
 from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_options
-from toolchain.cli.options import Seconds, named_inputs
+from toolchain.cli.options import named_inputs, trial_timeout_option
 from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
 from toolchain.cli.quantised import show_quantised
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of candidates to measure.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=Seconds(),
-    metavar="S",
-    help="Seconds for one candidate on the board; default: from its FLOPs.",
-)
+@trial_timeout_option
 @click.option(
     "-o",
     "--output",

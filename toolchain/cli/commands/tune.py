@@ -17,6 +17,7 @@ from toolchain.cli.options import (
     cluster_option,
     device_option,
     engine_option,
+    trial_timeout_option,
 )
 from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
@@ -83,13 +84,7 @@ class Search(TypedDict):
     type=click.IntRange(min=0),
     help="Minimum length of a sample in ms; default: 20, with --device cuda 300.",
 )
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=Seconds(),
-    metavar="S",
-    help="Seconds for one candidate on the board; default: from its FLOPs.",
-)
+@trial_timeout_option
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores.")
 @click.option(
     "--tuner",

@@ -95,17 +95,17 @@ class NetworkJudge:
             for run, own in zip(runs, standing, strict=True)
         }
         failures: dict[str, ToolchainError] = {}
-        for board in self.boards:
-            if said := self._asked(board, runs, candidates, allowed, failures):
-                return said
-        for board in self.boards:
-            if allowed.firm and allowed.up:
-                break
-            if self._is_back(board, failures[board.name]) and (
-                said := self._asked(board, runs, candidates, allowed, failures)
-            ):
-                return said
-        *_, (_name, last) = failures.items()
+        for again in (False, True):
+            for board in self.boards:
+                if again and (
+                    (allowed.firm and allowed.up) or not self._is_back(board, failures[board.name])
+                ):
+                    continue
+                said = self._ask(board, [run.task for run in runs], candidates, allowed)
+                if isinstance(said, BoardJudgement):
+                    return said
+                failures[board.name] = said
+        last = failures[self.boards[-1].name]
         raise ToolchainError(
             f"the finalists could not be judged in the network: {last.message}",
             "what was measured is kept: run it again",
@@ -114,30 +114,22 @@ class NetworkJudge:
     def _is_back(self, board: Board, failure: ToolchainError) -> bool:
         return isinstance(failure, BusyError) or (isinstance(failure, LostError) and self.revive(board.name))
 
-    def _asked(
-        self,
-        board: Board,
-        runs: Sequence[TaskRun[Any]],
-        candidates: Mapping[str, Sequence[Any]],
-        allowed: Allowance,
-        failures: dict[str, ToolchainError],
-    ) -> BoardJudgement | None:
-        """Judge on one board; None if it could not, and why in `failures`."""
+    def _ask(
+        self, board: Board, tasks: Sequence[Task], candidates: Mapping[str, Sequence[Any]], allowed: Allowance
+    ) -> BoardJudgement | ToolchainError:
+        """Judge on one board; return why it could not, if it could not."""
         try:
             with scratch_folder() as folder:
                 bench = prepare_network_bench(
-                    *(self.model, self.backend, self.network, self.target, board, self.store),
-                    [run.task for run in runs],
-                    folder,
+                    *(self.model, self.backend, self.network, self.target, board, self.store), tasks, folder
                 )
                 said = judge(candidates, bench, allowed, self._notice, self._step)
                 return BoardJudgement(said, board.name)
         except (UsageError, TimeUpError):  # another board would not help
             raise
         except ToolchainError as error:
-            failures[board.name] = error
             self._notice(f"board {board.name}: the network cannot be timed: {error.message}")
-            return None
+            return error
 
     def _notice(self, text: str) -> None:
         self.listener(Notice(text))
