@@ -110,6 +110,24 @@ def test_probabilities_of_zero_are_compared_as_1e_30() -> None:
     assert not error(np.array([[1.0, 1e-20, 0.0]], np.float32), r, softmax=True).passed
 
 
+@given(hnp.arrays(np.float64, (2, 10), elements=st.floats(-20, 20)), st.sampled_from([0.5, 1.1, 3.0]))
+def test_a_softmax_that_forgot_to_divide_fails(logits: np.ndarray, factor: float) -> None:
+    r = softmax(logits)
+    assert not error(factor * r, r, softmax=True).passed
+
+
+def test_a_probability_below_0_fails() -> None:
+    r = np.array([[1.0, 0.0, 1e-12]])
+    assert not error(np.array([[1.0, -1.0, 1e-12]]), r, softmax=True).passed
+
+
+@given(hnp.arrays(np.float64, (2, 10), elements=st.floats(-20, 20)), st.integers(0, 2**32 - 1))
+def test_logits_that_may_be_off_are_judged_by_their_logarithms(logits: np.ndarray, seed: int) -> None:
+    scale = np.abs(logits - logits.mean(-1, keepdims=True)).max()
+    off = np.random.default_rng(seed).uniform(-1, 1, logits.shape) * scale * 4e-4
+    assert error(softmax(logits + off), softmax(logits), softmax=True).passed or scale < 1e-6
+
+
 @given(hnp.arrays(np.int64, (3, 4)), st.integers(0, 2), st.integers(0, 3))
 def test_integers_must_be_equal(r: np.ndarray, i: int, j: int) -> None:
     assert error(r.copy(), r).passed

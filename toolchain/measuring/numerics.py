@@ -8,6 +8,11 @@ Outputs of a softmax are therefore compared as centred log-probabilities, log(ma
 over the last axis, which equal the centred logits. The last axis is the class axis of every classifier; if it
 is another axis, the log-probabilities are relative to another mean, and the comparison is no weaker.
 
+Centred logarithms show neither a common factor, such as of a softmax that forgot to divide, nor what is below
+0. The probabilities themselves are therefore compared, too, relative to (1 + 2s) max|r|, where s is the
+largest centred logarithm of the reference: logits that are off by d change a probability p by at most 2dp, so
+that an error of the logits that is allowed stays allowed. The larger of the two errors is the output's.
+
 Integers and booleans must be equal, except quantised values: outputs of a quantised network, as integers or
 as dequantised numbers, are compared in quantisation steps. NaN or infinity anywhere is a failure.
 """
@@ -63,7 +68,7 @@ class OutputDeviation:
     ----------
     max_abs_error, max_rel_error
         Errors of the values as they were compared, see `compared_as`; None if a value is not finite, or the
-        shape or dtype is wrong.
+        shape or dtype is wrong. Of log-probabilities, or of the probabilities where these are further off.
     worst_index, value, expected
         Index of the largest difference, with the computed and the expected value there.
     tolerance
@@ -212,7 +217,7 @@ def output_error(
         scale = largest or 1.0
         off = int(np.count_nonzero(difference > allowed.step / 2))
     too_many = off is not None and allowed.values is not None and off > allowed.values
-    relative = 0.0 if absolute == 0 else absolute / scale if scale > 0 else np.inf
+    relative = _relative(absolute, scale)
     return OutputDeviation(
         name=name,
         shape=list(reference.shape),
@@ -235,17 +240,26 @@ def output_error(
 
 
 def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tuple[np.ndarray, float]:
-    """Return |y - r| and max|r| in float64, of logarithms for a softmax."""
+    """Return |y - r| in float64, and what it is relative to; for a softmax see the module."""
     if not np.issubdtype(reference.dtype, np.inexact):
         unequal = output != reference
         # float64 may round a difference of large integers to zero.
         difference = np.maximum(np.abs(output.astype(np.float64) - reference.astype(np.float64)), unequal)
         return difference, max(1.0, float(np.abs(reference.astype(np.float64)).max(initial=0)))
     y, r = output.astype(np.float64), reference.astype(np.float64)
-    if softmax:
-        y, r = _centred_logarithms(y), _centred_logarithms(r)
-    difference = np.abs(y - r)
-    return difference, float(np.abs(r).max(initial=0))
+    values = np.abs(y - r), float(np.abs(r).max(initial=0))
+    if not softmax:
+        return values
+    exact = _centred_logarithms(r)
+    logarithms = np.abs(_centred_logarithms(y) - exact), float(np.abs(exact).max(initial=0))
+    probabilities = values[0], values[1] * (1 + 2 * logarithms[1])
+    return max(logarithms, probabilities, key=lambda each: _relative(float(each[0].max(initial=0)), each[1]))
+
+
+def _relative(error: float, scale: float) -> float:
+    if error == 0:
+        return 0.0
+    return error / scale if scale > 0 else np.inf
 
 
 def _centred_logarithms(probabilities: np.ndarray) -> np.ndarray:

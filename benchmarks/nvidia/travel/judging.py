@@ -7,6 +7,7 @@ import ast
 import math
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 _LEAST = 1e-30
@@ -53,7 +54,7 @@ def read_npz(file: Path) -> array.array[float]:
 
 
 def error_of(output: array.array[float], expected: array.array[float], classes: int, softmax: bool) -> float:
-    """Return max|y - r| / max|r|, of centred log-probabilities for a softmax; infinity if y is not finite.
+    """Return max|y - r| / max|r|, for a softmax as `verify` does; infinity if y is not finite.
 
     Parameters
     ----------
@@ -69,10 +70,21 @@ def error_of(output: array.array[float], expected: array.array[float], classes: 
         raise ValueError(f"{len(output)} numbers where {len(expected)} are expected")
     if not all(map(math.isfinite, output)):
         return math.inf
-    y, r = (_logarithms(each, classes) if softmax else list(each) for each in (output, expected))
-    largest = max(map(abs, r))
-    worst = max(abs(y[i] - r[i]) for i in range(len(r)))
-    return worst / largest if largest else (0.0 if worst == 0 else math.inf)
+    values, largest = _difference(output, expected)
+    if not softmax:
+        return _relative(values, largest)
+    logarithms, spread = _difference(_logarithms(output, classes), _logarithms(expected, classes))
+    return max(_relative(logarithms, spread), _relative(values, largest * (1 + 2 * spread)))
+
+
+def _difference(y: Sequence[float], r: Sequence[float]) -> tuple[float, float]:
+    return max(abs(y[i] - r[i]) for i in range(len(r))), max(map(abs, r))
+
+
+def _relative(error: float, scale: float) -> float:
+    if error == 0:
+        return 0.0
+    return error / scale if scale else math.inf
 
 
 def _logarithms(probabilities: array.array[float], classes: int) -> list[float]:

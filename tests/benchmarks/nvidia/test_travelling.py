@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import lzma
 import math
 from pathlib import Path
@@ -70,10 +71,12 @@ def test_errors_are_those_of_verify() -> None:
     logits = random.standard_normal((4, 12)) * 9
     r = (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)).astype(np.float32)
     y = (r * random.uniform(0.99, 1.01, r.shape)).astype(np.float32)
-    for softmax in (True, False):
-        theirs = output_error("output", y, r, Tolerance(1.0), softmax).max_rel_error
-        mine = error_of(floats(y.tobytes()), floats(r.tobytes()), 12, softmax)
+    for softmax, factor in itertools.product((True, False), (1, 3)):
+        wrong = y * np.float32(factor)
+        theirs = output_error("output", wrong, r, Tolerance(1.0), softmax).max_rel_error
+        mine = error_of(floats(wrong.tobytes()), floats(r.tobytes()), 12, softmax)
         assert mine == pytest.approx(theirs, rel=1e-9)
+        assert factor == 1 or mine > 0.01
     y[1, 1] = np.nan
     assert error_of(floats(y.tobytes()), floats(r.tobytes()), 12, False) == math.inf
     with pytest.raises(ValueError, match="36 numbers where 48 are expected"):

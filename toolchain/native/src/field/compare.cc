@@ -60,6 +60,7 @@ class Numbers {
 // The largest difference, and what it is relative to.
 struct Difference {
   double error = 0, scale = 0;
+  double Relative() const { return error == 0 ? 0 : error / scale; }
   int64_t off = 0;  // how many values are off by half a step or more
 };
 
@@ -92,6 +93,14 @@ Difference OfLogarithms(const Numbers& output, const Numbers& expected, size_t c
   return difference;
 }
 
+// A common factor, and what is below 0, show in the values alone; numerics.py says why their scale is this one.
+Difference OfProbabilities(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape) {
+  const Difference logarithms = OfLogarithms(output, expected, count, shape);
+  Difference values = OfValues(output, expected, count, true, 0);
+  values.scale *= 1 + 2 * logarithms.scale;
+  return values.Relative() > logarithms.Relative() ? values : logarithms;
+}
+
 int64_t Billionths(double value) {
   const double scaled = value * kBillion;
   return scaled < static_cast<double>(kLargest) ? std::llround(scaled) : kLargest;
@@ -119,7 +128,7 @@ Deviation Compare(const OutputTest& test, const Array& output, const Array& expe
   if (!r.Finite()) return Incomparable("an expected value is not finite");
 
   const double step = steps ? *test.step : 0;
-  Difference difference = test.compare == Comparison::kLogProbabilities ? OfLogarithms(y, r, count, expected.shape)
+  Difference difference = test.compare == Comparison::kLogProbabilities ? OfProbabilities(y, r, count, expected.shape)
                                                                         : OfValues(y, r, count, type->inexact, step);
   const double allowed = static_cast<double>(test.tolerance_ppb) / kBillion;
   double tolerance = equal ? 0 : allowed;
@@ -129,7 +138,7 @@ Deviation Compare(const OutputTest& test, const Array& output, const Array& expe
     tolerance = (allowed + kSlack) * step / difference.scale;
   }
   if (difference.error > 0 && difference.scale == 0) return Incomparable("the expected values are zero everywhere");
-  const double relative = difference.error == 0 ? 0 : difference.error / difference.scale;
+  const double relative = difference.Relative();
   if (!std::isfinite(relative)) return Incomparable("the difference is not finite");
 
   Deviation deviation{true, Billionths(steps ? difference.error / step : relative), ""};
