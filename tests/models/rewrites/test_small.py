@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -42,6 +43,35 @@ def test_dropout_in_training_mode_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match=r"Dropout.*'y'.*training mode"):
         loaded(graph, tmp_path)
+
+
+def test_dropout_of_a_constant_in_training_mode_is_refused(tmp_path: Path) -> None:
+    """Its values would differ from build to build."""
+    graph = graph_of(
+        [helper.make_node("Dropout", ["c", "r", "t"], ["d"]), helper.make_node("Add", ["x", "d"], ["y"])],
+        [tensor_info("x", SHAPE)],
+        [tensor_info("y", SHAPE)],
+        {"c": np.ones(SHAPE, np.float32), "r": np.float32(0.5), "t": np.bool_(True)},
+    )
+    with pytest.raises(UsageError, match=r"Dropout.*'d'.*training mode"):
+        loaded(graph, tmp_path)
+
+
+def rooted_pool(side: int) -> onnx.ModelProto:
+    """Return a pool of windows of 3, 2 apart, the last of which may be cut off."""
+    node = helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    shape = (1, 2, side, side)
+    return graph_of([node], [tensor_info("x", shape)], [tensor_info("y", ("n", "c", "h", "w"))], {}, 18)
+
+
+def test_a_pool_whose_last_window_fits(tmp_path: Path) -> None:
+    assert_same(loaded(rooted_pool(7), tmp_path))
+
+
+def test_a_pool_of_roots_whose_last_window_is_cut_off_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"LpPool .*ceil_mode") as caught:
+        loaded(rooted_pool(8), tmp_path)
+    assert "pad its input" in str(caught.value.hint)
 
 
 def test_slopes_of_old_sets_are_by_channel(tmp_path: Path) -> None:

@@ -211,6 +211,49 @@ def test_what_no_integer_operator_says_stays_in_floats(change: Any, what: str) -
     assert "Conv" in {node.op_type for node in grouped.node}, what
 
 
+def operators(model: onnx.ModelProto) -> set[str]:
+    """Return the operators of a network whose groups are folded."""
+    return {node.op_type for node in fold_in_groups(model, "test", {}).model.graph.node}
+
+
+@pytest.mark.parametrize(("bias", "folded"), [((1, 5), True), ((2, 1), False), ((2, 5), False)])
+@pytest.mark.parametrize("floats", [True, False])
+def test_a_bias_of_rows_stays_in_floats(bias: tuple[int, ...], folded: bool, floats: bool) -> None:
+    net = Network("uint8", [(2, 4)])
+    parts = [net.steps("x0", 0.02), net.weight("w", (4, 5), None)]
+    real = [net.node("DequantizeLinear", part, f"{place}.r") for place, part in enumerate(parts)]
+    scale = net.weights["x0.s"] * net.weights["w.s"]
+    steps = net.random.integers(-3000, 3000, bias).astype(np.int32)
+    if floats:
+        net.weights["b"] = (steps * scale).astype(np.float32)
+    else:
+        net.weights |= {"b.q": steps, "b.s": scale, "b.z": np.int32(0)}
+        net.node("DequantizeLinear", ["b.q", "b.s", "b.z"], "b")
+    out = net.parameters("y", 0.3)
+    net.node("QuantizeLinear", [net.node("Gemm", [*real, "b"], "c"), *out], "y.q")
+    assert bool(operators(net.model(["y.q"], rank=2)) & {"QGemm", "QGemmWithFloats"}) == folded
+
+
+@pytest.mark.parametrize(("opset", "floats"), [(11, True), (12, False)])
+def test_a_pool_of_steps_needs_a_set_that_has_it(opset: int, floats: bool) -> None:
+    net = Network("uint8", [(1, 4, 5, 5)])
+    x = net.steps("x0", 0.02)
+    pool = net.node("MaxPool", [net.node("DequantizeLinear", x, "r")], "m", kernel_shape=[2, 2])
+    net.node("QuantizeLinear", [pool, *x[1:]], "y.q")
+    assert ("DequantizeLinear" in operators(net.model(["y.q"], opset=opset))) == floats
+
+
+def test_steps_of_four_bits_stay_in_floats() -> None:
+    net = Network("uint8", [(1, 4, 5, 5)])
+    x = net.steps("x0", 0.02)
+    relu = net.node("Relu", [net.node("DequantizeLinear", x, "r")], "m")
+    net.node("QuantizeLinear", [relu, "x0.s", "four"], "y.q")
+    model = net.model(["y.q"], opset=21)
+    model.graph.initializer.append(helper.make_tensor("four", TensorProto.INT4, [], [3]))
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT4
+    assert "Relu" in operators(model)
+
+
 ALL_STEPS = np.arange(256, dtype=np.float32)
 PAIRS = {"x0": np.repeat(ALL_STEPS, 256).reshape(256, 256), "x1": np.tile(ALL_STEPS, (256, 1))}
 SIDES = {
