@@ -121,6 +121,7 @@ def attempt(suite: str, architecture: str, way: str, *, expired: bool) -> Tried:
     run += ["--env=HOME=/home/user", "--workdir=/home/user", image]
     own = "git config --global --add safe.directory '*'"
     system, python = _printed([*run, "sh", "-c", _SYSTEM]).split("|")
+    commit = _printed(["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"])
     log = LOGS / f"{suite}-{architecture}-{way}.log"
     begun = time.monotonic()
     with log.open("wb") as said:
@@ -134,7 +135,6 @@ def attempt(suite: str, architecture: str, way: str, *, expired: bool) -> Tried:
         finally:
             subprocess.run(["docker", "rm", "--force", "--volumes", name], capture_output=True, check=False)
     lines = log.read_text(errors="replace").strip().splitlines()
-    commit = _printed(["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"])
     seconds, today = round(time.monotonic() - begun), datetime.date.today().isoformat()
     last = "" if passed or not lines else lines[-1][-200:]
     return Tried(suite, architecture, way, system, python, today, commit, seconds, passed, last)
