@@ -65,10 +65,28 @@ def _rows() -> Writer:
     return writer
 
 
+def _dilated() -> Writer:
+    """Return a network of constants of five dimensions, whose kernel would be spread over 2000 rows."""
+    writer = _one()
+    x, kernel = (writer.constant(np.ones(shape, "int32")) for shape in [(1, 1, 1, 1, 1), (1, 2, 2, 1)])
+    writer.outputs.append(writer.add((1, 1, 1, 1, 1), "int32"))
+    options = {"DilationHFactor": 2000, "DilationWFactor": 2000, "StrideH": 1, "StrideW": 1}
+    writer.call("CONV_2D", [x, kernel], writer.outputs[1:], "Conv2DOptions", **options)
+    return writer
+
+
 def _stored(array: np.ndarray, shape: tuple[int, ...]) -> Writer:
     writer = _one()
     writer.constant(array)
     writer.tensors[-1].shape = shape
+    return writer
+
+
+def _computed(name: str, x: list[int], y: tuple[int, ...], *more: list[int], table: str = "") -> Writer:
+    """Return a network beside which an operator computes something of constant integers."""
+    writer = _one()
+    given = [writer.constant(np.array(each, "int32")) for each in (x, *more)]
+    writer.call(name, given, [writer.add(y, "int32")], table)
     return writer
 
 
@@ -101,6 +119,13 @@ REFUSED = [
     (_one("L2_NORMALIZATION", "L2NormOptions", FusedActivationFunction=4), "fused activation function 4"),
     (_rows(), "operator 0 (SELECT): a condition for each row is not supported"),
     (_one("ADD", "AddOptions"), "operator 0 (ADD) is broken"),
+    (_computed("GATHER", [1, 2, 3], (1,), [7]), "contradict each other: its constants do not fit together"),
+    (_computed("ADD", [1, 2, 3], (3,), [1, 2], table="AddOptions"), "(ADD) is broken"),
+    (_computed("NEG", [1, 2, 3], (4,)), "(NEG) is broken"),
+    (_computed("TILE", [1], (1,), [30_000_000]), "a result [30000000] where [1] is declared"),
+    (_computed("PAD", [1], (1,), [[0, 30_000_000]]), "a result [30000001] where [1] is declared"),
+    (_computed("MIRROR_PAD", [1, 2], (2,), [[0, 30_000_000]]), "a result [30000002] where [2] is declared"),
+    (_dilated(), "its operators do not fit together"),
 ]  # fmt: skip
 
 

@@ -83,10 +83,18 @@ def mirror_pad(call: OperatorCall) -> None:
 
 def _paddings(call: OperatorCall) -> list[tuple[int, int]]:
     """Return the numbers before and behind each dimension."""
-    numbers = call.numbers(1, "paddings")
-    if len(numbers) != 2 * call.input(0).rank or min(numbers, default=0) < 0:
+    x, numbers = call.input(0), call.numbers(1, "paddings")
+    if len(numbers) != 2 * x.rank or min(numbers, default=0) < 0:
         raise ValueError(f"paddings {numbers}")
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    _check_extents(call, [sum(pair) + extent for pair, extent in zip(pairs, x.shape, strict=True)])
+    return pairs
+
+
+def _check_extents(call: OperatorCall, extents: list[int]) -> None:
+    """Check that a result is as large as it is declared, before anybody computes a larger one."""
+    if extents != list(call.output.shape):
+        raise ValueError(f"a result {extents} where {list(call.output.shape)} is declared")
 
 
 def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
@@ -228,9 +236,11 @@ def looked_up(call: OperatorCall) -> None:
 def tile(call: OperatorCall) -> None:
     """Translate TILE."""
     graph, counts = call.graph, call.numbers(1, "numbers of copies")
-    if len(counts) != call.input(0).rank or min(counts) < 1:
+    x = call.input(0)
+    if len(counts) != x.rank or min(counts) < 1:
         raise ValueError(f"copies {counts}")
-    inputs = [graph.real(call.input(0).index), graph.integers(counts)]
+    _check_extents(call, [count * extent for count, extent in zip(counts, x.shape, strict=True)])
+    inputs = [graph.real(x.index), graph.integers(counts)]
     graph.result(call.output.index, graph.emit("Tile", inputs, call.output.name))
 
 
