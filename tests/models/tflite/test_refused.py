@@ -82,6 +82,15 @@ def _stored(array: np.ndarray, shape: tuple[int, ...]) -> Writer:
     return writer
 
 
+def _meant(shape: tuple[int, ...], dtype: str = "float32", times: int = 1) -> Writer:
+    """Return a network beside which the numbers of three constant integers are a constant."""
+    writer = _one()
+    stored, result = writer.constant(np.ones(3, "int8"), scale=0.1), writer.add(shape, dtype)
+    for _ in range(times):
+        writer.call("DEQUANTIZE", [stored], [result])
+    return writer
+
+
 def _computed(name: str, x: list[int], y: tuple[int, ...], *more: list[int], table: str = "") -> Writer:
     """Return a network beside which an operator computes something of constant integers."""
     writer = _one()
@@ -125,6 +134,9 @@ REFUSED = [
     (_computed("TILE", [1], (1,), [30_000_000]), "a result [30000000] where [1] is declared"),
     (_computed("PAD", [1], (1,), [[0, 30_000_000]]), "a result [30000001] where [1] is declared"),
     (_computed("MIRROR_PAD", [1, 2], (2,), [[0, 30_000_000]]), "a result [30000002] where [2] is declared"),
+    (_meant((4,)), "(DEQUANTIZE) is broken: its options or tensors contradict each other: a constant [3]"),
+    (_meant((3,), "int32"), "a constant of float32 where int32 is declared"),
+    (_meant((3,), times=2), "tensor 3 ('t3') is computed twice"),
     (_dilated(), "its operators do not fit together"),
 ]  # fmt: skip
 
@@ -150,6 +162,18 @@ def test_bytes_that_are_used_again_and_again_are_refused() -> None:
         writer.call("ADD", [last, other], [result], "AddOptions")
         last = result
     writer.outputs = [last]
+    with pytest.raises(UsageError, match="use the same bytes again and again"):
+        read_tflite(writer.finish(), "net.tflite")
+
+
+def test_the_numbers_that_constants_mean_are_counted_before_they_are_computed() -> None:
+    """A buffer of 2 MB, read as int8 by 20 tensors, would be 160 MB of float32 that no operator reads."""
+    writer = _one()
+    array = np.zeros(1 << 21, "int8")
+    place = writer.constant(array, scale=0.1)
+    for _ in range(20):
+        other = writer.add(array.shape, "int8", scale=0.1, buffer=place + 1)
+        writer.call("DEQUANTIZE", [other], [writer.add(array.shape)])
     with pytest.raises(UsageError, match="use the same bytes again and again"):
         read_tflite(writer.finish(), "net.tflite")
 

@@ -8,7 +8,7 @@ layout that a reader asks for: so transposes appear only where two layouts meet.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from toolchain.models.tflite.network import Quantisation, TfliteNetwork, TfliteT
 
 _SPARE = 1 << 26  # bytes of constants that a file of any size may ask for
 _LONG = 100  # characters of a tensor's name: the names of nodes are made of shorter ones
-_COPIES = 4  # of the file's bytes: a constant in two layouts, and float16 as float32
+_COPIES = 8  # of the file's bytes: int8 as float32, once computed and once stored
 
 
 class OnnxGraph:
@@ -207,14 +207,42 @@ class OnnxGraph:
         UsageError
             The value is defined already.
         """
+        key = (index, layout if self.tensor(index).rank == 4 else ChannelOrder.LAST)
+        self._check_new(index, key)
+        self.stored_as[key] = name
+
+    def make_constant(self, index: int, shape: Sequence[int], compute: Callable[[], Array]) -> None:
+        """Say that a value is a constant, which is computed once its size is known to be allowed.
+
+        Parameters
+        ----------
+        shape
+            The shape of what `compute` returns.
+
+        Raises
+        ------
+        UsageError
+            The value is defined already, or the constants are many times the file.
+        ValueError
+            It is declared with another shape or type.
+        """
         tensor = self.tensor(index)
-        key = (index, layout if tensor.rank == 4 else ChannelOrder.LAST)
+        self._check_new(index, (index, ChannelOrder.LAST))
+        if tuple(shape) != tensor.shape:
+            raise ValueError(f"a constant {list(shape)} where {list(tensor.shape)} is declared")
+        self._budget.spend(math.prod(shape) * np.dtype(tensor.dtype).itemsize)
+        array = compute()
+        if array.dtype != tensor.dtype:
+            raise ValueError(f"a constant of {array.dtype} where {tensor.dtype} is declared")
+        self.constants[index] = array
+
+    def _check_new(self, index: int, key: tuple[int, ChannelOrder]) -> None:
         if key in self.stored_as or index in self.constants:
             raise UsageError(
-                f"{self.origin}: broken: tensor {index} ({shortened(tensor.name)!r}) is computed twice",
+                f"{self.origin}: broken: tensor {index} ({shortened(self.tensor(index).name)!r}) is computed "
+                "twice",
                 "convert it again",
             )
-        self.stored_as[key] = name
 
     def result(
         self,

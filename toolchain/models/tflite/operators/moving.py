@@ -253,8 +253,8 @@ def broadcast(call: OperatorCall) -> None:
 
 def shape_of(call: OperatorCall) -> None:
     """Translate SHAPE to a constant: all shapes are known."""
-    shape = np.array(call.input(0).shape, call.output.dtype)
-    call.graph.constants[call.output.index] = shape
+    x, result = call.input(0), call.output
+    call.graph.make_constant(result.index, [x.rank], lambda: np.array(x.shape, result.dtype))
 
 
 RULES: dict[str, Rule] = {
