@@ -67,8 +67,15 @@ class OnnxGraph:
         self.stored_as: dict[tuple[int, ChannelOrder], str] = {}
         self.zero_padded: dict[int, tuple[TfliteTensor, list[tuple[int, int]]]] = {}
         self._real: dict[str, str] = {}
+        self._ordered: dict[tuple[int, tuple[int, ...]], str] = {}
         self._rules: dict[int, list[str]] = {}
-        self._budget = ByteBudget(origin, _COPIES * network.stored_bytes + _SPARE)
+        most = _COPIES * network.stored_bytes + _SPARE
+        self._budget = ByteBudget(
+            origin,
+            most,
+            f"its constants take more than {most >> 20} MiB, as integers are copied for each of the readers",
+            "convert the network with floats where many operators read the same weights",
+        )
         self.names = Names()
         self.output_names = {index: "" for index in network.outputs}
         for index in network.inputs:
@@ -95,7 +102,7 @@ class OnnxGraph:
         Raises
         ------
         UsageError
-            The constants are many times the file: it uses its bytes again and again.
+            The constants are many times the file.
         """
         self._budget.spend(array.nbytes)
         name = self.names.free(like if len(like) <= _LONG else "constant")
@@ -176,9 +183,12 @@ class OnnxGraph:
             The tensor is computed by the network.
         """
         tensor = self.tensor(index)
+        key, rule = (index, tuple(order)), tensor.quantisation
+        if key in self._ordered:
+            return self._ordered[key]
         name = self.constant(self.array(index, "weights").transpose(order), _like(tensor))
-        rule = tensor.quantisation
         if rule is None:
+            self._ordered[key] = name
             return name
         axis = None if rule.axis is None else list(order).index(rule.axis)
         return self._dequantised(name, tensor, rule, axis)
