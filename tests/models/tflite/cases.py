@@ -266,6 +266,7 @@ MOVED: list[Case] = [
             ((0, 1, 0, 0), (0, 5, 0, 0), (1, 1, 1, 1), (1, 4, 5, 4), {"BeginMask": 13, "EndMask": 13}),
             ((0, -1, 0, 1), (0, 0, 0, 3), (1, -2, 1, 1), (1, 3, 5, 2), {"BeginMask": 5, "EndMask": 7}),
             ((0, 2, 0, -1), (1, 3, 5, 0), (1, 1, 1, 1), (1, 5), {"ShrinkAxisMask": 10}),
+            ((0, 2, 3, 0), (1, 3, 4, 4), (1, 1, 1, 1), (1, 4), {"ShrinkAxisMask": 6, "BeginMask": 6}),
         ]
     ),
     Case("SPLIT", [ints(3), IMAGE], [(1, 6, 5, 2)] * 2, "SplitOptions", {"NumSplits": 2}, out=None),

@@ -154,7 +154,7 @@ def strided_part(call: OperatorCall) -> None:
         if axis >= len(first):
             piece = slice(None)
         elif single >> axis & 1:
-            start = first[axis] + size if first[axis] < 0 else first[axis]
+            start = 0 if free >> axis & 1 else range(size)[first[axis]]
             piece = slice(start, start + 1)
         else:
             start, end = first[axis], last[axis]
