@@ -91,11 +91,13 @@ def _meant(shape: tuple[int, ...], dtype: str = "float32", times: int = 1) -> Wr
     return writer
 
 
-def _computed(name: str, x: list[int], y: tuple[int, ...], *more: list[int], table: str = "") -> Writer:
+def _computed(
+    name: str, x: list[int], y: tuple[int, ...], *more: list[int], table: str = "", **options: Any
+) -> Writer:
     """Return a network beside which an operator computes something of constant integers."""
     writer = _one()
     given = [writer.constant(np.array(each, "int32")) for each in (x, *more)]
-    writer.call(name, given, [writer.add(y, "int32")], table)
+    writer.call(name, given, [writer.add(y, "int32")], table, **options)
     return writer
 
 
@@ -134,6 +136,8 @@ REFUSED = [
     (_computed("TILE", [1], (1,), [30_000_000]), "a result [30000000] where [1] is declared"),
     (_computed("PAD", [1], (1,), [[0, 30_000_000]]), "a result [30000001] where [1] is declared"),
     (_computed("MIRROR_PAD", [1, 2], (2,), [[0, 30_000_000]]), "a result [30000002] where [2] is declared"),
+    (_computed("STRIDED_SLICE", [1, 2, 3], (), [-5], [0], [1], table="StridedSliceOptions", ShrinkAxisMask=1),
+     "operator 1 (STRIDED_SLICE) is broken"),
     (_meant((4,)), "(DEQUANTIZE) is broken: its options or tensors contradict each other: a constant [3]"),
     (_meant((3,), "int32"), "a constant of float32 where int32 is declared"),
     (_meant((3,), times=2), "tensor 3 ('t3') is computed twice"),
@@ -186,6 +190,14 @@ def test_a_name_that_is_used_again_and_again_is_refused() -> None:
     writer.repeated = 5_000
     with pytest.raises(UsageError, match="use the same bytes again and again"):
         read_tflite(writer.finish(), "net.tflite")
+
+
+def test_an_operator_of_too_many_operands_is_refused_with_the_limit() -> None:
+    writer = _one()
+    writer.call("CONCATENATION", writer.inputs * 1025, [writer.add((1025, 2, 2, 3))], "ConcatenationOptions")
+    with pytest.raises(UsageError, match=r"net.tflite: .* has 1025 .* at most 1024 are read") as caught:
+        read_tflite(writer.finish(), "net.tflite")
+    assert "fewer operands" in caught.value.hint
 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 20, 200])

@@ -25,7 +25,7 @@ class ByteBudget:
         says: str = "broken: its parts use the same bytes again and again",
         hint: str = "convert it again",
     ) -> None:
-        self._left, self._words = most, (f"{origin}: {says}", hint)
+        self.origin, self._left, self._words = origin, most, (f"{origin}: {says}", hint)
 
     def spend(self, size: int) -> None:
         """Count `size` bytes more.
