@@ -62,7 +62,7 @@ def pad(call: OperatorCall) -> None:
     layout, numbers = call.layout(), _paddings(call)
     inputs = [graph.real(x.index, layout), graph.integers(_pads(numbers, layout))]
     if value is not None:
-        inputs.append(graph.float(_number(call, value)))
+        inputs.append(_around(call, value))
     elif (
         x.rank == 4
         and not any((*numbers[0], *numbers[3]))
@@ -103,11 +103,13 @@ def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
     return [*arranged(before, layout), *arranged(behind, layout)]
 
 
-def _number(call: OperatorCall, tensor: TfliteTensor) -> float:
-    """Return the number that a constant of one element means."""
+def _around(call: OperatorCall, tensor: TfliteTensor) -> str:
+    """Return the name of the number that a constant of one element means."""
     stored = call.graph.array(tensor.index, "the number around").reshape(())
     rule = tensor.quantisation
-    return float(stored) if rule is None else float((stored - rule.zero) * rule.scale)
+    if rule is None:
+        return call.graph.constant(stored)
+    return call.graph.float(float((stored - rule.zero) * rule.scale))
 
 
 def _cut(call: OperatorCall, starts: list[int], ends: list[int], steps: list[int]) -> None:
