@@ -21,6 +21,13 @@ def test_they_are_cut_into_batches(tmp_path: Path) -> None:
     assert len(sets) == 2 and all(each["data"].shape == (2, 3, 4) for each in sets)
 
 
+def test_a_scalar_has_a_number_for_each_image(tmp_path: Path) -> None:
+    specs = [TensorSpec("data", (1, 3), "float32"), TensorSpec("rate", (), "float32")]
+    arrays = {"data": np.zeros((2, 3), np.float32), "rate": np.array([8.0, 16.0], np.float32)}
+    sets = given(specs, written(tmp_path, arrays))
+    assert [(each["rate"].shape, float(each["rate"])) for each in sets] == [((), 8.0), ((), 16.0)]
+
+
 def test_names_and_folders_may_hold_equals_signs(tmp_path: Path) -> None:
     """The command line was split at the last one."""
     folder = tmp_path / "run=3"
@@ -42,6 +49,7 @@ def written(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Path]:
     [
         ({"data": np.zeros((4, 3, 5), np.float32)}, r"float32\[4, 3, 5\], the input data \[2, 3, 4\]"),
         ({"data": np.zeros((4, 3, 4), np.float64)}, r"is float64\[4, 3, 4\]"),
+        ({"scale": np.float32(1)}, r"is float32\[\], the input scale \[2\]"),
         ({"data": np.zeros((3, 3, 4), np.float32)}, "holds 3 images, which are no batches of 2"),
         ({"data": np.zeros((0, 3, 4), np.float32)}, "holds 0 images"),
         ({"data": np.full((4, 3, 4), np.nan, np.float32)}, "NaN or infinity in 48 of 48"),

@@ -14,7 +14,7 @@ from onnx.compose import add_prefix
 
 from tests.backends.packed.computed import MACHINES, computed
 from tests.backends.packed.computed import loaded as loaded_here
-from tests.models.recurrent.cases import Case, table, together
+from tests.models.recurrent.cases import GATES, Case, table, together
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError
 from toolchain.models.costs import count_macs
@@ -66,6 +66,13 @@ def test_the_definition_computes_each_option(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_the_definition_computes_every_cell_with_every_option(tmp_path: Path) -> None:
     assert_same(loaded(together(table()), tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_a_sequence_without_steps_ends_with_states_of_0(direction: str, tmp_path: Path) -> None:
+    """Whatever states it began with: onnxruntime clears the row."""
+    assert_same(loaded(together([Case(cell, direction, lengths=(0, 3)) for cell in GATES]), tmp_path))
 
 
 def test_multiplications_are_counted(tmp_path: Path) -> None:

@@ -156,6 +156,7 @@ PAIRS: list[Case] = [
     Case("MINIMUM", [IMAGE, IMAGE], [IMAGE], out=None),
     Case("SQUARED_DIFFERENCE", [IMAGE, IMAGE], [IMAGE], forms=(FLOAT, INT8), out=(0.1, -128)),
     Case("ADD_N", [IMAGE, IMAGE, IMAGE], [IMAGE], forms=(FLOAT,)),
+    Case("ADD_N", [IMAGE, IMAGE, IMAGE], [IMAGE], forms=(FLOAT,), given="int32", results="int32", steps=0),
     *(
         Case(name, [(2, 3, 4), (2, 3, 4)], [(2, 3, 4)], forms=(FLOAT,), results="bool")
         for name in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
@@ -255,6 +256,11 @@ MOVED: list[Case] = [
     Case("PAD", [(3, 4), np.array([[0, 1], [2, 0]], "int32")], [(4, 6)], out=None),
     Case("PADV2", [IMAGE, np.array([[0, 0], [1, 2], [0, 1], [0, 3]], "int32"), np.array([0.3], "float32")],
          [(1, 9, 6, 7)], forms=(FLOAT,)),
+    *(
+        Case("PADV2", [(3, 4), np.array([[1, 2], [0, 1]], "int32"), np.array([-7], dtype)], [(6, 5)],
+             forms=(FLOAT,), given=dtype, results=dtype, steps=0)
+        for dtype in ("int32", "int64")
+    ),
     Case("MIRROR_PAD", [IMAGE, np.array([[0, 0], [1, 2], [0, 1], [0, 0]], "int32")], [(1, 9, 6, 4)],
          "MirrorPadOptions", {"Mode": 0}, (FLOAT, INT8), out=None),
     Case("SLICE", [IMAGE, ints(0, 1, 2, 0), ints(1, 3, -1, 2)], [(1, 3, 3, 2)], out=None),
@@ -266,6 +272,7 @@ MOVED: list[Case] = [
             ((0, 1, 0, 0), (0, 5, 0, 0), (1, 1, 1, 1), (1, 4, 5, 4), {"BeginMask": 13, "EndMask": 13}),
             ((0, -1, 0, 1), (0, 0, 0, 3), (1, -2, 1, 1), (1, 3, 5, 2), {"BeginMask": 5, "EndMask": 7}),
             ((0, 2, 0, -1), (1, 3, 5, 0), (1, 1, 1, 1), (1, 5), {"ShrinkAxisMask": 10}),
+            ((0, 2, 3, 0), (1, 3, 4, 4), (1, 1, 1, 1), (1, 4), {"ShrinkAxisMask": 6, "BeginMask": 6}),
         ]
     ),
     Case("SPLIT", [ints(3), IMAGE], [(1, 6, 5, 2)] * 2, "SplitOptions", {"NumSplits": 2}, out=None),

@@ -65,10 +65,39 @@ def _rows() -> Writer:
     return writer
 
 
+def _dilated() -> Writer:
+    """Return a network of constants of five dimensions, whose kernel would be spread over 2000 rows."""
+    writer = _one()
+    x, kernel = (writer.constant(np.ones(shape, "int32")) for shape in [(1, 1, 1, 1, 1), (1, 2, 2, 1)])
+    writer.outputs.append(writer.add((1, 1, 1, 1, 1), "int32"))
+    options = {"DilationHFactor": 2000, "DilationWFactor": 2000, "StrideH": 1, "StrideW": 1}
+    writer.call("CONV_2D", [x, kernel], writer.outputs[1:], "Conv2DOptions", **options)
+    return writer
+
+
 def _stored(array: np.ndarray, shape: tuple[int, ...]) -> Writer:
     writer = _one()
     writer.constant(array)
     writer.tensors[-1].shape = shape
+    return writer
+
+
+def _meant(shape: tuple[int, ...], dtype: str = "float32", times: int = 1) -> Writer:
+    """Return a network beside which the numbers of three constant integers are a constant."""
+    writer = _one()
+    stored, result = writer.constant(np.ones(3, "int8"), scale=0.1), writer.add(shape, dtype)
+    for _ in range(times):
+        writer.call("DEQUANTIZE", [stored], [result])
+    return writer
+
+
+def _computed(
+    name: str, x: list[int], y: tuple[int, ...], *more: list[int], table: str = "", **options: Any
+) -> Writer:
+    """Return a network beside which an operator computes something of constant integers."""
+    writer = _one()
+    given = [writer.constant(np.array(each, "int32")) for each in (x, *more)]
+    writer.call(name, given, [writer.add(y, "int32")], table, **options)
     return writer
 
 
@@ -101,6 +130,18 @@ REFUSED = [
     (_one("L2_NORMALIZATION", "L2NormOptions", FusedActivationFunction=4), "fused activation function 4"),
     (_rows(), "operator 0 (SELECT): a condition for each row is not supported"),
     (_one("ADD", "AddOptions"), "operator 0 (ADD) is broken"),
+    (_computed("GATHER", [1, 2, 3], (1,), [7]), "contradict each other: its constants do not fit together"),
+    (_computed("ADD", [1, 2, 3], (3,), [1, 2], table="AddOptions"), "(ADD) is broken"),
+    (_computed("NEG", [1, 2, 3], (4,)), "(NEG) is broken"),
+    (_computed("TILE", [1], (1,), [30_000_000]), "a result [30000000] where [1] is declared"),
+    (_computed("PAD", [1], (1,), [[0, 30_000_000]]), "a result [30000001] where [1] is declared"),
+    (_computed("MIRROR_PAD", [1, 2], (2,), [[0, 30_000_000]]), "a result [30000002] where [2] is declared"),
+    (_computed("STRIDED_SLICE", [1, 2, 3], (), [-5], [0], [1], table="StridedSliceOptions", ShrinkAxisMask=1),
+     "operator 1 (STRIDED_SLICE) is broken"),
+    (_meant((4,)), "(DEQUANTIZE) is broken: its options or tensors contradict each other: a constant [3]"),
+    (_meant((3,), "int32"), "a constant of float32 where int32 is declared"),
+    (_meant((3,), times=2), "tensor 3 ('t3') is computed twice"),
+    (_dilated(), "its operators do not fit together"),
 ]  # fmt: skip
 
 
@@ -125,7 +166,20 @@ def test_bytes_that_are_used_again_and_again_are_refused() -> None:
         writer.call("ADD", [last, other], [result], "AddOptions")
         last = result
     writer.outputs = [last]
-    with pytest.raises(UsageError, match="use the same bytes again and again"):
+    with pytest.raises(UsageError, match="its constants take more than 128 MiB") as caught:
+        read_tflite(writer.finish(), "net.tflite")
+    assert caught.value.hint
+
+
+def test_the_numbers_that_constants_mean_are_counted_before_they_are_computed() -> None:
+    """A buffer of 2 MB, read as int8 by 20 tensors, would be 160 MB of float32 that no operator reads."""
+    writer = _one()
+    array = np.zeros(1 << 21, "int8")
+    place = writer.constant(array, scale=0.1)
+    for _ in range(20):
+        other = writer.add(array.shape, "int8", scale=0.1, buffer=place + 1)
+        writer.call("DEQUANTIZE", [other], [writer.add(array.shape)])
+    with pytest.raises(UsageError, match="its constants take more than 80 MiB"):
         read_tflite(writer.finish(), "net.tflite")
 
 
@@ -136,6 +190,14 @@ def test_a_name_that_is_used_again_and_again_is_refused() -> None:
     writer.repeated = 5_000
     with pytest.raises(UsageError, match="use the same bytes again and again"):
         read_tflite(writer.finish(), "net.tflite")
+
+
+def test_an_operator_of_too_many_operands_is_refused_with_the_limit() -> None:
+    writer = _one()
+    writer.call("CONCATENATION", writer.inputs * 1025, [writer.add((1025, 2, 2, 3))], "ConcatenationOptions")
+    with pytest.raises(UsageError, match=r"net.tflite: .* has 1025 .* at most 1024 are read") as caught:
+        read_tflite(writer.finish(), "net.tflite")
+    assert "fewer operands" in caught.value.hint
 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 20, 200])

@@ -203,6 +203,21 @@ def test_a_quantised_number_around() -> None:
     compare(writer, steps=0)
 
 
+def test_weights_of_an_unrolled_loop_are_stored_once() -> None:
+    """Each step of such a loop reads the same matrix: copies would be many times the file."""
+    writer = Writer()
+    last = writer.add((2, 4))
+    writer.inputs = [last]
+    matrix = writer.constant(drawn((4, 4), "float32", 1))
+    for _ in range(3):
+        result = writer.add((2, 4))
+        writer.call("FULLY_CONNECTED", [last, matrix, -1], [result], "FullyConnectedOptions")
+        last = result
+    writer.outputs = [last]
+    assert len(read_tflite(writer.finish(), "x").graph.initializer) == 1
+    compare(writer)
+
+
 def test_integers_that_two_operators_share() -> None:
     """onnxruntime refuses constant integers with two readers: "attempt to replace the existing tensor"."""
     writer = Writer()

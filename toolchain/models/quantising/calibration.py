@@ -40,6 +40,8 @@ def seeded(specs: Sequence[TensorSpec], seeds: Iterable[int], sort: Sort = SORTS
 def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs]:
     """Return the inputs of `--calibrate NAME=FILE.npy`: one set for each batch along the first dimension.
 
+    Of a scalar input each image has one number.
+
     Raises
     ------
     UsageError
@@ -104,8 +106,8 @@ def _split(first: str, rest: Path, specs: Sequence[TensorSpec]) -> tuple[str, Pa
 def _batches(spec: TensorSpec, file: Path) -> list[Array]:
     option = f"--calibrate {spec.name}"
     array = read_array(file, option)
-    batch = spec.shape[0] if spec.shape else 1
-    if array.dtype.name != spec.dtype or array.shape[1:] != spec.shape[1:] or not spec.shape:
+    batch = spec.shape[0] if spec.shape else 1  # a scalar has a number for each image
+    if array.dtype.name != spec.dtype or array.shape[1:] != spec.shape[1:] or not array.ndim:
         raise UsageError(
             f"{option}: {file} is {array.dtype.name}{list(array.shape)}, the input {spec}",
             "its first dimension counts images; the others and the type are the input's",
@@ -121,7 +123,7 @@ def _batches(spec: TensorSpec, file: Path) -> list[Array]:
             f"{option}: {file} holds NaN or infinity in {count} of {array.size} places",
             "leave such images out: numpy.isfinite finds them",
         )
-    return [array[start : start + batch] for start in range(0, len(array), batch)]
+    return [array[start : start + batch].reshape(spec.shape) for start in range(0, len(array), batch)]
 
 
 class Tapped:

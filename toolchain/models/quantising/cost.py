@@ -90,7 +90,7 @@ class QuantisingCost:
         SQNR of all outputs of the network together, in dB.
     top1, top5
         Share of rows of a `[rows, classes]` output whose former class is still the first, or among the first
-        five; None without such an output.
+        five; None without such an output of floats.
     """
 
     images: int
@@ -153,8 +153,8 @@ def cost_of(
         for name in outputs:
             if np.issubdtype(wanted[name].dtype, np.floating):
                 total.add(wanted[name], got[name])
-            if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
-                rows.append((wanted[name], got[name]))
+                if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
+                    rows.append((wanted[name], got[name]))
     return QuantisingCost(
         images=sum(_rows(inputs) for inputs in images),
         random=random,

@@ -18,6 +18,7 @@ from toolchain.models.foreign_formats import FOREIGN, SAVED_MODEL, export_first
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.reading.external import read_external_data
 from toolchain.models.reading.ir import declare_known_ir
+from toolchain.models.spec import MOST_ELEMENTS
 from toolchain.models.tflite.convert import read_tflite
 from toolchain.models.tflite.schema import is_tflite
 from toolchain.models.walk import all_names, tensors_of
@@ -27,9 +28,6 @@ from toolchain.models.zoo.graph import GraphBuilder
 ZOO_PREFIX = "zoo:"
 ENDINGS = (".onnx", ".tflite")
 """Of files that are read."""
-
-MOST_ELEMENTS = 2**40
-"""Of a stored tensor."""
 
 LARGEST = 2**31 - 1
 """Bytes of one protobuf message at most (protobuf's own limit)."""

@@ -27,7 +27,7 @@ class Convert:
     def __call__(self, inputs: Inputs, attributes: dict[str, Any]) -> relax.Expr:
         """Return the outputs, those that nothing reads included."""
         x, weight, recurrent, bias, lengths, *states = [*inputs, *[None] * 8][:8]
-        of = self.read(x, recurrent, lengths, states[2], attributes)
+        of = self.read(x, _shape(recurrent)[2], lengths, states[2], attributes)
         given = {
             "x": _input_products(of, x, weight, bias),
             "r": _recurrent_weight(of, recurrent),
@@ -44,12 +44,18 @@ class Convert:
     def read(
         self,
         x: relax.Expr,
-        recurrent: relax.Expr,
+        hidden: int,
         lengths: relax.Expr | None,
         peepholes: relax.Expr | None,
         attributes: dict[str, Any],
     ) -> Recurrence:
-        """Return the node's recurrence; raise ValueError if it cannot be compiled."""
+        """Return the node's recurrence, with the number of units that R has.
+
+        Raises
+        ------
+        ValueError
+            It cannot be compiled.
+        """
         if str(x.ty.dtype) != "float32":
             raise ValueError(f"its type is {x.ty.dtype}; only float32 can be compiled")
         if attributes.get("layout", 0):
@@ -63,7 +69,6 @@ class Convert:
             raise ValueError(f"{len(functions)} activations for {len(reverse)} directions")
         alphas, betas = (attributes.get(f"activation_{name}", ()) for name in ("alpha", "beta"))
         found = activations(functions, list(alphas), list(betas))
-        hidden = _shape(recurrent)[2]
         if attributes.get("hidden_size", hidden) != hidden:
             raise ValueError(f"its hidden_size is {attributes['hidden_size']}, but R is of {hidden}")
         return Recurrence(

@@ -49,6 +49,11 @@ def steps_of(of: Recurrence, lengths: tirx.Buffer | None, row: Expr) -> Expr:
     return tirx.max(tirx.min(lengths[row], of.steps), 0)
 
 
+def last_state(of: Recurrence, steps: Expr, state: Expr) -> Expr:
+    """Return the state that a sequence ends with: 0 if it has no steps, whatever it began with."""
+    return tirx.Select(steps > 0, state, tirx.const(0, "float32")) if of.lengths else state
+
+
 def time_of(of: Recurrence, direction: Expr, step: Expr, steps: Expr) -> Expr:
     """Return the time index that a step of a direction reads and writes."""
     if not any(of.reverse):
@@ -90,7 +95,8 @@ class _Definition:
                     build.buffer_store(named["y"], zero, [steps + rest, direction, row, unit])
                 with build.serial(0, of.hidden) as unit:
                     for name in self._states():
-                        build.buffer_store(named[name], kept[name][unit], [direction, row, unit])
+                        state = last_state(of, steps, kept[name][unit])
+                        build.buffer_store(named[name], state, [direction, row, unit])
 
     def _round(self, kept: dict[str, tirx.Buffer]) -> None:
         """Emit the quantised state and its step size."""

@@ -28,9 +28,7 @@ class ConvertDynamic(Convert):
         x, weight, recurrent, bias, lengths, h0, c0, peepholes, *rest = [*inputs, *[None] * 12][:12]
         w, w_scale = _integers(weight, rest[0], rest[1])
         r, r_scale = _integers(recurrent, rest[2], rest[3])
-        # As LSTM has them: (directions, gates by units, inputs).
-        own = relax.const(np.ascontiguousarray(r.transpose(0, 2, 1)))
-        of = replace(self.read(x, own, lengths, peepholes, attributes), rounded=True)
+        of = replace(self.read(x, r.shape[1], lengths, peepholes, attributes), rounded=True)
         split = r.reshape(of.directions, of.hidden, of.gates, of.hidden)
         given = {
             "x": _input_products(of, x, w, w_scale, bias),

@@ -14,10 +14,18 @@ class ByteBudget:
         Names the file in errors.
     most
         Bytes in all.
+    says, hint
+        The error's words.
     """
 
-    def __init__(self, origin: str, most: int) -> None:
-        self._origin, self._left = origin, most
+    def __init__(
+        self,
+        origin: str,
+        most: int,
+        says: str = "broken: its parts use the same bytes again and again",
+        hint: str = "convert it again",
+    ) -> None:
+        self.origin, self._left, self._words = origin, most, (f"{origin}: {says}", hint)
 
     def spend(self, size: int) -> None:
         """Count `size` bytes more.
@@ -29,6 +37,4 @@ class ByteBudget:
         """
         self._left -= size
         if self._left < 0:
-            raise UsageError(
-                f"{self._origin}: broken: its parts use the same bytes again and again", "convert it again"
-            )
+            raise UsageError(*self._words)

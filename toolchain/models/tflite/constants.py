@@ -16,6 +16,9 @@ from toolchain.models.tflite.network import TfliteOperator, TfliteTensor
 _SMALL = 64
 """Most elements of such a constant."""
 
+_FLAT = 2
+"""Most dimensions of one: a shape has one, paddings have two. Windows, which nothing bounds, have more."""
+
 
 def evaluate(graph: OnnxGraph, operator: TfliteOperator, before: int) -> None:
     """Turn the results of an operator into constants, if all that it reads are small constant integers.
@@ -24,6 +27,11 @@ def evaluate(graph: OnnxGraph, operator: TfliteOperator, before: int) -> None:
     ----------
     before
         How many nodes the graph had before the operator was translated.
+
+    Raises
+    ------
+    ValueError
+        Its constants do not fit together, or to the shapes that are declared.
     """
     given = [graph.tensor(index) for index in operator.inputs if index is not None]
     results = [graph.tensor(index) for index in operator.outputs]
@@ -47,10 +55,14 @@ def evaluate(graph: OnnxGraph, operator: TfliteOperator, before: int) -> None:
         helper.make_graph(nodes, "constants", [], outputs, [t for t in graph.initializers if t.name in read]),
         opset_imports=[helper.make_opsetid("", OPSET)],
     )
-    for tensor, array in zip(results, ReferenceEvaluator(part).run(None, {}), strict=True):
+    try:
+        arrays = ReferenceEvaluator(part).run(None, {})
+    except Exception as error:  # the evaluator's and numpy's errors have no common parent
+        raise ValueError("its constants do not fit together") from error
+    for tensor, array in zip(results, arrays, strict=True):
         graph.constants[tensor.index] = np.asarray(array, tensor.dtype).reshape(tensor.shape)
 
 
 def _is_small(tensor: TfliteTensor) -> bool:
     is_integer = tensor.dtype in ("int32", "int64") and tensor.quantisation is None
-    return is_integer and math.prod(tensor.shape) <= _SMALL
+    return is_integer and tensor.rank <= _FLAT and math.prod(tensor.shape) <= _SMALL

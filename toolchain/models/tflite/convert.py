@@ -40,15 +40,15 @@ def convert(network: TfliteNetwork, origin: str) -> onnx.ModelProto:
     _refuse_unknown(network, origin)
     graph = OnnxGraph(network, origin)
     for operator in network.operators:
-        before = len(graph.nodes)
         _translate(graph, operator)
-        evaluate(graph, operator, before)
     return finish(graph)
 
 
 def _translate(graph: OnnxGraph, operator: TfliteOperator) -> None:
+    before = len(graph.nodes)
     try:
         RULES[operator.name](OperatorCall(graph, operator))
+        evaluate(graph, operator, before)
     except _CONTRADICTIONS as error:
         why = f": {first_line(error)}" if isinstance(error, ValueError) else ""  # others speak of Python
         raise UsageError(

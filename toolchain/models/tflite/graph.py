@@ -8,7 +8,7 @@ layout that a reader asks for: so transposes appear only where two layouts meet.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from toolchain.models.tflite.network import Quantisation, TfliteNetwork, TfliteT
 
 _SPARE = 1 << 26  # bytes of constants that a file of any size may ask for
 _LONG = 100  # characters of a tensor's name: the names of nodes are made of shorter ones
-_COPIES = 4  # of the file's bytes: a constant in two layouts, and float16 as float32
+_COPIES = 8  # of the file's bytes: int8 as float32, once computed and once stored
 
 
 class OnnxGraph:
@@ -67,8 +67,15 @@ class OnnxGraph:
         self.stored_as: dict[tuple[int, ChannelOrder], str] = {}
         self.zero_padded: dict[int, tuple[TfliteTensor, list[tuple[int, int]]]] = {}
         self._real: dict[str, str] = {}
+        self._ordered: dict[tuple[int, tuple[int, ...]], str] = {}
         self._rules: dict[int, list[str]] = {}
-        self._budget = ByteBudget(origin, _COPIES * network.stored_bytes + _SPARE)
+        most = _COPIES * network.stored_bytes + _SPARE
+        self._budget = ByteBudget(
+            origin,
+            most,
+            f"its constants take more than {most >> 20} MiB, as integers are copied for each of the readers",
+            "convert the network with floats where many operators read the same weights",
+        )
         self.names = Names()
         self.output_names = {index: "" for index in network.outputs}
         for index in network.inputs:
@@ -95,7 +102,7 @@ class OnnxGraph:
         Raises
         ------
         UsageError
-            The constants are many times the file: it uses its bytes again and again.
+            The constants are many times the file.
         """
         self._budget.spend(array.nbytes)
         name = self.names.free(like if len(like) <= _LONG else "constant")
@@ -176,9 +183,12 @@ class OnnxGraph:
             The tensor is computed by the network.
         """
         tensor = self.tensor(index)
+        key, rule = (index, tuple(order)), tensor.quantisation
+        if key in self._ordered:
+            return self._ordered[key]
         name = self.constant(self.array(index, "weights").transpose(order), _like(tensor))
-        rule = tensor.quantisation
         if rule is None:
+            self._ordered[key] = name
             return name
         axis = None if rule.axis is None else list(order).index(rule.axis)
         return self._dequantised(name, tensor, rule, axis)
@@ -207,14 +217,42 @@ class OnnxGraph:
         UsageError
             The value is defined already.
         """
+        key = (index, layout if self.tensor(index).rank == 4 else ChannelOrder.LAST)
+        self._check_new(index, key)
+        self.stored_as[key] = name
+
+    def make_constant(self, index: int, shape: Sequence[int], compute: Callable[[], Array]) -> None:
+        """Say that a value is a constant, which is computed once its size is known to be allowed.
+
+        Parameters
+        ----------
+        shape
+            The shape of what `compute` returns.
+
+        Raises
+        ------
+        UsageError
+            The value is defined already, or the constants are many times the file.
+        ValueError
+            It is declared with another shape or type.
+        """
         tensor = self.tensor(index)
-        key = (index, layout if tensor.rank == 4 else ChannelOrder.LAST)
+        self._check_new(index, (index, ChannelOrder.LAST))
+        if tuple(shape) != tensor.shape:
+            raise ValueError(f"a constant {list(shape)} where {list(tensor.shape)} is declared")
+        self._budget.spend(math.prod(shape) * np.dtype(tensor.dtype).itemsize)
+        array = compute()
+        if array.dtype != tensor.dtype:
+            raise ValueError(f"a constant of {array.dtype} where {tensor.dtype} is declared")
+        self.constants[index] = array
+
+    def _check_new(self, index: int, key: tuple[int, ChannelOrder]) -> None:
         if key in self.stored_as or index in self.constants:
             raise UsageError(
-                f"{self.origin}: broken: tensor {index} ({shortened(tensor.name)!r}) is computed twice",
+                f"{self.origin}: broken: tensor {index} ({shortened(self.tensor(index).name)!r}) is computed "
+                "twice",
                 "convert it again",
             )
-        self.stored_as[key] = name
 
     def result(
         self,

@@ -6,6 +6,7 @@ import re
 from types import ModuleType
 from typing import Any
 
+from toolchain.errors import UsageError
 from toolchain.models.tflite.budget import ByteBudget
 
 MOST_NUMBERS = 1024
@@ -39,7 +40,7 @@ def read_options(schema: ModuleType, operator: Any, budget: ByteBudget) -> dict[
         name for name in members if not name.startswith("GetRootAs") and "BufferHasIdentifier" not in name
     ]
     vectors = {name.removesuffix("Length") for name in fields if name.endswith("Length")}
-    found: dict[str, Any] = {"table": kind}
+    found: dict[str, Any] = {}
     for name in vectors:
         if f"{name}AsNumpy" in fields:
             found[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")(), budget)
@@ -54,15 +55,17 @@ def numbers(vector: Any, budget: ByteBudget) -> list[int]:
 
     Raises
     ------
-    ValueError
-        It is too long to be what it should be.
     UsageError
-        The file's vectors are many times the file.
+        It is longer than any that is read, or the file's vectors are many times the file.
     """
     if isinstance(vector, int):
         return []
     if len(vector) > MOST_NUMBERS:
-        raise ValueError(f"{len(vector)} numbers where {MOST_NUMBERS} are the most")
+        raise UsageError(
+            f"{budget.origin}: an operator or a tensor has {len(vector)} operands, dimensions or options; "
+            f"at most {MOST_NUMBERS} are read",
+            "convert the network with operators of fewer operands, for shorter sequences for example",
+        )
     budget.spend(vector.nbytes)
     return [number.item() for number in vector]
 

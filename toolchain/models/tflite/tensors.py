@@ -10,11 +10,10 @@ import numpy as np
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
+from toolchain.models.spec import MOST_ELEMENTS
 from toolchain.models.tflite.network import Quantisation, TfliteTensor
 
 MOST_TENSORS = 200_000
-MOST_ELEMENTS = 2**40
-"""Of a tensor, stored or computed."""
 
 DTYPES = {
     "BOOL": "bool",

@@ -108,6 +108,18 @@ def test_a_convolution_without_stored_weights_stays_in_floats(inputs: str, reaso
     assert (index.makers["y"] in plan.roles) == (not reason)
 
 
+@pytest.mark.parametrize(
+    ("bias", "reason"),
+    [((4,), ""), ((1, 4), ""), ((1, 1), ""), ((4, 1), "its bias differs by row")],
+)
+def test_a_dense_layer_whose_bias_differs_by_row_stays_in_floats(bias: tuple[int, ...], reason: str) -> None:
+    """A bias of rows has as many numbers as one of columns if the product is square."""
+    net = Net((4, 8))
+    net.node("Gemm", f"data {net.weight('w', 8, 4)} {net.weight('b', *bias)}", "y")
+    plan, _index = planned(net.model("y"))
+    assert plan.left.get("y", "") == reason and bool(plan.roles) == (not reason)
+
+
 def test_values_of_another_type_stay_as_they_are() -> None:
     net = started()
     net.node("Cast", "first", "whole", to=onnx.TensorProto.INT32)

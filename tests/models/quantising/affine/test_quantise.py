@@ -97,6 +97,19 @@ def test_little_is_lost(quantizer: str) -> None:
     assert made.to_json()["integers"] == made.counts
 
 
+@pytest.mark.parametrize("dtype", ["BOOL", "UINT8", "INT32"])
+def test_an_output_of_no_floats_has_no_classes(dtype: str) -> None:
+    kind = getattr(onnx.TensorProto, dtype)
+    net = Net((2, 6))
+    net.node("MatMul", f"data {net.weight('w', 6, 4)}", "y")
+    net.store("zero", np.float32(0))
+    net.node("Cast", net.node("Greater", "y zero", "seen"), "z", to=kind)
+    model = net.model("z")
+    model.graph.output[0].type.tensor_type.elem_type = kind
+    cost = quantised(model).cost
+    assert (cost.top1, cost.top5) == (None, None) and cost.sqnr_db > 0
+
+
 def test_outputs_keep_their_whole_range(tmp_path: Path) -> None:
     """The largest logit decides: clipped ones would all be equal."""
     images = np.random.default_rng(0).standard_normal((400, 3, 9, 9)).astype(np.float32)

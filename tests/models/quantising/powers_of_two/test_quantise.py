@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from toolchain.errors import UsageError
 from toolchain.models.options import POWERS_OF_TWO
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.cost import LayerCost, QuantisingCost
+from toolchain.models.quantising.powers_of_two.exponents import ExponentSearch, rounded
 from toolchain.models.quantising.powers_of_two.graph import PLAIN, SUMMED
 from toolchain.models.quantising.powers_of_two.quantise import Shifted, quantise
 
@@ -129,6 +131,64 @@ def test_nothing_to_quantise() -> None:
     with pytest.raises(UsageError, match=r"--dtype int8: nothing of it can be quantised") as caught:
         quantised(network(()))
     assert "--dtype float32" in caught.value.hint
+
+
+def with_weight(name: str, number: float) -> onnx.ModelProto:
+    """Return a network of which one stored number is another."""
+    model = network(RESIDUAL)
+    (tensor,) = [tensor for tensor in model.graph.initializer if tensor.name == name]
+    array = onnx.numpy_helper.to_array(tensor).copy()
+    array.flat[0] = number
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
+    return model
+
+
+@pytest.mark.parametrize("quantizer", POWERS_OF_TWO)
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["stem.w", "stem.b", "b0.conv1.w"])
+def test_weights_that_are_no_numbers_are_refused(name: str, number: float, quantizer: str) -> None:
+    """The first convolution looked for coarser steps until its sums would be exact, which those never are."""
+    said = rf"its convolution '{name[:-2]}' holds NaN or infinity in 1 of \d+ places"
+    with pytest.raises(UsageError, match=f"net.onnx: --dtype int8: {said}"):
+        quantised(with_weight(name, number), quantizer)
+
+
+def test_images_that_give_no_numbers_are_refused(tmp_path: Path) -> None:
+    """The sums of such images are beyond float32."""
+    images = np.ones((2, 3, 9, 9), np.float32)
+    images[1] = 3e38
+    np.save(tmp_path / "x.npy", images)
+    with pytest.raises(UsageError, match=r"tensor '.+' is NaN or infinite for sample 1,") as caught:
+        quantised(network(RESIDUAL), images={"data": tmp_path / "x.npy"})
+    assert "--calibrate NAME=FILE.npy" in caught.value.hint
+
+
+def test_one_image_after_the_other_has_the_exponent_of_all_together() -> None:
+    random = np.random.default_rng(2)
+    images = [random.standard_normal((3, 4)).astype(np.float32) * scale for scale in (0.1, 9.0, 0.0, 1.0)]
+    search = ExponentSearch()
+    for image in images:
+        search.widen(image)
+    for image in images:
+        search.add(image)
+    whole = np.concatenate(images).astype(np.float64)
+    errors = {each: np.square(np.ldexp(rounded(whole, each), each) - whole).sum() for each in range(-12, 4)}
+    assert search.best == min(errors, key=errors.__getitem__)
+
+
+def test_calibrating_keeps_the_values_of_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[weakref.ref[np.ndarray]] = []
+    computed = Tapped.values
+
+    def counted(self: Tapped, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        assert sum(each() is not None for each in held) <= 1, "all but the last tensor are forgotten"
+        found = computed(self, inputs)
+        held.extend(weakref.ref(array) for name, array in found.items() if name not in inputs)
+        return found
+
+    monkeypatch.setattr(Tapped, "values", counted)
+    quantised(network(RESIDUAL))
+    assert len(held) > 10
 
 
 def test_images_of_ones_own(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.backends.packed.stages.panels import lanes_of, rows_of, vectors_of
 from toolchain.models.recurrent.cell import Phase, buffers, phases
-from toolchain.models.recurrent.definition import PEEPHOLES, steps_of, time_of
+from toolchain.models.recurrent.definition import PEEPHOLES, dtype_of, last_state, steps_of, time_of
 from toolchain.models.recurrent.rounding import size_of_step, steps_of_state, zero_point
 from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence, recurrence_from
 
@@ -57,10 +57,7 @@ class _Recurrent:
         shapes = {**of.parameters, **of.outputs}
         if constant:
             shapes["r"] = (of.directions * of.hidden * of.gates * of.padded,)
-        self.named = {
-            name: ir.arg(name, ir.buffer(shape, "int32" if name == "lengths" else _FLOAT))
-            for name, shape in shapes.items()
-        }
+        self.named = {name: ir.arg(name, ir.buffer(shape, dtype_of(name))) for name, shape in shapes.items()}
         self.states = ("h", "c") if of.cell == "LSTM" else ("h",)
         size = rows_of(of, machine)
         self.full, self.rest = divmod(of.batch, size)
@@ -114,7 +111,7 @@ class _Recurrent:
                 zeros = self._into(self.named["y"], steps + late, direction, first)
                 self._each(rows, lambda _row, _unit: tirx.const(0, _FLOAT), zeros)
         for name in self.states:
-            self._each(rows, self._own(kept[name]), self._into(self.named[name], direction, first))
+            self._each(rows, self._last(kept[name], steps), self._into(self.named[name], direction, first))
 
     def _begin(self, state: tirx.Buffer, given: tirx.Buffer, direction: Expr, first: Expr, rows: int) -> None:
         of = self.of
@@ -162,6 +159,9 @@ class _Recurrent:
 
     def _own(self, kept: tirx.Buffer) -> Callable[[Expr, Expr], Expr]:
         return lambda row, unit: kept[row * self.of.padded + unit]
+
+    def _last(self, kept: tirx.Buffer, steps: Expr) -> Callable[[Expr, Expr], Expr]:
+        return lambda row, unit: last_state(self.of, steps, kept[row * self.of.padded + unit])
 
     def _into(self, buffer: tirx.Buffer, *place: Expr) -> Callable[[Expr, Expr, Expr], None]:
         """Return a function that stores an output; the last index of `place` is that of the first row."""

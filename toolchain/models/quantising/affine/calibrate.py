@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from toolchain.foreign import printable
 from toolchain.models.quantising.affine.histogram import Histogram
 from toolchain.models.quantising.affine.index import Index
 from toolchain.models.quantising.affine.plan import IntegerPlan
 from toolchain.models.quantising.affine.ranges import METHODS, whole
 from toolchain.models.quantising.affine.scales import Scale, scale_for
 from toolchain.models.quantising.calibration import Inputs, Tapped
-from toolchain.models.samples import UnusableSampleError
+from toolchain.models.quantising.refusing import check_computed
 
 
 def calibrate(
@@ -45,14 +42,7 @@ def calibrate(
     histograms = {name: Histogram() for name in shared.values()}
     for number, inputs in enumerate(images):
         for name, values in tapped.values(inputs).items():
-            if not np.isfinite(values).all():
-                reason = f"tensor {printable(name)!r} is NaN or infinite for sample {number}"
-                raise UnusableSampleError(
-                    f"{origin}: --dtype int8: {reason}, so that it can have no scale",
-                    "calibrate with inputs that the network is made for (--calibrate NAME=FILE.npy), or "
-                    "build it with --dtype float32",
-                    reason,
-                )
+            check_computed(name, values, number, origin)
             histograms[name].add(values)
     read = {shared[name] for name in plan.rounded if _read_as_float(index, plan, name)}
     scales = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
-import numpy as np
 import onnx
 
 from toolchain.models.quantising.affine.index import Index
@@ -76,9 +76,8 @@ def refusal(node: onnx.NodeProto, index: Index) -> str:
         return "of a transposed input"
     if node.op_type == "Gemm" and len(node.input) > 2 and node.input[2]:
         columns = index.shape(weight)[0 if own.get("transB", 0) else 1]
-        if int(np.prod(index.shape(node.input[2]))) not in (1, columns) or (
-            columns > 1 and index.shape(node.input[2])[-1:] not in ((), (1,), (columns,))
-        ):
+        bias = index.shape(node.input[2])
+        if math.prod(bias) not in (1, columns) or any(extent != 1 for extent in bias[:-1]):
             return "its bias differs by row"
     return ""
 

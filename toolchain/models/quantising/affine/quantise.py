@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
@@ -24,14 +23,12 @@ from toolchain.models.quantising.affine.simplify import simplified
 from toolchain.models.quantising.affine.write import Writer
 from toolchain.models.quantising.calibration import Inputs, choose_with_inputs
 from toolchain.models.quantising.cost import Watched, cost_of
+from toolchain.models.quantising.refusing import check_stored, nothing_to_quantise
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.walk import node_name
 
 _INTEGERS = ("DequantizeLinear", "DynamicQuantize", "QGemm", "QLinear", "QuantizeLinear")
 """How operators of quantised networks begin."""
-
-_SHOWN = 3
-"""Number of layers that an error names."""
 
 
 def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path], origin: str) -> Quantised:
@@ -60,12 +57,7 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     index = Index(simplified(model, origin))
     plan = plan_integers(index)
     if not any(role in ANCHORS for role in plan.roles.values()):
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(plan.left.items())[:_SHOWN])
-        raise UsageError(
-            f"{origin}: --dtype int8: nothing of it can be quantised "
-            f"({reasons or 'it has no convolution and no dense layer'})",
-            "build it with --dtype float32",
-        )
+        raise nothing_to_quantise(plan.left, "it has no convolution and no dense layer", origin)
     _check_weights(index, plan, origin)
     shared = shared_scales(index, plan)
 
@@ -125,10 +117,4 @@ def _check_floats(model: onnx.ModelProto, origin: str) -> None:
 def _check_weights(index: Index, plan: IntegerPlan, origin: str) -> None:
     for at, role in plan.roles.items():
         for name in filter(None, index.nodes[at].input[1:3] if role in ANCHORS else ()):
-            values = index.array(name)
-            if wrong := np.count_nonzero(~np.isfinite(values)):
-                raise UsageError(
-                    f"{origin}: --dtype int8: its tensor {printable(name)!r} holds NaN or infinity in "
-                    f"{wrong} of {values.size} places, for which there is no scale",
-                    "export the network again, from weights that are numbers",
-                )
+            check_stored(f"tensor {printable(name)!r}", index.array(name), origin)

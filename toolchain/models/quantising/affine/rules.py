@@ -39,7 +39,9 @@ def dense_with_bias(node: onnx.NodeProto, graph: Graph, index: Index) -> bool:
         shape = graph.shape(dense.input[0])
         if weight is None or weight.ndim != 2 or shape is None or len(shape) < 2 or not math.prod(shape):
             continue
-        if offset.size not in (1, weight.shape[1]) or offset.shape[-1:] not in ((), (1,), weight.shape[1:]):
+        if offset.size not in (1, weight.shape[1]) or any(extent != 1 for extent in offset.shape[:-1]):
+            continue  # a number for each row
+        if offset.ndim > len(shape):  # the sum has more dimensions than the product
             continue
         terms = graph.constant(np.broadcast_to(offset.reshape(-1), weight.shape[1:]), bias)
         if len(shape) == 2:

@@ -38,16 +38,6 @@ class Scale:
     step: float
     zero: int
 
-    @property
-    def low(self) -> float:
-        """The smallest number that has an integer."""
-        return -self.zero * self.step
-
-    @property
-    def high(self) -> float:
-        """The largest number that has an integer."""
-        return (TOP - self.zero) * self.step
-
     def implies(self, low: float, high: float) -> bool:
         """Whether rounding to these integers limits values to a range, as a Relu or Clip does."""
         step = np.float32(self.step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -32,15 +32,31 @@ def covering(values: Array) -> int:
     return math.ceil(math.log2(largest / (HIGH + 0.5))) if largest > 0 else _OF_NOTHING
 
 
-def best_exponent(arrays: Sequence[Array]) -> int:
-    """Return the exponent with the least squared rounding error over several images."""
-    most = max(covering(array) for array in arrays)
-    return min(
-        range(most, most - _FINER - 1, -1),
-        key=lambda exponent: sum(
-            float(_squared_error(array.reshape(1, -1), exponent)[0]) for array in arrays
-        ),
-    )
+class ExponentSearch:
+    """Finds the exponent of a tensor with the least squared rounding error over several images.
+
+    It sees each image's values twice: `widen` takes all of them, then `add`. It keeps none.
+    """
+
+    def __init__(self) -> None:
+        self._covering: set[int] = set()
+        self._errors: dict[int, float] = {}
+
+    def widen(self, values: Array) -> None:
+        """Let the exponents that are tried cover an image's values."""
+        self._covering.add(covering(values))
+
+    def add(self, values: Array) -> None:
+        """Count an image's rounding error at each exponent that is tried."""
+        most = max(self._covering)
+        for exponent in range(most, most - _FINER - 1, -1):
+            error = float(_squared_error(values.reshape(1, -1), exponent)[0])
+            self._errors[exponent] = self._errors.get(exponent, 0.0) + error
+
+    @property
+    def best(self) -> int:
+        """The exponent with the least error; of equal ones the largest."""
+        return min(self._errors, key=self._errors.__getitem__)
 
 
 class Weights:

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import onnx
 
-from toolchain.errors import UsageError
+from toolchain.foreign import printable
 from toolchain.models.preparing.batch_norms import fold_batch_norms
 from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.quantising.calibration import Inputs, Tapped, choose_with_inputs
 from toolchain.models.quantising.cost import Watched, cost_of
-from toolchain.models.quantising.powers_of_two.exponents import HIGH, best_exponent, finest, one_for_all
+from toolchain.models.quantising.powers_of_two.exponents import HIGH, ExponentSearch, finest, one_for_all
 from toolchain.models.quantising.powers_of_two.graph import with_integers
 from toolchain.models.quantising.powers_of_two.layer import Layer, layer_of, rounded_convolution
 from toolchain.models.quantising.powers_of_two.sites import Sites, find_sites
+from toolchain.models.quantising.refusing import check_computed, check_stored, nothing_to_quantise
 from toolchain.models.quantising.result import Quantised
 
 FINEST = "power-of-two"
@@ -58,16 +59,15 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     Raises
     ------
     UsageError
-        Nothing can be quantised, or the images do not fit.
+        Nothing can be quantised, a weight is no number, or the images do not fit.
     """
     plain = infer_shapes(fold_batch_norms(with_explicit_pads(model)), origin)
     sites = find_sites(plain)
     if not sites.integers:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in list(sites.left.items())[:3])
-        raise UsageError(
-            f"{origin}: --dtype int8: nothing of it can be quantised ({reasons or 'it has one convolution'})",
-            "build it with --dtype float32",
-        )
+        raise nothing_to_quantise(sites.left, "it has one convolution", origin)
+    for each in (*sites.integers, *sites.rounded.values()):
+        for values in (each.weight, each.bias):
+            check_stored(f"convolution {printable(each.name)!r}", values, origin)
     specs = input_specs(plain)
     chosen = choose_with_inputs(
         specs, images, lambda samples: _exponents(plain, sites, quantizer, samples, origin)
@@ -102,13 +102,26 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
 def _exponents(
     model: onnx.ModelProto, sites: Sites, quantizer: str, images: Sequence[Inputs], origin: str
 ) -> dict[str, int]:
-    """Return the exponent of each quantised tensor; those of the network's inputs have the least error."""
+    """Return the exponent of each quantised tensor; those of the network's inputs have the least error.
+
+    Raises
+    ------
+    UnusableSampleError
+        onnxruntime cannot compute the graph for these inputs, or not with finite numbers.
+    """
     names = {name for site in sites.integers for name in (site.source, site.result, site.residual) if name}
     names.update(each.source for each in sites.rounded.values())
     inputs = {value.name for value in model.graph.input}
     asked = names if quantizer == FINEST else names & inputs
     tapped = Tapped(model, asked, origin)
-    values = [tapped.values(each) for each in images]
+    searches = {name: ExponentSearch() for name in asked}
+    for number, each in enumerate(images):
+        for name, values in tapped.values(each).items():
+            check_computed(name, values, number, origin)
+            searches[name].widen(values)
+    for each in images:  # computed again: memory holds the values of one image, not of all
+        for name, values in tapped.values(each).items():
+            searches[name].add(values)
     return {name: GLOBAL_EXPONENT for name in names} | {
-        name: best_exponent([each[name] for each in values]) for name in asked
+        name: search.best for name, search in searches.items()
     }

@@ -62,7 +62,7 @@ def pad(call: OperatorCall) -> None:
     layout, numbers = call.layout(), _paddings(call)
     inputs = [graph.real(x.index, layout), graph.integers(_pads(numbers, layout))]
     if value is not None:
-        inputs.append(graph.float(_number(call, value)))
+        inputs.append(_around(call, value))
     elif (
         x.rank == 4
         and not any((*numbers[0], *numbers[3]))
@@ -83,10 +83,18 @@ def mirror_pad(call: OperatorCall) -> None:
 
 def _paddings(call: OperatorCall) -> list[tuple[int, int]]:
     """Return the numbers before and behind each dimension."""
-    numbers = call.numbers(1, "paddings")
-    if len(numbers) != 2 * call.input(0).rank or min(numbers, default=0) < 0:
+    x, numbers = call.input(0), call.numbers(1, "paddings")
+    if len(numbers) != 2 * x.rank or min(numbers, default=0) < 0:
         raise ValueError(f"paddings {numbers}")
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    _check_extents(call, [sum(pair) + extent for pair, extent in zip(pairs, x.shape, strict=True)])
+    return pairs
+
+
+def _check_extents(call: OperatorCall, extents: list[int]) -> None:
+    """Check that a result is as large as it is declared, before anybody computes a larger one."""
+    if extents != list(call.output.shape):
+        raise ValueError(f"a result {extents} where {list(call.output.shape)} is declared")
 
 
 def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
@@ -95,11 +103,13 @@ def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
     return [*arranged(before, layout), *arranged(behind, layout)]
 
 
-def _number(call: OperatorCall, tensor: TfliteTensor) -> float:
-    """Return the number that a constant of one element means."""
+def _around(call: OperatorCall, tensor: TfliteTensor) -> str:
+    """Return the name of the number that a constant of one element means."""
     stored = call.graph.array(tensor.index, "the number around").reshape(())
     rule = tensor.quantisation
-    return float(stored) if rule is None else float((stored - rule.zero) * rule.scale)
+    if rule is None:
+        return call.graph.constant(stored)
+    return call.graph.float(float((stored - rule.zero) * rule.scale))
 
 
 def _cut(call: OperatorCall, starts: list[int], ends: list[int], steps: list[int]) -> None:
@@ -146,7 +156,7 @@ def strided_part(call: OperatorCall) -> None:
         if axis >= len(first):
             piece = slice(None)
         elif single >> axis & 1:
-            start = first[axis] + size if first[axis] < 0 else first[axis]
+            start = 0 if free >> axis & 1 else range(size)[first[axis]]
             piece = slice(start, start + 1)
         else:
             start, end = first[axis], last[axis]
@@ -228,9 +238,11 @@ def looked_up(call: OperatorCall) -> None:
 def tile(call: OperatorCall) -> None:
     """Translate TILE."""
     graph, counts = call.graph, call.numbers(1, "numbers of copies")
-    if len(counts) != call.input(0).rank or min(counts) < 1:
+    x = call.input(0)
+    if len(counts) != x.rank or min(counts) < 1:
         raise ValueError(f"copies {counts}")
-    inputs = [graph.real(call.input(0).index), graph.integers(counts)]
+    _check_extents(call, [count * extent for count, extent in zip(counts, x.shape, strict=True)])
+    inputs = [graph.real(x.index), graph.integers(counts)]
     graph.result(call.output.index, graph.emit("Tile", inputs, call.output.name))
 
 
@@ -243,8 +255,8 @@ def broadcast(call: OperatorCall) -> None:
 
 def shape_of(call: OperatorCall) -> None:
     """Translate SHAPE to a constant: all shapes are known."""
-    shape = np.array(call.input(0).shape, call.output.dtype)
-    call.graph.constants[call.output.index] = shape
+    x, result = call.input(0), call.output
+    call.graph.make_constant(result.index, [x.rank], lambda: np.array(x.shape, result.dtype))
 
 
 RULES: dict[str, Rule] = {

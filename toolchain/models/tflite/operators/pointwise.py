@@ -86,7 +86,9 @@ def _choice(call: OperatorCall) -> None:
 
 def _sum_of_all(call: OperatorCall) -> None:
     layout = call.layout()
-    made = call.graph.emit("Sum", [operand(call, each, layout) for each in call.inputs], call.output.name)
+    made, *others = [operand(call, each, layout) for each in call.inputs]
+    for other in others:  # ONNX's Sum has no integers
+        made = call.graph.emit("Add", [made, other], call.output.name)
     call.graph.result(call.output.index, made, layout)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
+from toolchain.arrays import Array
 from toolchain.models.tflite.call import OperatorCall, Rule
+from toolchain.models.tflite.network import Quantisation
 
 
 def quantise(call: OperatorCall) -> None:
@@ -20,17 +22,8 @@ def dequantise(call: OperatorCall) -> None:
     """Translate DEQUANTIZE; constants, such as weights in float16 or int8, become float32."""
     graph, x, layout = call.graph, call.input(0), call.layout()
     if x.index in graph.constants:
-        array, rule = graph.constants[x.index], x.quantisation
-        if rule is None:
-            graph.constants[call.output.index] = array.astype(np.float32)
-            return
-        if rule.axis is None:
-            graph.constants[call.output.index] = ((array - rule.zero) * rule.scale).astype(np.float32)
-            return
-        shape = [1] * x.rank
-        shape[rule.axis] = -1
-        values = (array - rule.zero.reshape(shape)) * rule.scale.reshape(shape)
-        graph.constants[call.output.index] = values.astype(np.float32)
+        array = graph.constants[x.index]
+        graph.make_constant(call.output.index, x.shape, lambda: _meant(array, x.quantisation))
         return
     real = graph.real(x.index, layout)
     if x.quantisation is None:
@@ -38,6 +31,17 @@ def dequantise(call: OperatorCall) -> None:
             "Cast", [real], call.output.name, to=helper.np_dtype_to_tensor_dtype(np.dtype("float32"))
         )
     graph.result(call.output.index, real, layout)
+
+
+def _meant(array: Array, rule: Quantisation | None) -> Array:
+    """Return the numbers that stored ones mean, in float32."""
+    if rule is None:
+        return array.astype(np.float32)
+    along = [1] * array.ndim
+    if rule.axis is not None:
+        along[rule.axis] = -1
+    numbers = (array - rule.zero.reshape(along)) * rule.scale.reshape(along)
+    return np.asarray(numbers, np.float32)
 
 
 def cast(call: OperatorCall) -> None:
