@@ -81,6 +81,21 @@ def test_start_status_stop(state: Path) -> None:
     assert lab.stop() is False
 
 
+def test_a_lab_that_is_about_to_end_is_none(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tracker has ended, and its process not yet."""
+    lab_state.folder().mkdir(parents=True)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as ending, socket.socket() as nobody:
+        nobody.bind((HOST, 0))  # and does not listen
+        life = Life.of(ending.pid)
+        assert life is not None and ending.stdin is not None
+        lab_state.write_state(lab_state.folder(), lab_state.LabState(life, nobody.getsockname()[1], {}))
+        with monkeypatch.context() as hurried, pytest.raises(ToolchainError, match="no tracker answers"):
+            hurried.setattr(lab, "_KILL_S", 0.1)
+            lab.status()
+        threading.Timer(0.2, ending.stdin.close).start()
+        assert lab.status() is None
+
+
 def test_a_second_start_joins_and_adds_boards() -> None:
     first = lab.start([local_board()])
     board = emulated.start("x86_64", kind="process", name="second")

@@ -37,14 +37,14 @@ static int contains(const char *line, const char *name) {
   return 0;
 }
 
-// Puts the rest of the process's writable memory behind `from` in the same mapping, or all whose name in
-// /proc/self/maps contains `name`, to one byte.
-static void fill_mapped(const char *name, const char *from, char byte) {
+// Puts the mapping around the 16 bytes at `kept`, or all writable ones whose name in /proc/self/maps contains
+// `name`, to one byte.
+static void fill_mapped(const char *name, const char *kept, char byte) {
   long file = system_call(2, (long)"/proc/self/maps", 0, 0), length = 0, part;
   while ((part = system_call(0, file, (long)(maps + length), sizeof(maps) - 1 - length)) > 0) length += part;
   for (const char *at = maps; *at;) {
     char *begin = (char *)hexadecimal(&at), *end = (at++, (char *)hexadecimal(&at));
-    if (from && begin <= from && from < end) fill((char *)from, end, byte);
+    if (kept && begin <= kept && kept < end) fill(begin, (char *)kept, byte), fill((char *)kept + 16, end, byte);
     if (name && at[2] == 'w' && contains(at, name)) fill(begin, end, byte);
     while (*at && *at++ != '\n') {
     }
@@ -68,12 +68,9 @@ static int spoil_heap(void) { return fill_mapped("[heap]", 0, 0x41), 0; }
 // Zeros pass for an orderly end of much.
 static int clear_program(void) { return fill_mapped("/edge-rt", 0, 0), 0; }
 
-// As a loop with a wrong bound does. To the end of the mapping: memory that is still to be handed out lies there,
-// and what describes it, so that it is noticed wherever the output lies.
-static int spoil_around_output(Argument *arguments) {
-  char *output = (char *)data(arguments, 1);
-  return fill(output - 64, output, -1), fill_mapped(0, output + 16, -1), 0;
-}
+// As a loop with wrong bounds does. All of the mapping: at its begin and at its end lies what describes memory
+// that is still to be handed out, so that it is noticed wherever the output lies.
+static int spoil_around_output(Argument *arguments) { return fill_mapped(0, (char *)data(arguments, 1), -1), 0; }
 
 static int spoil_arguments(Argument *arguments) {
   for (int which = 0; which < 2; which++) fill(arguments[which].tensor, arguments[which].tensor + 6, 0x41);

@@ -126,9 +126,14 @@ def status() -> LabStatus | None:
     running = state.read_state(state.folder())
     if running is None:
         return None
-    with TrackerClient(frames.HOST, running.port) as tracker:
-        keys = tracker.summary()
-    said = control.ask(state.folder(), {"do": "status"}, wait_s=_KILL_S)
+    try:
+        with TrackerClient(frames.HOST, running.port) as tracker:
+            keys = tracker.summary()
+        said = control.ask(state.folder(), {"do": "status"}, wait_s=_KILL_S)
+    except ToolchainError:
+        if running.supervisor.ends_within(_KILL_S):  # its last user had just left
+            return None
+        raise
     boards = {
         name: BoardStatus(
             board["key"], board["state"], board["reason"] or board["silent"], board.get("waits")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -62,7 +63,7 @@ def supplied(server: Sshd, root: Path) -> Iterator[Supply]:
     from tests.boards.ssh.sshd import libraries
 
     argv = [word for word in server.process.args if word != "-D"]
-    facts = {"argv": argv, "libraries": libraries(), "root": str(root)}
+    facts = {"argv": argv, "libraries": libraries(), "root": str(root), "port": server.port}
     (server.folder / "supply.json").write_text(json.dumps(facts))
     supply = Supply(server.folder, root)
     try:
@@ -71,10 +72,13 @@ def supplied(server: Sshd, root: Path) -> Iterator[Supply]:
         supply.switch("off")
 
 
-def _switch_off(config: str, root: str) -> None:
+def _switch_off(config: str, root: str, port: int) -> None:
     """Kill the server, its sessions, and what runs in the board's folder: nothing has time to tidy up."""
     deadline = time.monotonic() + _END_S
-    while victims := _programs(config, root):  # again: one that was just being started may have been missed
+    # Again: one that was just being started, or that wrote its title anew, may have been missed.
+    while (victims := _programs(config, root)) or _listens(port):
+        if time.monotonic() > deadline:
+            sys.exit("something of the board goes on")
         # Servers first: no power cut lets one say how the programs of its sessions ended.
         for process in sorted(victims, key=lambda each: not _is_server(each)):
             with suppress(psutil.Error):
@@ -98,6 +102,11 @@ def _programs(config: str, root: str) -> set[psutil.Process]:
     return {each for each in found if each.pid != os.getpid() and _lives(each)}
 
 
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 def _lives(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -118,7 +127,7 @@ def main() -> None:
         with (folder / "switched").open("a") as file:
             file.write(f"{action}\n")
     if action in ("off", "cycle"):
-        _switch_off(str(folder / "sshd_config"), facts["root"])
+        _switch_off(str(folder / "sshd_config"), facts["root"], facts["port"])
     if action in ("on", "cycle") and not (folder / "broken").exists():
         # It makes a daemon of itself.
         environment = {**os.environ, "LD_LIBRARY_PATH": facts["libraries"]}
