@@ -81,7 +81,7 @@ def test_start_status_stop(state: Path) -> None:
     assert lab.stop() is False
 
 
-def test_a_lab_that_is_about_to_end_is_none(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lab_that_is_about_to_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tracker has ended, and its process not yet."""
     lab_state.folder().mkdir(parents=True)
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as ending, socket.socket() as nobody:
