@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError
 from toolchain.records.distill import Distilled, distill
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.taken import BuildVariant
+from toolchain.records.taken import BuildVariant, taken
 
 BUILDS = [BuildVariant(KINDS, anything)]
 OTHER = replace(KEY, threads=1)
@@ -69,6 +70,21 @@ def test_a_run_that_is_under_way_goes_on(store: RecordStore) -> None:
         running.add(replace(record, function=function, digest="new"))
         assert running.definition(function) == "a new definition"
     assert len(store.all()) == 4
+
+
+def test_what_another_process_stores_meanwhile_stays(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken_while_others_store(*given: Any) -> Any:
+        best = taken(*given)
+        with RecordStore(Path(store.name)) as other:
+            put(other, 0.1, digest="fastest")
+            put(other, 200.0, digest="slowest")
+        return best
+
+    monkeypatch.setattr("toolchain.records.distill.taken", taken_while_others_store)
+    assert distill(store, BUILDS, 1, failures=False) == Distilled(2, 99, 1)
+    assert {record.digest for record in store.all()} >= {"fastest", "slowest"} and len(store.all()) == 4
 
 
 def test_where_the_file_cannot_be_made_smaller_that_is_said(

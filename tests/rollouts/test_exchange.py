@@ -27,9 +27,12 @@ class FakeDialogue:
             line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines
         ]
         self.takes, self.got = takes, b""
+        self.patience: list[float] = []
+        self.limits: list[float] = []
 
     def send(self, data: bytes, patience: float) -> bool:
         assert patience > 0
+        self.patience.append(patience)
         if len(self.got) + len(data) > self.takes:
             return False
         self.got += data
@@ -37,6 +40,7 @@ class FakeDialogue:
 
     def read_line(self, timeout: float) -> bytes:
         assert timeout > 0
+        self.limits.append(timeout)
         return self.lines.pop(0) if self.lines else b""
 
     def wait(self, timeout: float) -> int:
@@ -83,6 +87,19 @@ def test_a_board_that_stops_reading_gives_its_reason(signed: SignedRelease) -> N
     board = FakeDialogue({"need": [[1, 0]]}, {"end": "refused", "cause": cause}, takes=10)
     line = send_release(board, signed, b"HEAD", "b", Told())
     assert line.cause is not None and line.cause.message == "no space left"
+
+
+def test_a_board_may_read_all_that_it_has_before_it_answers(
+    signed: SignedRelease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks for parts among its files, and hashes what it has of a part before it takes the rest."""
+    monkeypatch.setattr("toolchain.rollouts.exchange._SLOWEST_DISK", 0.5)
+    steps = ("preflight", "receive", "check", "unpack")
+    preflight, receive, *others = ({"step": step} for step in steps)
+    board = FakeDialogue(preflight, receive, {"need": [[1, 100]]}, *others, END)
+    send_release(board, signed, b"HEAD", "b", Told())
+    assert min(board.limits[1:]) >= 2 * sum(signed.release.sizes)
+    assert board.patience[1:] and min(board.patience[1:]) >= 2 * 100 + board.patience[0]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from toolchain.cli.rollouts.standing import RolloutStanding
 from toolchain.reports.rollout import rollout_page
 from toolchain.rollouts.attempt import Delivery
 from toolchain.rollouts.begin import begin
-from toolchain.rollouts.events import AnyEvent, BoardCycled, Rules
+from toolchain.rollouts.events import AnyEvent, BoardCycled, BoardMoved, Rules
 from toolchain.rollouts.fleet import status_of
 from toolchain.rollouts.holders import holders_of
 from toolchain.rollouts.journal import Journal, read_journal
@@ -225,3 +225,21 @@ def test_a_rollout_tells_it_and_its_journal_keeps_it(rack: Rack, tmp_path: Path)
     lines = [standing.take(event) for event in events]
     assert told.text in lines
     assert any(line and "rk: installed 2.0.0" in line and "power-cycled 1x" in line for line in lines)
+
+
+def test_one_that_is_being_switched_has_power_when_a_rollout_is_broken_off(
+    rack: Rack, tmp_path: Path
+) -> None:
+    board, given = rack.board(pause_s=1), delivery(tmp_path)
+    rack.supply.switch("off")
+
+    def listen(event: AnyEvent) -> None:
+        if isinstance(event, BoardMoved) and event.step == "is silent: power-cycled":
+            until(lambda: rack.supply.switched)
+            raise KeyboardInterrupt  # the second Ctrl-C
+
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        rollout = Rollout(begin(given.signed, [board], Rules()), {"rk": board}, given, journal, listen)
+        with pytest.raises(KeyboardInterrupt):
+            rollout.run()
+    assert rack.supply.switched == ["off", "on"]

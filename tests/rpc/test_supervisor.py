@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.boards.ssh.sshd import free_port, make_key
 from tests.waiting import PATIENCE_S
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import ToolchainError, UsageError
@@ -154,3 +155,36 @@ def test_a_key_that_no_board_has_is_refused_with_those_there_are(where: Path) ->
     assert ask(where, {"do": "release", "key": board.tracker_key}) == {"released": []}, "nobody has it"
     ask(where, {"do": "leave", "token": "me"})
     assert ask(where, {"do": "stop"}) == {"ending": True}
+
+
+def entered(folder: Path, name: str, entry: dict[str, object]) -> str:
+    """Write a toolchain.toml with one board; return its folder."""
+    folder.mkdir()
+    lines = [f"[boards.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in entry.items())]
+    (folder / "toolchain.toml").write_text("\n".join(lines) + "\n")
+    return str(folder)
+
+
+def test_a_board_that_is_away_is_looked_for_where_its_entry_says_now(where: Path, tmp_path: Path) -> None:
+    started(where)
+    entry = {"class": "x86_64", "host": "127.0.0.1", "host_key": make_key(tmp_path / "key")}
+    for name in ("before", "after"):
+        port = free_port()
+        folder = entered(tmp_path / name, "rk", {**entry, "port": port})
+        ask(where, joining(where, folder=folder, boards=["local", "rk"]))
+        status = ask(where, {"do": "status"})["boards"]
+        assert (status["local"]["state"], status["rk"]["state"]) == ("serving", "away")
+        assert f"127.0.0.1 port {port}: " in status["rk"]["reason"]
+    ask(where, {"do": "stop"})
+
+
+def test_a_board_that_serves_is_not_taken_for_another_of_its_name(where: Path, tmp_path: Path) -> None:
+    started(where)
+    here = {"class": "local", "host": "local"}
+    before = entered(tmp_path / "before", "gpu", {**here, "device": "cuda:0"})
+    after = entered(tmp_path / "after", "gpu", {**here, "device": "cuda:1"})
+    ask(where, joining(where, folder=before, boards=["gpu"], keep=True))
+    with pytest.raises(ToolchainError, match="has another board of the name gpu: its entry was changed"):
+        ask(where, joining(where, folder=after, boards=["gpu"]))
+    ask(where, joining(where, folder=before, boards=["gpu"]))
+    ask(where, {"do": "stop"})

@@ -83,3 +83,20 @@ def test_a_batch_that_is_cut_short_is_known_so_far(store: RecordStore) -> None:
         run.record(proposals[: len(measured)], measured)
     with toy_run(store, Told({})) as run:
         assert run.left == len(POINTS) - 1 - 4
+
+
+def test_what_is_confirmed_says_what_measured_it_now(store: RecordStore) -> None:
+    """The winner is of an earlier run by other versions; its times of now are not."""
+    fastest = POINTS[3]
+    with toy_run(store, Told({fastest: 0.1})) as run:
+        search(run, len(POINTS))
+    with toy_run(store, Told({fastest: 0.1})) as run:
+        now = replace(run.context.provenance, run="later", runtime="new", tvm="newer", tool="newest")
+        run.context = replace(run.context, provenance=now)
+        standing = finalists(run)
+        confirmed = confirm(run.task, standing, run.context.evaluator.runner)
+        assert confirmed and confirmed.choice.provenance.tvm == "tvm"
+        choice = run.settle(standing, confirmed).choice
+    assert choice.confirmed and choice.digest == run.space.entry(fastest).digest
+    assert choice.provenance == replace(now, trial=None, excluded=run.space.excluded)
+    assert choice in store.all()

@@ -49,3 +49,11 @@ def test_the_default_stays_unless_it_is_clearly_beaten(
         assert confirmed
         chosen = confirmed.choice
     assert chosen.digest == standing[wins].record.digest
+
+
+def test_where_all_fail_nothing_is_chosen(store: RecordStore) -> None:
+    with toy_run(store, Told({POINTS[3]: 0.1})) as run:
+        search(run, len(POINTS))
+        standing = finalists(run)
+        runner: Any = Says([Result(failure="runtime", message="gone")] * len(standing))
+        assert confirm(run.task, standing, runner) is None

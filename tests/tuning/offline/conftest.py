@@ -35,10 +35,11 @@ class Offline:
     """A model, and what is exported of it and imported for it."""
 
     model: Model
+    how: TuneOptions = HOW
 
     def export(self, folder: Path, most: int = 48 * MIB, store: RecordStore | None = None) -> Exported:
         with store or RecordStore(SqliteFile(None)) as records:
-            return export(*self._for(), records, HOW, folder, most, lambda _event: None)
+            return export(*self._for(), records, self.how, folder, most, lambda _event: None)
 
     def load(
         self,

@@ -9,11 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
+from tests.models.quantising.affine.networks import mobile
 from tests.runtime.offline_folder import copied, resealed
 from tests.tuning.offline.conftest import HOW, Offline, measured
 from toolchain.errors import CheckError, ToolchainError, UsageError
+from toolchain.models.load import load_model
+from toolchain.models.options import ModelOptions
 from toolchain.records.store import RecordStore
 from toolchain.tuning.events import Event, Notice
 
@@ -60,6 +64,17 @@ def test_twice_is_once(offline: Offline, folder: Path, store: RecordStore) -> No
     assert (sum(each.trials for each in first.tasks), sum(each.trials for each in again.tasks)) == (3, 0)
     assert [each.choice.digest for each in first.tasks] == [each.choice.digest for each in again.tasks]
     assert len([record for record in store.of_run(first.run) if record.provenance.trial is not None]) == 3
+
+
+def test_results_of_a_quantised_network(store: RecordStore, tmp_path: Path) -> None:
+    """On a CPU with instructions for products of bytes its tasks are others than without them."""
+    onnx.save(mobile(), tmp_path / "net.onnx")
+    model = load_model(str(tmp_path / "net.onnx"), ModelOptions(quantizer="minmax"))
+    quantised = Offline(model, replace(HOW, heaviest=3))
+    said = quantised.export(tmp_path / "folder")
+    assert measured(tmp_path / "folder")["failed"] == 0
+    tuned = quantised.load(tmp_path / "folder", store).tasks
+    assert (len(tuned), sum(each.trials for each in tuned)) == (said.tasks, said.candidates - said.tasks)
 
 
 def test_a_cut_measurement_is_imported_and_continued(

@@ -17,6 +17,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.measuring.execute import BusyError
 from toolchain.records.store import RecordStore
 from toolchain.rpc.lab import PORT_VARIABLE
+from toolchain.tasks.tuner import Result
 from toolchain.tuning import allowance
 from toolchain.tuning.allowance import Allowance, RunTime, TimeUpError
 from toolchain.tuning.events import Event, Notice
@@ -97,6 +98,24 @@ def test_with_an_obstacle_finalists_are_measured_alone_and_it_is_said(store: Rec
         ((tuned,), said) = conclude([run], network(events), "the model runs no networks", FREE)
     assert tuned.won == run.space.rule(FASTER) and said is None
     assert any(isinstance(event, Notice) and "runs no networks" in event.text for event in events)
+
+
+def test_where_all_finalists_fail_builds_use_what_was_measured_before(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Event] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        search(run, len(POINTS))
+        stored = store.all()
+        broken = [Result(failure="runtime", message="the GPU was reset")] * 9
+        monkeypatch.setattr(
+            run.context.evaluator.runner, "compare", lambda _task, built, most: [broken[: len(built)]] * most
+        )
+        ((tuned,), said) = conclude([run], network(events), "the model runs no networks", FREE)
+    assert said is None and tuned.won == run.space.rule(FASTER) and tuned.choice in stored
+    assert store.all() == stored, "no record says that a choice was confirmed"
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert "all finalists failed when they were compared" in told[-1]
 
 
 def test_a_network_without_a_reference_is_no_judge(

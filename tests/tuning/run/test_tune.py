@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -29,11 +30,12 @@ from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.key import record_key
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.builders.builder import LibraryBuilder
-from toolchain.tuning.events import Event, Trial
+from toolchain.tuning.events import Event, LeftOut, Trial, TurnBegan, TurnEnded
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.run.plan import planned_tasks
 from toolchain.tuning.run.tune import tune
+from toolchain.tuning.task_run import BadDefaultError, TaskRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 QUICK = {"repeat": 2, "min_repeat_ms": 1}
@@ -147,6 +149,25 @@ def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
     ):
         here.tune()
     assert {record.failure for record in here.searched} == {"build"}
+
+
+def test_the_others_are_tuned_where_the_first_task_is_left_out(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun = TaskRun.begin, []
+
+    def first_is_wrong(run: TaskRun[Any]) -> None:
+        begun.append(run.task)
+        if run.task is begun[0]:
+            raise BadDefaultError("its default is wrong", "look at its code")
+        begin(run)
+
+    monkeypatch.setattr(TaskRun, "begin", first_is_wrong)
+    result = here.tune(trials=2)
+    assert [event.tasks for event in here.events if isinstance(event, LeftOut)] == [(begun[0],)]
+    assert [tuned.task for tuned in result.tasks] == [begun[1]]
+    turns = [event.task for event in here.events if isinstance(event, TurnBegan | TurnEnded)]
+    assert turns and set(turns) == {begun[1]}, "who shows the progress knows no run of the first"
 
 
 def _command(model: Path, *options: str) -> list[str]:
