@@ -24,6 +24,7 @@ LABEL = "edge-toolchain"  # label on every container we create; its value is the
 # their image: a container that a user makes from our image belongs to the user.
 IMAGE_LABEL = f"{LABEL}.image"
 SOURCES_LABEL = f"{LABEL}.sources"  # on images: a digest of everything the image was made from
+ARGUMENTS_LABEL = f"{LABEL}.arguments"  # on images: the keys of the build arguments they were made with
 _ANSWER_SECONDS = 180.0  # for one request; on a busy machine loading an image takes 10 s, removing one 60
 _MOST_READ = 2**24  # bytes of a file of a container; the largest of ours, dpkg's list, has one or two
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
