@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from toolchain.configuration.settings import settings
 from toolchain.errors import MissingError, ToolchainError, UsageError
@@ -311,12 +311,32 @@ def _checked_environment() -> tuple[str, dict[str, Any]]:
         docker.utils.parse_host(where)
         return where, docker.utils.kwargs_from_env()
     except (docker.errors.DockerException, ValueError) as error:
-        raise UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock") from error
+        raise _no_address(where, error) from error
+
+
+def parts_of(where: str) -> SplitResult:
+    """Return the parts of a daemon's address.
+
+    Raises
+    ------
+    UsageError
+        It is no address, or its port is no number of a port.
+    """
+    try:
+        parts = urlsplit(where)
+        _ = parts.port  # looked at when it is asked for
+    except ValueError as error:
+        raise _no_address(where, error) from error
+    return parts
+
+
+def _no_address(where: str, error: Exception) -> UsageError:
+    return UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock")
 
 
 def is_local(where: str) -> bool:
-    """Whether a daemon's address is on this machine, without connecting to it."""
-    parts = urlsplit(where)
+    """Whether a daemon's address is on this machine, without connecting to it; errors as of `parts_of`."""
+    parts = parts_of(where)
     return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
 
 
