@@ -159,12 +159,6 @@ class Engine:
         with self.asked(f"start the container {container[:12]}"):
             self.api.start(container)
 
-    def stop(self, container: str, seconds: int = 5) -> None:
-        """Stop a container of ours; kill it after `seconds`."""
-        self._ours(container)
-        with self.asked(f"stop the container {container[:12]}"):
-            self.api.stop(container, timeout=seconds)
-
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Send a signal to a container's first process; the default simulates a power cut."""
         self._ours(container)
