@@ -16,8 +16,8 @@ from tests.waiting import until
 from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.debian import unpacking
-from toolchain.images.debian.layer import CHANGED
 from toolchain.images.debian.unpacking import unpack
+from toolchain.images.registry.archive import CHANGED
 
 MIRROR = "http://mirror.example/debian"
 

@@ -14,8 +14,8 @@ from typing import IO
 
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.certificates import ensure_authorities
-from toolchain.images.debian.layer import CHANGED
 from toolchain.images.debian.mirror import debian_mirror
+from toolchain.images.registry.archive import CHANGED
 from toolchain.processes.interrupts import uninterrupted
 
 _SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
