@@ -67,6 +67,9 @@ def test_thousands_of_layers(simulator: Simulator, region: Region) -> None:
             1, 300, 300, 1, 1, 1, 1, 0, 0, 1, 1
         ),  # an image with more pixels than a stride has room for
         ConvShape(1, 5, 600, 2, 3, 1, 3, 0, 1, 1, 2),
+        ConvShape(1, 3, 40000, 2, 3, 1, 1, 0, 0, 2, 1),  # rows farther apart than a stride has bits for
+        ConvShape(1, 2, 65535, 1, 1, 1, 16, 0, 15, 1, 1),  # those of the result, too
+        ConvShape(1, 1, 5000, 2, 3, 1, 1, 0, 0, 1, 2048),  # columns farther apart than INP is deep
     ],
     ids=str,
 )

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from toolchain.configuration.settings import settings
 from toolchain.errors import MissingError, ToolchainError, UsageError
@@ -24,6 +24,7 @@ LABEL = "edge-toolchain"  # label on every container we create; its value is the
 # their image: a container that a user makes from our image belongs to the user.
 IMAGE_LABEL = f"{LABEL}.image"
 SOURCES_LABEL = f"{LABEL}.sources"  # on images: a digest of everything the image was made from
+ARGUMENTS_LABEL = f"{LABEL}.arguments"  # on images: the keys of the build arguments they were made with
 _ANSWER_SECONDS = 180.0  # for one request; on a busy machine loading an image takes 10 s, removing one 60
 _MOST_READ = 2**24  # bytes of a file of a container; the largest of ours, dpkg's list, has one or two
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -157,12 +158,6 @@ class Engine:
         self._ours(container)
         with self.asked(f"start the container {container[:12]}"):
             self.api.start(container)
-
-    def stop(self, container: str, seconds: int = 5) -> None:
-        """Stop a container of ours; kill it after `seconds`."""
-        self._ours(container)
-        with self.asked(f"stop the container {container[:12]}"):
-            self.api.stop(container, timeout=seconds)
 
     def kill(self, container: str, signal: str = "SIGKILL") -> None:
         """Send a signal to a container's first process; the default simulates a power cut."""
@@ -310,12 +305,32 @@ def _checked_environment() -> tuple[str, dict[str, Any]]:
         docker.utils.parse_host(where)
         return where, docker.utils.kwargs_from_env()
     except (docker.errors.DockerException, ValueError) as error:
-        raise UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock") from error
+        raise _no_address(where, error) from error
+
+
+def parts_of(where: str) -> SplitResult:
+    """Return the parts of a daemon's address.
+
+    Raises
+    ------
+    UsageError
+        It is no address, or its port is no number of a port.
+    """
+    try:
+        parts = urlsplit(where)
+        _ = parts.port  # looked at when it is asked for
+    except ValueError as error:
+        raise _no_address(where, error) from error
+    return parts
+
+
+def _no_address(where: str, error: Exception) -> UsageError:
+    return UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock")
 
 
 def is_local(where: str) -> bool:
-    """Whether a daemon's address is on this machine, without connecting to it."""
-    parts = urlsplit(where)
+    """Whether a daemon's address is on this machine, without connecting to it; errors as of `parts_of`."""
+    parts = parts_of(where)
     return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,19 +16,26 @@ from toolchain.images.contents.sources import (
     lock_digest,
     sources_digest,
 )
-from toolchain.images.engine import IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
+from toolchain.images.engine import ARGUMENTS_LABEL, IMAGE_LABEL, LABEL, SOURCES_LABEL, Engine
 
 _GIT_SECONDS = 10.0
 
 
-def labels_of(engine: Engine, image: Image, foundation: str) -> dict[str, str]:
-    """Return the labels for a new image on the base image `foundation`, which the engine has."""
+def labels_of(engine: Engine, image: Image, foundation: str, arguments: Iterable[str] = ()) -> dict[str, str]:
+    """Return the labels for a new image on the base image `foundation`, which the engine has.
+
+    Parameters
+    ----------
+    arguments
+        Keys of the build arguments that it is made with; their values may be secret.
+    """
     with engine.asked(f"look at the image {foundation}"):
         below = engine.api.inspect_image(foundation)
     return {
         IMAGE_LABEL: image.name,
         LOCK_LABEL: lock_digest(),
         SOURCES_LABEL: sources_digest(image),
+        ARGUMENTS_LABEL: " ".join(sorted(arguments)),  # even if none: else the base image's hold here, too
         f"{ANNOTATION}.title": f"{LABEL} {image.name}",
         f"{ANNOTATION}.description": image.description,
         f"{ANNOTATION}.version": __version__,

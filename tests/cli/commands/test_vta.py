@@ -217,6 +217,11 @@ def test_what_is_too_large_is_told_before_its_weights_are_drawn(invoke: Toolchai
     assert held < 2**25 and not (folder / "dump").exists()
 
 
+@pytest.mark.parametrize("timeout", ["nan", "inf", "1e12", "0"])
+def test_a_wait_that_nobody_can_mean_is_refused(invoke: Toolchain, dump: Path, timeout: str) -> None:
+    assert invoke("vta", "simulate", dump, "--timeout", timeout).code == 2
+
+
 def test_a_dump_needs_a_folder(invoke: Toolchain, folder: Path) -> None:
     (folder / "file").write_text("")
     assert invoke("vta", "compile", *CONV, "--dump", "file").code == 2

@@ -63,4 +63,9 @@ def test_code_goes_into_the_base_alone() -> None:
     assert "code/toolchain/boards_shipped/rk3399/board.toml" in names
     assert not [name for name in names if "__pycache__" in name or name.endswith(".so")]
     above = {item.name for item in items(image_named("aarch64"))}
-    assert above == {"Dockerfile", "packages.sh", "slim.sh"}
+    assert above == {"Dockerfile", "packages.sh", "slim-cross.sh"}
+
+
+def test_a_script_of_several_images_goes_where_it_is_named() -> None:
+    names = {each: {item.name for item in items(image_named(each))} for each in ("base", "vta-sim", "armhf")}
+    assert "slim-cross.sh" in names["armhf"] and "slim-cross.sh" not in names["base"] | names["vta-sim"]

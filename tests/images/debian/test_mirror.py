@@ -19,9 +19,18 @@ def apt(folder: Path) -> Path:
     ("text", "expected"),
     [
         ("deb http://a.example/debian/ bookworm main\n", "http://a.example/debian"),
-        ("deb [arch=amd64 signed-by=/k] https://b.example/d bookworm main contrib\n", "https://b.example/d"),
-        ("deb http://x.example/u jammy main\ndeb http://c.example/d bookworm main", "http://c.example/d"),
-        ("deb cdrom:[x]/ bookworm main\ndeb http://d.example/d bookworm main # y", "http://d.example/d"),
+        (
+            "deb [arch=amd64 signed-by=/k] https://b.example/debian bookworm main contrib\n",
+            "https://b.example/debian",
+        ),
+        (
+            "deb http://x.example/u jammy main\ndeb http://c.example/debian bookworm main",
+            "http://c.example/debian",
+        ),
+        (
+            "deb cdrom:[x]/ bookworm main\ndeb http://d.example/debian bookworm main # y",
+            "http://d.example/debian",
+        ),
     ],
 )
 def test_lines(tmp_path: Path, text: str, expected: str) -> None:
@@ -63,8 +72,8 @@ def test_stanzas(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         (
-            "deb http://t.example/debian trixie main\ndeb http://b.example/d bookworm main\n",
-            "http://b.example/d",
+            "deb http://t.example/debian trixie main\ndeb http://b.example/debian bookworm main\n",
+            "http://b.example/debian",
         ),
         ("deb http://t.example/debian/ trixie main\n", "http://t.example/debian"),
         ("deb http://s.example/debian-security trixie-security main\n", DEBIAN),
@@ -73,6 +82,12 @@ def test_stanzas(tmp_path: Path) -> None:
         ("deb-src http://s.example/debian bookworm main\n", DEBIAN),
         ("# deb http://c.example/debian bookworm main\n", DEBIAN),
         ("deb http://me:secret@p.example/debian bookworm main\n", DEBIAN),
+        ("deb [arch=amd64] https://packages.example/repos/code stable main\n", DEBIAN),
+        ("deb https://packages.example/debian/12/prod bookworm main\n", DEBIAN),
+        (
+            "deb https://a.example/flare bookworm main\ndeb http://b.example/pub/debian/ trixie main\n",
+            "http://b.example/pub/debian",
+        ),
     ],
 )
 def test_another_suites_archive_or_debians_own(tmp_path: Path, text: str, expected: str) -> None:
@@ -86,6 +101,10 @@ def test_the_setting_comes_first_but_holds_no_password(monkeypatch: pytest.Monke
 
     monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://set.example/debian/")
     assert debian_mirror() == "http://set.example/debian"
+    for elsewhere in ("file:/srv/packages", "http://set.example/debian-remote"):
+        configuration.cache_clear()
+        monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", elsewhere)
+        assert debian_mirror() == elsewhere
     configuration.cache_clear()
     monkeypatch.setenv("TOOLCHAIN_DEBIAN_MIRROR", "http://me:secret@set.example/debian")
     with pytest.raises(UsageError, match="TOOLCHAIN_DEBIAN_MIRROR") as raised:

@@ -13,9 +13,9 @@ from toolchain.configuration.settings import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.debian import system, system_files
-from toolchain.images.debian.layer import CHANGED
 from toolchain.images.debian.system import build, cached_name, ensure_image, ensure_system, system_digest
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, ContainerRequest, Engine
+from toolchain.images.registry.archive import CHANGED
 
 pytestmark = pytest.mark.slow
 

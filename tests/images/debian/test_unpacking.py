@@ -16,8 +16,8 @@ from tests.waiting import until
 from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.debian import unpacking
-from toolchain.images.debian.layer import CHANGED
 from toolchain.images.debian.unpacking import unpack
+from toolchain.images.registry.archive import CHANGED
 
 MIRROR = "http://mirror.example/debian"
 
@@ -117,7 +117,18 @@ def test_one_that_says_nothing_is_ended_at_its_deadline(
 ) -> None:
     waiting(tool, tmp_path)
     monkeypatch.setattr(unpacking, "_SECONDS", 0.3)
-    with pytest.raises(ToolchainError, match="cannot unpack"):
+    with pytest.raises(ToolchainError, match=r"cannot unpack .*: it was ended after 0\.3 s; it said nothing"):
+        names(tmp_path / "log")
+
+
+@pytest.mark.parametrize("then", ["exec yes", "exec sleep 600"])
+def test_one_whose_output_is_no_tar_is_not_waited_for(
+    tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    tool.write_text(f"#!/bin/sh\necho E: disk full >&2; head -c 99999 /dev/zero | tr '\\0' x; {then}\n")
+    monkeypatch.setattr(unpacking, "_LAST_WORDS_SECONDS", 0.3)
+    monkeypatch.setattr(unpacking, "_SECONDS", 20.0)
+    with pytest.raises(ToolchainError, match="for arm64: E: disk full"):
         names(tmp_path / "log")
 
 

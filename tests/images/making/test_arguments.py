@@ -52,6 +52,11 @@ def test_a_home_folder_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.M
     assert with_files({"NDK_ARCHIVE": "~/ndk.zip"})[1][0].content == tmp_path / "ndk.zip"
 
 
+def test_the_home_folder_of_nobody_is_told() -> None:
+    with pytest.raises(UsageError, match=r"NDK_ARCHIVE=~nosuchuser/x\.zip: there is no such home folder"):
+        with_files({"NDK_ARCHIVE": "~nosuchuser/x.zip"})
+
+
 @pytest.mark.parametrize("name", ["gone.zip", "."])
 def test_a_file_that_is_not_there_is_told_before_anything_is_built(tables: Path, name: str) -> None:
     given = {"NDK_ARCHIVE": str(tables / name)}

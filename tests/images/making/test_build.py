@@ -64,7 +64,7 @@ def test_a_change_makes_an_image_and_what_stands_on_it_stale(
 ) -> None:
     built("aarch64")
     assert not state_of(engine, image_named("aarch64")).stale
-    with (tables / "aarch64" / "slim.sh").open("a") as file:
+    with (tables / "aarch64" / "Dockerfile").open("a") as file:
         file.write("# changed\n")
     assert not state_of(engine, image_named("base")).stale
     assert state_of(engine, image_named("aarch64")).word == "out of date"

@@ -31,6 +31,7 @@ def test_the_archive_names_its_layer_by_content_and_its_architecture(tmp_path: P
     assert entry["Config"] == hashlib.sha256(text).hexdigest() + ".json"
     assert configuration["architecture"] == "arm64" and configuration["os"] == "linux"
     assert configuration["rootfs"]["diff_ids"] == ["sha256:" + hashlib.sha256(layer).hexdigest()]
+    assert configuration["created"] == "2023-06-10T00:00:00Z", "as the files in it"
     assert configuration["config"] == {"Cmd": ["/bin/x"], "Labels": {"edge-toolchain": "t"}}
 
 

@@ -64,6 +64,25 @@ def test_what_a_link_leads_to_comes_too(home: Path) -> None:
     assert extra(home, [home / "link" / "real.onnx"], []) == {("link", False), ("far", False)}
 
 
+def test_a_file_in_the_home_folder_comes_without_the_keys_beside_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / ".ssh").mkdir()
+    for name in (".ssh/id_ed25519", "net.onnx", "net.onnx.data", "net.data", "networth.ods", "notes"):
+        (home / name).touch()
+    monkeypatch.setenv("HOME", str(home))
+    ours = {("net.onnx", False), ("net.onnx.data", False), ("net.data", False)}
+    assert extra(home, [home / "net.onnx"], []) == ours
+    (home / "deep" / "er").mkdir(parents=True)
+    (home / "deep" / "link.onnx").symlink_to(home / "net.onnx")
+    assert extra(home, [home / "deep" / "link.onnx"], []) == {("deep", False), *ours}
+    monkeypatch.setenv("HOME", str(home / "deep" / "er"))
+    assert extra(home, [home / "notes"], []) == {("notes", False)}, "it contains the home folder"
+    (home / "deep" / "home").symlink_to(home)
+    monkeypatch.setenv("HOME", str(home / "deep" / "home"))
+    assert extra(home, [home / "notes"], []) == {("notes", False)}
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("folder", ["/", "/tmp", "/usr", "/etc", "/proc/self", "/opt/venv/lib"])
 def test_folders_that_the_image_needs_are_refused(folder: str) -> None:

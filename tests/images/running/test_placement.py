@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import socket
 import tempfile
 import time
@@ -19,7 +20,7 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
 from toolchain.images.contents.sources import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
-from toolchain.images.engine import Engine
+from toolchain.images.engine import Engine, answers
 from toolchain.images.running import placement as module
 from toolchain.images.running.inside import IMAGE_VARIABLE
 from toolchain.images.running.placement import choose
@@ -148,6 +149,17 @@ def test_what_is_no_address_is_not_taken_for_another_machine(monkeypatch: pytest
     monkeypatch.setenv("DOCKER_HOST", "garbage")
     with pytest.raises(UsageError, match=r"DOCKER_HOST=garbage: .*port is required"):
         choose("docker", NAME)
+
+
+@pytest.mark.parametrize("address", ["tcp://localhost:abc", "tcp://localhost:99999", "tcp://[::1"])
+def test_a_mistyped_address_is_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    with pytest.raises(UsageError, match=re.escape(f"DOCKER_HOST={address}: ")) as raised:
+        choose("docker", NAME)
+    assert raised.value.hint == "such as unix:///var/run/docker.sock"
+    choice = choose("auto", NAME)
+    assert choice.image is None and f"since DOCKER_HOST={address}: " in choice.reason
+    assert not answers()
 
 
 @pytest.mark.parametrize("address", ["unix:///nowhere/docker.sock", "tcp://127.0.0.1:1"])

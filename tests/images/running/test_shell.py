@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,7 +19,9 @@ from toolchain.errors import MissingError
 from toolchain.images.catalogue import image_named
 from toolchain.images.debian.system import ensure_system
 from toolchain.images.engine import LABEL, Engine
+from toolchain.images.running import shell
 from toolchain.images.running.shell import check_terminal
+from toolchain.images.running.step import Step
 
 SHELL = """
 import signal, sys
@@ -120,6 +123,26 @@ def test_ctrl_c_goes_to_the_shell_and_sigterm_ends_it(engine: Engine, image: str
         shown.process.send_signal(signal.SIGTERM)
         assert shown.ended() == 7
     assert left(engine, tmp_path) == []
+
+
+def test_ctrl_c_while_its_container_is_made_leaves_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    removed: list[str] = []
+
+    class Daemon:
+        remove = staticmethod(removed.append)
+
+    def create(*_: object, **__: object) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return "made"
+
+    monkeypatch.setattr(shell, "check_terminal", lambda: "docker")
+    monkeypatch.setattr(shell, "sweep", lambda _: None)
+    monkeypatch.setattr(shell, "create", create)
+    with pytest.raises(KeyboardInterrupt):
+        shell.run_shell(cast(Engine, Daemon()), Step("image", ["/bin/bash"], tmp_path, []))
+    assert removed == ["made"]
 
 
 def test_a_shell_without_a_terminal_is_refused() -> None:

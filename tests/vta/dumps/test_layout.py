@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.vta.programs import END, good
-from toolchain.errors import UsageError
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.files.turns import folder_turn
 from toolchain.vta.design.config import SAMPLES
+from toolchain.vta.dumps import layout
 from toolchain.vta.dumps.layout import Dump, read_dump, write_dump
 
 
@@ -62,6 +64,17 @@ def test_a_dump_replaces_the_one_before(folder: Path) -> None:
     write_dump(folder, dump)
     assert parts(read_dump(folder)) == parts(dump)
     assert not (folder / "expected.bin").exists()
+
+
+def test_two_do_not_write_into_a_folder_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "TURN_S", 0.1)
+    before = parts(read_dump(folder))
+    with (
+        folder_turn(folder, 1, "writing"),
+        pytest.raises(ToolchainError, match=r"another process has been writing a dump into \S+dump"),
+    ):
+        write_dump(folder, good().dump())
+    assert parts(read_dump(folder)) == before
 
 
 def test_a_dump_without_a_configuration_is_for_a_pynq(folder: Path) -> None:

@@ -85,6 +85,20 @@ def test_each_buffer_has_its_limit() -> None:
     assert "1056 elements of WGT" in residual.problem()
 
 
+@pytest.mark.parametrize(
+    ("shape", "tile_w", "reason"),
+    [
+        ("1,3,40000,16,16,1,1,0,0,2,1", 1000, "rows are 80000 elements apart, where 65535 is the most"),
+        ("1,2,65535,16,16,1,16,0,15,1,1", 570, "rows are 65550 elements apart"),
+    ],
+)
+def test_strides_have_their_limit(shape: str, tile_w: int, reason: str) -> None:
+    cut = Tiling(read_shape(shape), Knobs(2, tile_w, 1, 1), PYNQ)
+    assert reason in cut.problem()
+    knobs = replace(cut.knobs, tile_h=1)  # a single row is no distance from another one
+    assemble(alone(layer(cut.shape), knobs), PYNQ).code()
+
+
 def test_the_pipeline_has_its_distance() -> None:
     point = ConvShape(1, 1, 1, 64, 16, 1, 1, 0, 0, 1, 1)
     assert "lie between two uses" in Tiling(point, Knobs(1, 1, 4, 1), PYNQ).problem()

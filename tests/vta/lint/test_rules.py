@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -221,6 +222,19 @@ def test_micro_ops_that_the_program_stores_are_not_believed() -> None:
         Gemm(0, 1, 1, 8, 0, 1, reset=True),
     ]
     assert [(each.index, each.rule) for each in program.problems()] == [(12, "undefined")]
+
+
+def test_a_store_of_more_than_a_buffer_holds_takes_no_memory() -> None:
+    program = good()
+    program.change(10, y_size=2048, x_size=256, x_stride=0)
+    tracemalloc.start()
+    try:
+        found = program.problems()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [(each.index, each.rule) for each in found] == [(10, "bounds")]
+    assert peak < 2**21
 
 
 def test_other_configurations_have_other_bounds() -> None:

@@ -22,7 +22,7 @@ from tests.vta.reference import Reference
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.vta.design.config import SAMPLES
 from toolchain.vta.machine.requests import EncodedProgram, Refused, SimOptions
-from toolchain.vta.machine.simulator import Simulated, Simulator, simulate
+from toolchain.vta.machine.simulator import Simulated, Simulator
 
 pytestmark = pytest.mark.slow
 
@@ -87,19 +87,19 @@ def test_the_models_time_needs_no_data(simulator: Simulator) -> None:
     assert timed.model == whole.model and timed.memory is None
 
 
-def test_programs_do_not_see_what_another_left() -> None:
+def test_programs_do_not_see_what_another_left(simulator: Simulator) -> None:
     vectors = EightVectors()
     vectors.change(of.LOAD_WGT, sram_base=1)  # GEMM multiplies with what nobody loaded
-    first, _, third = simulate([vectors.program(), EightVectors().program(), vectors.program()])
-    assert isinstance(first, Simulated) and isinstance(third, Simulated)
-    assert first.memory == third.memory
+    first = _ran(simulator, vectors.program(), SimOptions())
+    _ran(simulator, EightVectors().program(), SimOptions())
+    assert _ran(simulator, vectors.program(), SimOptions()).memory == first.memory
 
 
-def test_a_refused_program_does_not_end_the_others() -> None:
+def test_a_refused_program_does_not_end_the_others(simulator: Simulator) -> None:
     bad = EightVectors()
     bad.instructions.pop()
-    outcomes = simulate([bad.program(), EightVectors().program()], strict=True)
-    assert [type(outcome) for outcome in outcomes] == [Refused, Simulated]
+    assert isinstance(simulator.run(bad.program(), SimOptions(strict=True)), Refused)
+    _ran(simulator, EightVectors().program(), SimOptions(strict=True))
 
 
 def test_a_configuration_that_cannot_be(simulator: Simulator) -> None:

@@ -10,6 +10,7 @@ import click
 from toolchain.cli import complete
 from toolchain.cli.commands.vta_compile import compile_
 from toolchain.cli.commands.vta_tasks import tasks_
+from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, table, wants_json
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def lint(folder: Path) -> None:
 @click.option(
     "--timeout",
     metavar="S",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(),
     default=120.0,
     show_default=True,
     help="Seconds until the simulator is stopped.",

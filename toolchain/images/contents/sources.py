@@ -29,7 +29,7 @@ __all__ = [
 ANNOTATION = "org.opencontainers.image"
 FOUNDATION_LABEL = f"{ANNOTATION}.base.digest"  # on images: the id, or a registry's digest, of what is below
 LOCK_LABEL = f"{LABEL}.lock"  # on images: the SHA-256 of requirements.lock
-_SHARED = "packages.sh"  # in every context
+_SHARED = ("packages.sh", "slim-cross.sh")  # in the contexts of the Dockerfiles that name them
 _TEST = "smoke"  # beside the Dockerfile, not in the image
 _PACKAGE = Path(__file__).parents[2]
 
@@ -42,7 +42,9 @@ def foundation_name(image: Image) -> str:
 def items(image: Image) -> list[Item]:
     """Return the files of an image's context, without certificates and wheels."""
     own = (item for item in files_of(image.path) if not item.name.startswith(_TEST))
-    found = [*own, Item(_SHARED, docker_folder() / _SHARED, executable=True)]
+    text = (image.path / "Dockerfile").read_text()
+    shared = (Item(name, docker_folder() / name, executable=True) for name in _SHARED if name in text)
+    found = [*own, *shared]
     if not image.stands_on:
         found += _code()
     return found

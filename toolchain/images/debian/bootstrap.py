@@ -14,10 +14,10 @@ from toolchain.configuration.settings import cache_dir, settings
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import REPOSITORY
-from toolchain.images.debian.layer import CHANGED, add_folder, copy_packages
+from toolchain.images.debian.layer import add_folder, copy_packages
 from toolchain.images.debian.unpacking import unpack
 from toolchain.images.engine import IMAGE_LABEL, Engine
-from toolchain.images.registry.archive import write_archive
+from toolchain.images.registry.archive import CHANGED, write_archive
 from toolchain.images.registry.transfer import explained, listen
 
 SUITE = "bookworm"

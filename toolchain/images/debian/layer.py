@@ -6,9 +6,7 @@ import tarfile
 from collections.abc import Container, Mapping, Sequence
 from typing import IO
 
-from toolchain.images.registry.archive import add_file
-
-CHANGED = 1686355200  # 2023-06-10, the day of Debian 12's release: no file says when it was built
+from toolchain.images.registry.archive import CHANGED, add_file
 
 
 def copy_packages(

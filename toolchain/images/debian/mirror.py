@@ -20,6 +20,7 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     """Return the address of a Debian archive that has `suite`; apt checks the signatures of what it has.
 
     An archive has all suites that Debian cares for, so on a system of another suite its own mirror is taken.
+    Of apt's addresses only those that end in `/debian` count, as mirrors' do; the setting's ends in anything.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or parts.username is not None or "main" not in components:
             continue
+        if not parts.path.rstrip("/").endswith("/debian"):
+            continue  # another vendor's packages: their suites are called stable and bookworm, too
         if suite in suites:
             return address.rstrip("/")
         if not {*_BY_AGE, *_BY_NAME}.isdisjoint(suites):

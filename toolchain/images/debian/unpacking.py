@@ -14,11 +14,12 @@ from typing import IO
 
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.certificates import ensure_authorities
-from toolchain.images.debian.layer import CHANGED
 from toolchain.images.debian.mirror import debian_mirror
+from toolchain.images.registry.archive import CHANGED
 from toolchain.processes.interrupts import uninterrupted
 
 _SECONDS = 900.0  # 12 s here; the rest is for a slow mirror
+_LAST_WORDS_SECONDS = 10.0  # for a program whose output is no tar to say why
 
 
 @contextmanager
@@ -48,7 +49,7 @@ def unpack(
     MissingError
         `mmdebstrap` is not installed.
     ToolchainError
-        The packages cannot be fetched, or what comes is no tar.
+        The packages cannot be fetched, not within 15 minutes, or what comes is no tar.
     """
     mirror = debian_mirror(suite)
     trusted = ensure_authorities()
@@ -64,16 +65,18 @@ def unpack(
     ]
     child: subprocess.Popen[bytes] | None = None
     failed = ToolchainError("")
+    ended_late = threading.Event()
 
     def overdue() -> None:
+        ended_late.set()
         if child is not None:
             _end(child)
 
-    late = threading.Timer(_SECONDS, overdue)
+    clock = threading.Timer(_SECONDS, overdue)
     try:
         with uninterrupted():
             child = _start(command, log)
-        late.start()
+        clock.start()
         assert child.stdout is not None  # noqa: S101 - PIPE above
         try:
             yield child.stdout
@@ -81,20 +84,25 @@ def unpack(
                 pass
         except tarfile.TarError as error:
             failed.__cause__ = error
+            child.stdout.close()  # what it goes on writing fails; it is not waited for to write all
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_LAST_WORDS_SECONDS)
+            _end(child)
         code = child.wait()
     except BaseException:
         if child is not None:
             _end(child)
         raise
     finally:
-        late.cancel()
+        clock.cancel()
         if child is not None and child.stdout:
             child.stdout.close()
     if code != 0 or failed.__cause__:
         lines = log.read_text(errors="replace").strip().splitlines()
         said = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
+        late = f"it was ended after {_SECONDS:g} s; " if ended_late.is_set() else ""
         raise ToolchainError(
-            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {said[0]}",
+            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {late}{said[0]}",
             f"does {mirror} answer? Another mirror: set TOOLCHAIN_DEBIAN_MIRROR; "
             "boards go without: --kind process",
         ) from failed.__cause__

@@ -52,7 +52,13 @@ def with_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[Item]]:
     for key, value in given.items():
         if not key.endswith(FILE_SUFFIX) or not value:
             continue
-        file = Path(value).expanduser()
+        try:
+            file = Path(value).expanduser()
+        except RuntimeError as error:
+            raise UsageError(
+                f"--build-arg {key}={value}: there is no such home folder",
+                "the path of a file on this machine",
+            ) from error
         if not file.is_file():
             raise UsageError(f"--build-arg {key}={value}: no such file", "the path of a file on this machine")
         values[key] = f"{FOLDER}/{file.name}"

@@ -73,7 +73,8 @@ def build_images(
     Raises
     ------
     UsageError
-        No such image; no image takes a build argument; its file is not there.
+        No such image; no image takes a build argument; its file is not there; an image would lose an
+        argument that it was made with.
     MissingError
         Something that images are made with is not on this machine.
     ToolchainError
@@ -120,6 +121,8 @@ def _build(
     debian = ensure_debian(engine, progress)
     foundation = sources.foundation_name(image)
     mirror = debian_mirror(SUITE)
+    # Before the contents are read, so that the image is out of date if they change meanwhile.
+    labels = labels_of(engine, image, foundation, (key for key, value in given.items() if value))
     values, files = arguments.with_files(given)
     items = [*sources.items(image), Item("certs/ca.pem", bundle()), *files]
     wheels = ensure_wheels(image, progress)
@@ -141,7 +144,7 @@ def _build(
                 network_mode="host",
                 timeout=_SILENT_SECONDS,
                 buildargs={"DEBIAN": debian, "FOUNDATION": foundation, "MIRROR": mirror, **values},
-                labels=labels_of(engine, image, foundation),
+                labels=labels,
             )
             used = follow(image.name, str(image.path / "Dockerfile"), stream, progress)
     _remove_stages(engine, image, used)

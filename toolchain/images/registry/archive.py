@@ -7,10 +7,16 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-# With a fixed time of creation an image's ID depends on its content alone.
-CREATED = "2023-06-10T00:00:00Z"
+CHANGED = 1686355200
+"""Time of all that images are made of: 2023-06-10, the day of Debian 12's release.
+
+No file says when it was built, and an image's ID depends on its content alone.
+"""
+
+_CREATED = datetime.fromtimestamp(CHANGED, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def write_archive(
@@ -40,7 +46,7 @@ def write_archive(
     configuration = {
         "architecture": architecture,
         "os": "linux",
-        "created": CREATED,
+        "created": _CREATED,
         "config": {"Cmd": list(command), "Labels": dict(labels)},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
     }

@@ -42,7 +42,7 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
     ----------
     reads
         Files to read. For a file outside the workspace its folder is mounted, which may have a network's
-        weights.
+        weights; but not the home folder, which has keys: of it the file, and those beside it of its name.
     writes
         Folders to write.
 
@@ -60,7 +60,13 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
     for file in reads:
         plain, real = _plain(file), file.resolve()
         for seen in dict.fromkeys((plain, real)):
-            _see(mounts, seen if _is_own(seen.parent) else seen.parent)
+            if _is_own(seen.parent):
+                _see(mounts, seen)
+            elif _holds_home(seen.parent):
+                for part in (seen, *_weights_of(seen)):
+                    _see(mounts, part)
+            else:
+                _see(mounts, seen.parent)
     return mounts
 
 
@@ -132,6 +138,25 @@ def _plain(path: Path) -> Path:
 
 def _is_own(path: Path) -> bool:
     return str(path) in _OWN or any(path.is_relative_to(tree) for tree in _OWN_TREES)
+
+
+def _holds_home(folder: Path) -> bool:
+    """Whether a folder is the user's home folder, or contains it."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # this user has none
+        return False
+    return any(each.is_relative_to(folder) for each in (home, home.resolve()))
+
+
+def _weights_of(file: Path) -> list[Path]:
+    """Return the files beside a network's that may have its weights, such as `net.onnx.data`, `net.data`."""
+    begins = (file.name, f"{file.stem}.")
+    try:
+        beside = [part for part in file.parent.iterdir() if part.name.startswith(begins) and part != file]
+    except OSError:  # a folder that others may pass through and not list
+        return []
+    return sorted(part for part in beside if part.is_file())
 
 
 def _allowed(path: Path, writable: bool) -> Mount:

@@ -7,14 +7,13 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from toolchain.architectures.table import LINUX
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.contents.sources import LOCK_LABEL
 from toolchain.images.debian.bootstrap import ARCHITECTURE, WITHOUT
-from toolchain.images.engine import address, checked_address, connect, is_local
+from toolchain.images.engine import address, checked_address, connect, is_local, parts_of
 from toolchain.images.listing import is_stale
 from toolchain.images.running.inside import image_here
 
@@ -69,7 +68,8 @@ def choose(wanted: Wanted, name: str) -> Placement:
     Raises
     ------
     UsageError
-        There is no such image in the table; or `docker` is wanted, and the daemon is another machine's.
+        There is no such image in the table; or `docker` is wanted, and DOCKER_HOST is no address or another
+        machine's.
     MissingError
         `docker` is wanted, and no daemon answers, or it has no such image.
     """
@@ -99,7 +99,7 @@ def on_host(error: ToolchainError) -> Placement:
 
 def _probe() -> None:
     """Raise MissingError quickly if no daemon listens."""
-    parts = urlsplit(address())
+    parts = parts_of(address())
     _check_is_here()
     try:
         if parts.scheme == "tcp":

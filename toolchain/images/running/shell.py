@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 
 from toolchain.errors import MissingError
 from toolchain.images.engine import Engine
 from toolchain.images.running.owners import sweep
 from toolchain.images.running.step import Step, create
+from toolchain.processes.interrupts import uninterrupted
 
 _ENDS_SECONDS = 20.0
 
@@ -49,11 +51,11 @@ def run_shell(engine: Engine, step: Step) -> int:
     """
     program = check_terminal()
     sweep(engine)
-    container = create(engine, step, interactive=True)
-    try:
+    with ExitStack() as stack:
+        with uninterrupted():  # or there is one that nobody knows
+            container = create(engine, step, interactive=True)
+            stack.callback(engine.remove, container)
         return _attach([program, "--host", engine.where, "start", "--attach", "--interactive", container])
-    finally:
-        engine.remove(container)
 
 
 def _attach(command: list[str]) -> int:

@@ -9,8 +9,6 @@ from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import Load, Store
 
-_MOST_STRIDE = (1 << 16) - 1  # largest stride that a LOAD can encode
-
 
 @dataclass(frozen=True)
 class Span:
@@ -55,7 +53,7 @@ def input_loads(cut: Tiling, chunk: int, y: int, x: int, sram: int, dram: int) -
     first = dram + chunk * blocks * image + rows.first * shape.w + columns.first
     whole = columns.count == shape.w == cut.columns and rows.count == cut.rows
     run = rows.count * shape.w
-    if whole and step == 1 and max(image, run) <= _MOST_STRIDE:
+    if whole and step == 1 and max(image, run) <= cut.most_stride:
         yield Load(Sram.INP, sram, first, blocks, run, image), blocks * run
         return
     size = cut.rows * cut.columns
@@ -67,7 +65,7 @@ def input_loads(cut: Tiling, chunk: int, y: int, x: int, sram: int, dram: int) -
                 first + block * image,
                 rows.count,
                 columns.count,
-                step * shape.w,
+                step * shape.w if rows.count > 1 else columns.count,
                 rows.before,
                 rows.after,
                 columns.before,
@@ -110,12 +108,13 @@ def result_rows(
     image = shape.oh * shape.ow
     first = dram + block * image + y * shape.ow + x
     if knobs.tile_w == shape.ow:
-        if cut.pixels == image and blocks * image <= _MOST_STRIDE:
+        if cut.pixels == image and blocks * image <= cut.most_stride:
             return [(0, first, 1, blocks * image, blocks * image)]
-        if image <= _MOST_STRIDE:
+        if image <= cut.most_stride:
             return [(0, first, blocks, cut.pixels, image)]
         return [(n * cut.pixels, first + n * image, 1, cut.pixels, cut.pixels) for n in range(blocks)]
-    return [(n * cut.pixels, first + n * image, knobs.tile_h, knobs.tile_w, shape.ow) for n in range(blocks)]
+    stride = shape.ow if knobs.tile_h > 1 else knobs.tile_w
+    return [(n * cut.pixels, first + n * image, knobs.tile_h, knobs.tile_w, stride) for n in range(blocks)]
 
 
 def residual_loads(

@@ -115,7 +115,7 @@ class _Emitter:
                     0,
                     1,
                     cut.rows * cut.columns if several else 0,
-                    cut.shape.sw,
+                    cut.shape.sw if knobs.tile_w > 1 else 0,
                     cut.shape.taps if several else 0,
                     0,
                 ),

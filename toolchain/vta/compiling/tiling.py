@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
+from toolchain.vta.isa.fields import fields_of
+from toolchain.vta.isa.instructions import Opcode
 from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape
 from toolchain.vta.layers.packing import blocks_of
@@ -122,9 +124,14 @@ class Tiling:
         residual = lists * self.oc_blocks if self.residual else 0
         return gemm + residual + contexts * (1 + 2 * self.oc_blocks)
 
+    @cached_property
+    def most_stride(self) -> int:
+        """Largest stride between the rows of a LOAD or STORE."""
+        return fields_of(self.config).most(Opcode.LOAD, "x_stride")
+
     def problem(self) -> str:
         """Return why the convolution cannot be cut with these knobs; empty if it can."""
-        return self._cut() or self._too_large() or self._hazard()
+        return self._cut() or self._too_large() or self._too_far() or self._hazard()
 
     def _cut(self) -> str:
         knobs, shape = self.knobs, self.shape
@@ -162,6 +169,13 @@ class Tiling:
             depth = self.config.buffers[memory].depth
             if elements > depth:
                 return f"{elements} elements of {memory.name}, which has {depth}: make {smaller} smaller"
+        return ""
+
+    def _too_far(self) -> str:
+        """Return which stride an instruction cannot encode; the buffers' depths bound all other numbers."""
+        stride = max(self.row_step * self.shape.w, self.shape.ow)
+        if self.knobs.tile_h > 1 and stride > self.most_stride:
+            return f"rows are {stride} elements apart, where {self.most_stride} is the most: make tile_h 1"
         return ""
 
     def _hazard(self) -> str:

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from toolchain.errors import UsageError
 from toolchain.files.atomic import cannot_write, write_bytes, write_text
 from toolchain.files.plain import open_plain
+from toolchain.files.turns import TURN_S, folder_turn
 from toolchain.foreign import printable, shortened
 from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, SAMPLES, VtaConfig
 from toolchain.vta.isa.decode import decode_program
@@ -98,23 +99,24 @@ class Dump:
 def write_dump(folder: Path, dump: Dump) -> None:
     """Write the files of a dump, a VTA program with its memory.
 
-    An existing dump is replaced, and is invalid until all files are written.
+    An existing dump is replaced, and is invalid until all files are written. One process at a time writes.
 
     Raises
     ------
     ToolchainError
-        The file system refused.
+        The file system refused, or another process goes on writing into the folder.
     """
-    try:
-        (folder / LAYOUT).unlink(missing_ok=True)
-        (folder / AFTER).unlink(missing_ok=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
-    write_bytes(folder / INSTRUCTIONS, dump.program)
-    write_bytes(folder / BEFORE, dump.before)
-    if dump.after is not None:
-        write_bytes(folder / AFTER, dump.after)
-    write_text(folder / LAYOUT, json.dumps(layout_of(dump), indent=2) + "\n")
+    with folder_turn(folder, TURN_S, f"writing a dump into {folder}"):
+        try:
+            (folder / LAYOUT).unlink(missing_ok=True)
+            (folder / AFTER).unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot_write(folder, error) from error
+        write_bytes(folder / INSTRUCTIONS, dump.program)
+        write_bytes(folder / BEFORE, dump.before)
+        if dump.after is not None:
+            write_bytes(folder / AFTER, dump.after)
+        write_text(folder / LAYOUT, json.dumps(layout_of(dump), indent=2) + "\n")
 
 
 def layout_of(dump: Dump) -> dict[str, Any]:

@@ -15,11 +15,10 @@ from toolchain.vta.isa.instructions import (
     is_nop,
     nop,
 )
-from toolchain.vta.isa.micro_ops import MICRO_OP_BYTES, pack_micro_ops, unpack_micro_ops
+from toolchain.vta.isa.micro_ops import pack_micro_ops, unpack_micro_ops
 
 __all__ = [
     "INSTRUCTION_BYTES",
-    "MICRO_OP_BYTES",
     "Alu",
     "AluOp",
     "EncodingError",

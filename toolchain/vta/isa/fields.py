@@ -70,6 +70,10 @@ class Fields:
     reserved: dict[Opcode, int]
     micro_op: tuple[int, int, int]
 
+    def most(self, opcode: Opcode, name: str) -> int:
+        """Return the largest value that fits a field."""
+        return next(field.range[-1] for field in self.of[opcode] if field.name == name)
+
 
 @lru_cache(maxsize=8)
 def fields_of(config: VtaConfig) -> Fields:

@@ -11,8 +11,6 @@ from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.isa.encode import EncodingError
 from toolchain.vta.isa.fields import fields_of
 
-MICRO_OP_BYTES = 4
-
 
 def pack_micro_ops(
     dst: npt.ArrayLike, src: npt.ArrayLike, wgt: npt.ArrayLike = 0, *, config: VtaConfig

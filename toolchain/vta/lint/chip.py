@@ -160,12 +160,12 @@ class Chip:
 
     def _store(self, turn: Executed, store: Store) -> None:
         cells = store.y_size * store.x_size
-        if self._arena.holds(self._finder, turn.at, store):
-            pieces = self._arena.pieces_of(store)
-            for stage, dram in self._dram.items():
-                self._race(turn, dram.write(pieces, turn), _DRAM, stage, reads=False)
-        if not self._fits(turn, Sram.OUT, store.sram_base + cells - 1):
+        fits = self._fits(turn, Sram.OUT, store.sram_base + cells - 1)
+        if not self._arena.holds(self._finder, turn.at, store) or not fits:
             return
+        pieces = self._arena.pieces_of(store)
+        for stage, dram in self._dram.items():
+            self._race(turn, dram.write(pieces, turn), _DRAM, stage, reads=False)
         where = slice(store.sram_base, store.sram_base + cells)
         self._race(turn, self._out.read(where, turn), "OUT", PipelineStage.COMPUTE, reads=True)
         stale = np.flatnonzero(self._state[where] != _Out.VALID)

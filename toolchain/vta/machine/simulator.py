@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -56,29 +56,6 @@ class Simulated:
 
 
 Outcome = Simulated | Refused
-
-
-def simulate(
-    programs: Iterable[EncodedProgram],
-    *,
-    strict: bool = False,
-    trace: bool = False,
-    computes: bool = True,
-    memory: bool = True,
-    deadline_s: float = DEADLINE_S,
-) -> list[Outcome]:
-    """Run programs one after another and return their outcomes.
-
-    The options are those of `SimOptions`; `trace` requests the timeline.
-
-    Raises
-    ------
-    ToolchainError
-        The errors are those of `Simulator.run`. A refused program is an outcome, not an error.
-    """
-    wish = SimOptions(strict=strict, computes=computes, memory=memory, timeline=trace)
-    with Simulator() as simulator:
-        return [simulator.run(program, wish, deadline_s) for program in programs]
 
 
 class Simulator:

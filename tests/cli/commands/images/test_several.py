@@ -11,6 +11,7 @@ from tests.images.docker_registry import docker_registry
 from toolchain.images.catalogue import image_named
 from toolchain.images.debian.system import ensure_system
 from toolchain.images.engine import connect
+from toolchain.images.making import smoke
 
 BOARD = "board-amd64"  # the smallest that runs here without an emulator
 
@@ -34,6 +35,24 @@ def test_what_fails_for_one_image_does_not_keep_it_from_the_next(invoke: Toolcha
     assert failed["name"] == "cuda" and set(failed) == {"name", "error", "hint"}
     assert [taken] == sent.document
     assert taken["reference"] == f"{where}/edge-toolchain/{BOARD}@{taken['digest']}"
+
+
+def test_a_test_that_fails_keeps_its_result(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke, "smoke_test", lambda *_: smoke.Tested(BOARD, False, 5, 1.25))
+    ran = invoke("image", "test", BOARD, "--json")
+    assert ran.code == 1 and ran.says(f"error: {BOARD}: its test failed with exit code 5 in 1 s")
+    assert ran.document == [
+        {
+            "name": BOARD,
+            "passed": False,
+            "exit_code": 5,
+            "seconds": 1.2,
+            "error": "its test failed with exit code 5 in 1 s",
+            "hint": "",
+        }
+    ]
+    told = invoke("image", "test", BOARD)
+    assert told.code == 1 and told.out.splitlines()[-1].split() == [BOARD, "failed"]
 
 
 @pytest.mark.usefixtures("board")

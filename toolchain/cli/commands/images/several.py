@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from toolchain.images.engine import Engine
 
 
+class ResultError(ToolchainError):
+    """An error that is the result of work on one image; `fields` are what is known of it, for JSON."""
+
+    def __init__(self, message: str, fields: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
 def named(names: Iterable[str]) -> list[Image]:
     """Return the images with these names, without repetition; for no names, all of the table."""
     from toolchain.images.catalogue import catalogue, image_named
@@ -42,7 +50,7 @@ def report(
     Parameters
     ----------
     act
-        Returns the fields of an image for JSON, without its name.
+        Returns the fields of an image for JSON, without its name. Those of a `ResultError` are printed, too.
     columns
         Columns of the table after the name: heading, and what to show of those fields.
     """
@@ -56,7 +64,8 @@ def report(
             if error.hint:
                 note(f"hint: {error.hint}")
             failed.append(error)
-            rows.append({"name": image.name, "error": error.message, "hint": error.hint})
+            known = error.fields if isinstance(error, ResultError) else {}
+            rows.append({"name": image.name, **known, "error": error.message, "hint": error.hint})
 
     def tell() -> None:
         cells = [

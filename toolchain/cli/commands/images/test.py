@@ -23,8 +23,7 @@ def command(names: tuple[str, ...]) -> None:
 
     Each compiles a program and a network for its boards and runs them; its output goes to stderr.
     """
-    from toolchain.cli.commands.images.several import named_or_here, report
-    from toolchain.errors import ToolchainError
+    from toolchain.cli.commands.images.several import ResultError, named_or_here, report
     from toolchain.images.engine import connect
     from toolchain.images.listing import state_of
     from toolchain.images.making.smoke import smoke_test
@@ -39,7 +38,7 @@ def command(names: tuple[str, ...]) -> None:
             sys.stderr.flush()
             tested = smoke_test(engine, image, bytes_for(sys.stderr))
             if not tested.passed:
-                raise ToolchainError(f"its test {tested}")
+                raise ResultError(f"its test {tested}", tested.to_json())
             return tested.to_json()
 
         report(named_or_here(engine, names), act, {"RESULT": lambda row: f"passed in {row['seconds']:.0f} s"})

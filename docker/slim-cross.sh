@@ -1,5 +1,5 @@
 #!/bin/sh
-# slim.sh FOLDER: leaves of GCC what compiles and links for arm-linux-gnueabihf.
+# slim-cross.sh FOLDER: leaves of a GCC for another architecture what compiles and links.
 set -eu
 cd "$1/usr"
 for name in asan hwasan lsan tsan ubsan itm quadmath; do
