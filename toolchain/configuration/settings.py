@@ -91,7 +91,7 @@ class Settings(Table):
     debian_mirror: str | None = Field(
         None,
         description="Where Debian's packages for images and container boards come from; apt checks their "
-        "signatures. Default: apt's own mirror on this machine, which ends in /debian, else Debian's.",
+        "signatures. Default: apt's own mirror on this machine, else Debian's.",
     )
     debian_image: str | None = Field(
         None,

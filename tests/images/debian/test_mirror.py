@@ -28,6 +28,12 @@ def apt(folder: Path) -> Path:
             "http://c.example/debian",
         ),
         (
+            "deb http://vendor.example/prod bookworm main\n"
+            "deb http://proxy.example/debian-remote bookworm main\n"
+            "deb http://proxy.example/debian-remote bookworm-updates main\n",
+            "http://proxy.example/debian-remote",
+        ),
+        (
             "deb cdrom:[x]/ bookworm main\ndeb http://d.example/debian bookworm main # y",
             "http://d.example/debian",
         ),

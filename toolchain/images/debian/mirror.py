@@ -20,7 +20,8 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     """Return the address of a Debian archive that has `suite`; apt checks the signatures of what it has.
 
     An archive has all suites that Debian cares for, so on a system of another suite its own mirror is taken.
-    Of apt's addresses only those that end in `/debian` count, as mirrors' do; the setting's ends in anything.
+    Of apt's addresses those count that end in `/debian`, as mirrors' do, or have updates of a suite, too;
+    the setting's is taken as it is.
 
     Parameters
     ----------
@@ -42,11 +43,13 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
             )
         return set_to.rstrip("/")
     others = []
-    for address, suites, components in _sources(apt):
+    sources = list(_sources(apt))
+    updated = {address for address, suites, _ in sources if any(each.endswith("-updates") for each in suites)}
+    for address, suites, components in sources:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or parts.username is not None or "main" not in components:
             continue
-        if not parts.path.rstrip("/").endswith("/debian"):
+        if not parts.path.rstrip("/").endswith("/debian") and address not in updated:
             continue  # another vendor's packages: their suites are called stable and bookworm, too
         if suite in suites:
             return address.rstrip("/")
