@@ -120,8 +120,13 @@ def off(by: float, at: int = 0, of: np.ndarray = FLOATS) -> np.ndarray:
         # Small among large ones: seen as logarithms alone.
         (np.array([[1, 1e-9]], "float32"), np.array([[1, 1e-5]], "float32"), Tolerance(1e-3), False, True),
         (np.array([[1, 1e-9]], "float32"), np.array([[1, 1e-5]], "float32"), Tolerance(1e-3), True, False),
+        # A common factor, and a probability below 0: not seen as logarithms.
         (np.array([[2, 2e-9]], "float32"), np.array([[1, 1e-9]], "float32"), Tolerance(1e-3), True, False),
         (np.array([[1, -1]], "float32"), np.array([[1, 0]], "float32"), Tolerance(1e-3), True, False),
+        # A masked class.
+        (np.array([[0.51, 0.49, 0]]), np.array([[0.5, 0.5, 0]]), Tolerance(1e-3), True, False),
+        (np.array([[1, 1e-20]]), np.array([[1, 0.0]]), Tolerance(1e-3), True, False),
+        (np.array([[1, 1e-31]]), np.array([[1, 0.0]]), Tolerance(1e-3), True, True),
         (np.array([2**53 + 1]), np.array([2**53]), Tolerance(1.0), False, False),
         (np.array([7]), np.array([7]), Tolerance(1e-3), False, True),
         (np.array([3, 5], "int8"), np.array([3, 4], "int8"), Tolerance(1.0, 1.0, 1), False, True),

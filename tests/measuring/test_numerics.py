@@ -104,6 +104,12 @@ def test_log_probabilities_are_the_centred_logits(logits: np.ndarray, shift: flo
     assert found.worst_index == [1, 3]
 
 
+def test_tiny_probabilities_say_how_far_logits_reach() -> None:
+    r = np.array([[0.9, 0.1, 1e-33]])
+    assert error(softmax(np.log(r) + np.array([0.01, 0, 0])), r, softmax=True).passed
+    assert not error(softmax(np.log(r[:, :2]) + np.array([0.01, 0])), r[:, :2], softmax=True).passed
+
+
 def test_probabilities_of_zero_are_compared_as_1e_30() -> None:
     r = np.array([[1.0, 0.0, 0.0]], np.float32)
     assert error(np.array([[1.0, 1e-35, 0.0]], np.float32), r, softmax=True).passed
@@ -114,6 +120,22 @@ def test_probabilities_of_zero_are_compared_as_1e_30() -> None:
 def test_a_softmax_that_forgot_to_divide_fails(logits: np.ndarray, factor: float) -> None:
     r = softmax(logits)
     assert not error(factor * r, r, softmax=True).passed
+
+
+@pytest.mark.parametrize("off", [0.05, 0.005])
+def test_a_masked_class_hides_no_error_of_the_others(off: float) -> None:
+    random = np.random.default_rng(0)
+    r = softmax(random.standard_normal((1, 100)))
+    r[0, 7] = 0
+    y = r * (1 + off * random.choice([-1, 1], r.shape))
+    assert not error(y, r, softmax=True).passed
+    assert error(r * (1 + off / 100), r, softmax=True).passed
+
+
+def test_equal_classes_may_differ_by_rounding() -> None:
+    r = np.full((1, 3), 1 / 3, np.float32)
+    assert error(np.nextafter(r, np.float32([0, 1, 1])), r, softmax=True).passed
+    assert not error(r * np.float32([1.001, 1, 1]), r, softmax=True).passed
 
 
 def test_a_probability_below_0_fails() -> None:

@@ -5,13 +5,16 @@ rounding errors of small values among large ones are accepted.
 
 Probabilities need more care: a softmax maps wrong logits to numbers so small that the largest hides them.
 Outputs of a softmax are therefore compared as centred log-probabilities, log(max(p, 1e-30)) minus its mean
-over the last axis, which equal the centred logits. The last axis is the class axis of every classifier; if it
-is another axis, the log-probabilities are relative to another mean, and the comparison is no weaker.
+over the last axis, which equal the centred logits, relative to s, the largest of the reference's. The last
+axis is the class axis of every classifier; if it is another axis, the log-probabilities are relative to
+another mean, and the comparison is no weaker. Where the reference is 0, as of a masked class, its logarithm
+is no logit: it counts neither for means nor for s, and differences there are relative to -log(1e-30). s is at
+least 1e-3, for float32 has no smaller differences of logits than 1e-6.
 
 Centred logarithms show neither a common factor, such as of a softmax that forgot to divide, nor what is below
-0. The probabilities themselves are therefore compared, too, relative to (1 + 2s) max|r|, where s is the
-largest centred logarithm of the reference: logits that are off by d change a probability p by at most 2dp, so
-that an error of the logits that is allowed stays allowed. The larger of the two errors is the output's.
+0. The probabilities themselves are therefore compared, too, relative to (1 + 2s) max|r|: logits that are off
+by d change a probability p by at most 2dp, so that an error of the logits that is allowed stays allowed. The
+larger of the two errors is the output's.
 
 Integers and booleans must be equal, except quantised values: outputs of a quantised network, as integers or
 as dequantised numbers, are compared in quantisation steps. NaN or infinity anywhere is a failure.
@@ -36,6 +39,7 @@ many bits as in float16, but sums and values between layers are float32.
 _SLACK = 0.01  # in steps: how far a float may be from the exact multiple of a step
 
 _LEAST_PROBABILITY = 1e-30  # representable in float32; smaller probabilities carry no information
+_LEAST_SPREAD = 1e-3  # of logits
 
 
 @dataclass(frozen=True)
@@ -250,8 +254,7 @@ def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tup
     values = np.abs(y - r), float(np.abs(r).max(initial=0))
     if not softmax:
         return values
-    exact = _centred_logarithms(r)
-    logarithms = np.abs(_centred_logarithms(y) - exact), float(np.abs(exact).max(initial=0))
+    logarithms = _logarithms(y, r)
     probabilities = values[0], values[1] * (1 + 2 * logarithms[1])
     return max(logarithms, probabilities, key=lambda each: _relative(float(each[0].max(initial=0)), each[1]))
 
@@ -262,11 +265,22 @@ def _relative(error: float, scale: float) -> float:
     return error / scale if scale > 0 else np.inf
 
 
-def _centred_logarithms(probabilities: np.ndarray) -> np.ndarray:
-    logarithms: np.ndarray = np.log(np.maximum(probabilities, _LEAST_PROBABILITY))
-    if logarithms.ndim and logarithms.size:
-        logarithms -= logarithms.mean(axis=-1, keepdims=True)
-    return logarithms
+def _logarithms(output: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the differences of centred logarithms, and the spread of the reference's."""
+    counted = reference > 0
+    y, r = (_centred(np.log(np.maximum(each, _LEAST_PROBABILITY)), counted) for each in (output, reference))
+    spread = max(float(np.abs(r[counted]).max(initial=0)), _LEAST_SPREAD)
+    difference = np.abs(y - r)
+    own_scale = max(spread, -np.log(_LEAST_PROBABILITY))
+    return np.where(counted, difference, difference * (spread / own_scale)), spread
+
+
+def _centred(logarithms: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    if not logarithms.ndim:
+        return logarithms
+    total = np.where(counted, logarithms, 0).sum(axis=-1, keepdims=True)
+    centred: np.ndarray = logarithms - total / np.maximum(counted.sum(axis=-1, keepdims=True), 1)
+    return centred
 
 
 def _index(score: np.ndarray) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-_LEAST = 1e-30
+_LEAST, _LEAST_SPREAD = 1e-30, 1e-3
 _MOST = 64 * 2**20
 
 
@@ -73,7 +73,7 @@ def error_of(output: array.array[float], expected: array.array[float], classes: 
     values, largest = _difference(output, expected)
     if not softmax:
         return _relative(values, largest)
-    logarithms, spread = _difference(_logarithms(output, classes), _logarithms(expected, classes))
+    logarithms, spread = _logarithms(output, expected, classes)
     return max(_relative(logarithms, spread), _relative(values, largest * (1 + 2 * spread)))
 
 
@@ -87,10 +87,24 @@ def _relative(error: float, scale: float) -> float:
     return error / scale if scale else math.inf
 
 
-def _logarithms(probabilities: array.array[float], classes: int) -> list[float]:
-    found: list[float] = []
-    for begin in range(0, len(probabilities), classes):
-        row = [math.log(max(each, _LEAST)) for each in probabilities[begin : begin + classes]]
-        mean = math.fsum(row) / len(row)
-        found += [each - mean for each in row]
-    return found
+def _logarithms(y: array.array[float], r: array.array[float], classes: int) -> tuple[float, float]:
+    """Return the largest difference of centred logarithms, and the spread of the expected ones."""
+    worst, worst_of_zeros, spread = 0.0, 0.0, _LEAST_SPREAD
+    for begin in range(0, len(r), classes):
+        row = range(begin, begin + classes)
+        counted = [i for i in row if r[i] > 0]
+        mean, expected_mean = (
+            math.fsum(_logarithm(each[i]) for i in counted) / max(len(counted), 1) for each in (y, r)
+        )
+        for i in row:
+            exact = _logarithm(r[i]) - expected_mean
+            error = abs(_logarithm(y[i]) - mean - exact)
+            if r[i] > 0:
+                worst, spread = max(worst, error), max(spread, abs(exact))
+            else:
+                worst_of_zeros = max(worst_of_zeros, error)
+    return max(worst, worst_of_zeros * spread / max(spread, -math.log(_LEAST))), spread
+
+
+def _logarithm(probability: float) -> float:
+    return math.log(max(probability, _LEAST))

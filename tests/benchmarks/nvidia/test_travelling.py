@@ -69,6 +69,7 @@ def test_a_graph_has_all_that_its_network_computes() -> None:
 def test_errors_are_those_of_verify() -> None:
     random = np.random.default_rng(0)
     logits = random.standard_normal((4, 12)) * 9
+    logits[2, 5] = -100  # as of a masked class
     r = (np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)).astype(np.float32)
     y = (r * random.uniform(0.99, 1.01, r.shape)).astype(np.float32)
     for softmax, factor in itertools.product((True, False), (1, 3)):

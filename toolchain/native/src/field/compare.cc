@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kBillion = 1e9;
 constexpr double kSlack = 0.01;               // in steps: how far a float may be from the exact multiple of a step
-constexpr double kLeastProbability = 1e-30;  // as numerics.py has it
+constexpr double kLeastProbability = 1e-30, kLeastSpread = 1e-3;  // as numerics.py has them
 
 Deviation Incomparable(std::string problem) { return {false, std::nullopt, std::move(problem)}; }
 
@@ -44,13 +44,6 @@ class Numbers {
     return largest;
   }
   double Logarithm(size_t i) const { return std::log(std::max((*this)[i], kLeastProbability)); }
-  // Of the logarithms of a row.
-  double Mean(size_t begin, size_t end) const {
-    double sum = 0;
-    for (size_t i = begin; i < end; ++i) sum += Logarithm(i);
-    return sum / static_cast<double>(end - begin);
-  }
-
  private:
   const char* data_;
   const NumberType& type_;
@@ -77,20 +70,35 @@ Difference OfValues(const Numbers& output, const Numbers& expected, size_t count
   return difference;
 }
 
+// Mean logarithm of the numbers of a row where the expected ones are above 0; of a single number 0.
+double Mean(const Numbers& numbers, const Numbers& expected, size_t begin, size_t end, bool single) {
+  double sum = 0, count = 0;
+  for (size_t i = begin; i < end && !single; ++i) {
+    if (!(expected[i] > 0)) continue;
+    sum += numbers.Logarithm(i);
+    ++count;
+  }
+  return sum / std::max(count, 1.0);
+}
+
 // Centred over the last axis, where they equal the centred logits.
 Difference OfLogarithms(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape) {
-  Difference difference;
-  const size_t row = shape.empty() ? 1 : static_cast<size_t>(shape.back());
+  double error = 0, error_of_zeros = 0, spread = kLeastSpread;
+  const bool single = shape.empty();
+  const size_t row = single ? 1 : static_cast<size_t>(shape.back());
   for (size_t begin = 0; begin < count; begin += row) {
-    const double mean = shape.empty() ? 0 : output.Mean(begin, begin + row);
-    const double expected_mean = shape.empty() ? 0 : expected.Mean(begin, begin + row);
+    const double mean = Mean(output, expected, begin, begin + row, single);
+    const double expected_mean = Mean(expected, expected, begin, begin + row, single);
     for (size_t i = begin; i < begin + row; ++i) {
       const double exact = expected.Logarithm(i) - expected_mean;
-      difference.error = std::max(difference.error, std::abs(output.Logarithm(i) - mean - exact));
-      difference.scale = std::max(difference.scale, std::abs(exact));
+      const bool counted = expected[i] > 0;
+      double& largest = counted ? error : error_of_zeros;
+      largest = std::max(largest, std::abs(output.Logarithm(i) - mean - exact));
+      if (counted) spread = std::max(spread, std::abs(exact));
     }
   }
-  return difference;
+  const double own_scale = std::max(spread, -std::log(kLeastProbability));
+  return {std::max(error, error_of_zeros * (spread / own_scale)), spread};
 }
 
 // A common factor, and what is below 0, show in the values alone; numerics.py says why their scale is this one.
