@@ -13,6 +13,7 @@ from toolchain.models.bounds.insert import with_checks
 from toolchain.models.preparing.batch_norms import fold_batch_norms
 from toolchain.models.preparing.padding import with_explicit_pads
 from toolchain.models.preparing.resizing import with_new_resizes
+from toolchain.models.preparing.slicing import with_slices_by_inputs
 from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.spec import TensorSpec
 from toolchain.models.walk import all_graphs, all_nodes, all_tensors, opset_of
@@ -96,7 +97,7 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     """Import a static, checked model to Relax; the i-th parameter of `main` is the i-th true input.
 
-    Batch norms are folded into the convolutions before them, and old resize operators are replaced.
+    Batch norms are folded into the convolutions before them; old resizes and slices are replaced.
     Indices and divisors are checked before they are used.
 
     Raises
@@ -107,7 +108,8 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     from toolchain import tvm_compat
     from toolchain.models.importing.converters import CONVERTERS
 
-    readable = with_explicit_pads(with_new_resizes(with_checks(model, origin), origin))
+    checked = with_slices_by_inputs(with_checks(model, origin))
+    readable = with_explicit_pads(with_new_resizes(checked, origin))
     try:
         return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model), CONVERTERS)
     except tvm_compat.NodeImportError as error:
