@@ -97,7 +97,7 @@ CASES = (
         "bytes at 0x",
     ),
     Wrong("behind device memory", "x[t + 1] = 1;", ILLEGAL_ADDRESS, "in no allocation of device memory"),
-    Wrong("before device memory", "x[t - 1] = 1;", ILLEGAL_ADDRESS, "thread (0, 0, 0): it writes 4 bytes at"),
+    Wrong("before device memory", "x[t - 1] = 1;", ILLEGAL_ADDRESS, "in no allocation of device memory"),
     Wrong(
         "null",
         "float* none = (float*)(long)x[0]; x[1] = none[t];",

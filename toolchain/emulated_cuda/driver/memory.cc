@@ -9,7 +9,9 @@
 namespace emulated::memory {
 namespace {
 
-constexpr std::size_t kPage = 4096;  // at least: each allocation has pages of its own, and one behind it is nobody's
+// At least: each allocation has pages of its own. One behind it is nobody's, and one before all of them: other memory
+// that a kernel may use, such as a thread's stack, can end where the arena begins.
+constexpr std::size_t kPage = 4096;
 #ifdef __x86_64__
 constexpr std::size_t kReserved[] = {std::size_t{1} << 40, std::size_t{1} << 36, std::size_t{1} << 33};
 #else  // mostly run by qemu, which keeps a record of each page and goes through them one by one
@@ -41,7 +43,8 @@ Arena& TheArena() {
     for (const std::size_t size : kReserved) {
       void* at = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (at == MAP_FAILED) continue;  // a limit of this process
-      made->begin = made->next = reinterpret_cast<std::uintptr_t>(at);
+      made->begin = reinterpret_cast<std::uintptr_t>(at);
+      made->next = made->begin + kPage;
       made->end = made->begin + size;
       break;
     }
@@ -53,7 +56,7 @@ Arena& TheArena() {
 // Finds addresses for an allocation and the page behind it: behind all others, else in the first gap.
 std::uintptr_t Place(Arena& arena, std::size_t size) {
   if (arena.end - arena.next >= size) return arena.next;
-  std::uintptr_t at = arena.begin;
+  std::uintptr_t at = arena.begin + kPage;
   for (const auto& [begin, allocation] : arena.allocations) {
     if (begin - at >= size) return at;
     at = begin + Pages(allocation.bytes) + kPage;
