@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.measuring import verifications
-from toolchain.measuring.verifications import add_latency, remember
+from toolchain.measuring.verifications import add_latency, forget, remember
 
 BUNDLE, OTHER = "ab" * 32, "cd" * 32
 
@@ -28,6 +28,14 @@ def test_the_newest_of_each_bundle_and_class_is_kept(file: Path) -> None:
     assert set(found) == {"rk3399", "rk3399+emulated"} and verifications.verifications(OTHER) == {}
     assert (found["rk3399"].error, found["rk3399"].latency_ms) == (4e-6, 3.5)
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_fails_once_is_not_verified(file: Path) -> None:
+    for board_class in ("rk3399+emulated", "rk3399"):
+        remember(BUNDLE, board_class, 1e-6, "cpu")
+    forget(BUNDLE, "rk3399")
+    forget(OTHER, "rk3399")
+    assert set(verifications.verifications(BUNDLE)) == {"rk3399+emulated"} and file.exists()
 
 
 def test_the_oldest_go(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

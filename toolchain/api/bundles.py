@@ -14,7 +14,7 @@ from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.measuring.bench import BenchResult, bench_bundle
 from toolchain.measuring.run import run_bundle
 from toolchain.measuring.shapes import shapes_at
-from toolchain.measuring.verifications import remember_latency, remember_result
+from toolchain.measuring.verifications import remember_latency, remember_results
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 
 
@@ -57,7 +57,8 @@ def verify(
 ) -> list[VerifyResult]:
     """Run a bundle's samples on a board and compare the outputs with the reference that is in the bundle.
 
-    A passed comparison of all shapes is remembered: `toolchain release sign` asks for it.
+    A passed comparison of all shapes is remembered, and forgotten when one fails on the same class of boards:
+    `toolchain release sign` asks for it.
 
     Parameters
     ----------
@@ -82,11 +83,8 @@ def verify(
         The board is busy, lost or too slow, or the library crashes.
     """
     found, place = _found(bundle), _board(board)
-    shapes = shapes_at(found, at)
-    results = [verify_bundle(shape, place, **execution) for shape in shapes]
-    if all(result.passed for result in results) and len(shapes) == len(found.each()):
-        results[-1] = remember_result(found, place, results[-1])
-    return results
+    results = [verify_bundle(shape, place, **execution) for shape in shapes_at(found, at)]
+    return remember_results(found, place, results)
 
 
 def bench(
@@ -102,6 +100,8 @@ def bench(
     **execution: Unpack[Execution],
 ) -> list[BenchResult]:
     """Measure the latency of a bundle's network on a board.
+
+    That of all shapes, as the bundle runs without options, is remembered for `toolchain release sign`.
 
     Parameters
     ----------
@@ -144,7 +144,8 @@ def bench(
         )
         for shape in shapes
     ]
-    if len(shapes) == len(found.each()):
+    usual = not any(execution.get(name) is not None for name in ("device", "threads", "cluster", "spin_us"))
+    if usual and execution.get("graph", True) and len(shapes) == len(found.each()):
         remember_latency(found, place, results[-1])  # of several shapes, that of the largest
     return results
 

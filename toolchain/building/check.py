@@ -11,7 +11,7 @@ from toolchain.devices.device import device_key
 from toolchain.errors import UsageError
 from toolchain.images.running.inside import image_here
 from toolchain.measuring.fit import test_bed_of
-from toolchain.measuring.verifications import remember_result
+from toolchain.measuring.verifications import remember_results
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 from toolchain.runtime import arch_of
 from toolchain.targets.build_for import BuildFor
@@ -63,7 +63,11 @@ def checked_here(bundle: Path) -> VerifyResult:
     if bed := test_bed_of(found.manifest):
         kind = found.manifest.runtime.device
         board, device = on_test_bed(board, kind), device_key(kind, str(bed.entry["name"]))
+    results = []
     for shape in found.each():
-        result = verify_bundle(shape, board, device=device)
-        result.check()
-    return remember_result(found, board, result)
+        results.append(verify_bundle(shape, board, device=device))
+        if not results[-1].passed:
+            break
+    *_, last = remember_results(found, board, results)
+    last.check()
+    return last

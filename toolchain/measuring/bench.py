@@ -25,7 +25,7 @@ from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, pr
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
 _LEAST_FOR_P99 = 100
-_LEAST_FOR_CONFIDENCE = 10
+LEAST_FOR_CONFIDENCE = 10  # samples
 _STEADY = 0.1  # largest standard deviation over mean of a reliable measurement
 _PROFILE_RUNS = 10  # most inferences that edge-rt profiles
 _CLOCKS = 2.0  # no board's clock runs faster than the host's by this factor
@@ -256,7 +256,7 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
         governor=answer.governor,
         temperature_c=answer.temperature_c,
         noise=noise,
-        confident=times.size >= _LEAST_FOR_CONFIDENCE and noise <= _STEADY,
+        confident=times.size >= LEAST_FOR_CONFIDENCE and noise <= _STEADY,
         warnings=[*placed.warnings, *_warnings(placed, answer, noise, times)],
         copies_ms=answer.copies_ms.model_dump() if answer.copies_ms else None,
         modelled=answer.modelled.model_dump() if answer.modelled else None,
@@ -277,7 +277,7 @@ def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarr
         warnings.append("built with the tuning records of an emulated board, which say nothing about silicon")
     if noise > _STEADY:
         warnings.append(f"the times vary by {noise:.0%} of their mean: something else runs on this CPU")
-    if len(times) < _LEAST_FOR_CONFIDENCE:
+    if len(times) < LEAST_FOR_CONFIDENCE:
         warnings.append(f"only {len(times)} runs: give it longer with --time")
     if answer.governor not in (None, "performance"):
         warnings.append(f"the CPU's governor is {answer.governor!r}: its clock changes with the load")

@@ -6,7 +6,7 @@ The file can be made again by verifying, so what is unreadable in it counts as n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from toolchain.errors import ToolchainError
 from toolchain.files.atomic import write_bytes
 from toolchain.files.plain import open_plain
 from toolchain.files.turns import one_at_a_time
-from toolchain.measuring.bench import BenchResult
+from toolchain.measuring.bench import LEAST_FOR_CONFIDENCE, BenchResult
 from toolchain.measuring.device import simulation
 from toolchain.measuring.verify import VerifyResult
 from toolchain.records.key import EMULATED
@@ -70,22 +70,45 @@ def class_of(board: Board, device: str) -> str:
     return board.profile.name + EMULATED if device == simulation(device) else board.record_class
 
 
-def remember_result(bundle: Bundle, board: Board, result: VerifyResult) -> VerifyResult:
-    """Keep that a bundle passed, if it did; return the result, with a warning if that could not be kept."""
-    if not result.passed:
-        return result
-    error = max(output.max_rel_error or 0.0 for output in result.comparison.outputs)
-    device = result.place["ran_on"]
+def remember_results(bundle: Bundle, board: Board, results: Sequence[VerifyResult]) -> list[VerifyResult]:
+    """Keep that a bundle passed in all its shapes; where it failed in one, forget that it ever passed there.
+
+    Parameters
+    ----------
+    results
+        Those of its shapes, or of some of them.
+
+    Returns
+    -------
+    list
+        The results, the last with a warning if that could not be kept.
+    """
+    *others, last = results
+    failed = not all(result.passed for result in results)
+    if not failed and len(results) < len(bundle.each()):
+        return list(results)
+    device = last.place["ran_on"]
+    board_class = class_of(board, device)
     try:
-        remember(bundle.sha256, class_of(board, device), error, device)
+        if failed:
+            forget(bundle.sha256, board_class)
+        else:
+            outputs = (output for result in results for output in result.comparison.outputs)
+            error = max(output.max_rel_error or 0.0 for output in outputs)
+            remember(bundle.sha256, board_class, error, device)
     except ToolchainError as problem:
         warning = f"`release sign` will not know of this: {problem.message}"
-        return replace(result, warnings=(*result.warnings, warning))
-    return result
+        return [*others, replace(last, warnings=(*last.warnings, warning))]
+    return list(results)
 
 
 def remember_latency(bundle: Bundle, board: Board, result: BenchResult) -> None:
-    """Keep the median latency of a bundle that passed on that class; a failure to do so is no error."""
+    """Keep the median latency of a bundle that passed on that class; a failure to do so is no error.
+
+    A rollout compares boards with it: it is of many samples.
+    """
+    if result.runs < LEAST_FOR_CONFIDENCE:
+        return
     with suppress(ToolchainError):  # the latency in a release is not worth a measurement
         add_latency(bundle.sha256, class_of(board, result.ran_on), result.p50_ms)
 
@@ -121,6 +144,15 @@ def remember(sha256: str, board_class: str, error: float, device: str) -> None:
                 ),
             ],
         )
+
+
+def forget(sha256: str, board_class: str) -> None:
+    """Forget that a bundle passed on a class of boards. Errors as of `remember`."""
+    if board_class not in verifications(sha256):
+        return
+    file = data_dir() / FILE_NAME
+    with _turn(file):
+        _write(file, [each for each in _read(file) if not _same(each, sha256, board_class)])
 
 
 def add_latency(sha256: str, board_class: str, latency_ms: float) -> None:

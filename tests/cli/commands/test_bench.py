@@ -14,6 +14,7 @@ from tests.cli.running import Toolchain
 from toolchain.bundles.read import Bundle
 from toolchain.cli.commands.bench import show
 from toolchain.measuring.bench import BenchResult
+from toolchain.measuring.verifications import remember, verifications
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled
@@ -44,6 +45,21 @@ def test_times_are_in_order_and_operators_are_timed(invoke: Toolchain, bundles: 
         f"peak: {timed['peak_gflops']:.0f} GFLOP/s in float32, measured; winograd needs fewer operations"
         in shown
     )
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_a_release_is_compared_with_what_runs_as_usual(
+    invoke: Toolchain, files: Path, bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(files / "data"))
+    bundle = bundles["local"]
+    remember(bundle.sha256, "x86_64", 1e-6, "cpu")
+    for options in (("--repeat", 9), ("--threads", 1), ("--spin-us", 0)):
+        assert invoke("bench", bundle.path, "--board", "local", "--repeat", 12, *options).code == 0
+        assert verifications(bundle.sha256)["x86_64"].latency_ms is None, options
+    ran = invoke("bench", bundle.path, "--board", "local", "--repeat", 12, "--json")
+    assert verifications(bundle.sha256)["x86_64"].latency_ms == ran.document["p50_ms"]
 
 
 def operator(name: str, share: float | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.models.sequences import lstm_with_lengths
 from toolchain.bundles.read import read_bundle
-from toolchain.measuring.verifications import verifications
+from toolchain.measuring.verifications import remember, verifications
 
 SHAPE = ("--shape", "x={5,9},2,16")
 
@@ -78,7 +78,12 @@ def test_a_wrong_shape_ends_verify_with_4(
     ran = invoke("verify", "wrong", "--board", "local", "--json")
     assert ran.code == 4 and ran.document["passed"] is False
     assert [each["passed"] for each in ran.document["shapes"]] == [False, True]
-    assert verifications(read_bundle(files / "wrong").sha256) == {}
+    digest = read_bundle(files / "wrong").sha256
+    assert verifications(digest) == {}
+    remember(digest, "x86_64", 0.0, "cpu")
+    for steps, known in ((9, {"x86_64"}), (5, set())):
+        invoke("verify", "wrong", "--board", "local", "--at", f"x={steps},2,16")
+        assert set(verifications(digest)) == known, "one wrong shape is enough"
 
 
 @pytest.mark.slow
