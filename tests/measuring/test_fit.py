@@ -14,7 +14,8 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle
 from toolchain.devices.facts import OpenclFacts
 from toolchain.errors import UsageError
-from toolchain.measuring.fit import check_facts, device_warnings
+from toolchain.measuring.device import chosen_device
+from toolchain.measuring.fit import check_device, check_facts
 
 CPU = DevicesThere(kind="cpu", names=("x86",), problem=None)
 MALI = DevicesThere(kind="opencl", names=("Mali-T860",), problem=None)
@@ -59,12 +60,12 @@ def test_float16_is_refused_where_the_driver_lacks_it(manifest: Manifest, board:
     for half in (True, False):
         card = OpenclFacts.model_validate_json(json.dumps({**DETAILS, "half": half}))
         there = facts(CPU, DevicesThere(kind="opencl", names=("card",), problem=None, details=(card,)))
-        check_facts(needing(manifest, "opencl", "opencl"), board, there)
+        assert check_device(needing(manifest, "opencl", "opencl"), board, there, 0) == []
         if half:
-            check_facts(wants, board, there)
+            assert check_device(wants, board, there, 0) == []
             continue
         with pytest.raises(UsageError) as caught:
-            check_facts(wants, board, there)
+            check_device(wants, board, there, 0)
         assert "card of board local does not compute in it" in str(caught.value)
         assert "lacks cl_khr_fp16" in str(caught.value) and "--dtype float32" in str(caught.value.hint)
 
@@ -88,12 +89,71 @@ def test_a_device_that_is_no_gpu_is_computed_on_and_told(manifest: Manifest, boa
             problem=None,
             details=(OpenclFacts.model_validate_json(json.dumps({**DETAILS, "type": kind})),),
         )
-        warnings = device_warnings(wants, board, facts(CPU, there))
+        warnings = check_device(wants, board, facts(CPU, there), 0)
         assert bool(warnings) == warned, kind
         assert not warned or warnings[0].startswith(f"card of local is no GPU ({kind}, its platform)")
-        assert device_warnings(manifest, board, facts(CPU, there)) == [], "it computes on the CPU"
-        other = device_warnings(needing(manifest, "opencl:mali-t860", "opencl"), board, facts(CPU, there))
+        assert check_device(manifest, board, facts(CPU, there), 0) == [], "it computes on the CPU"
+        other = check_device(needing(manifest, "opencl:mali-t860", "opencl"), board, facts(CPU, there), 0)
         assert other[-1].startswith("built for opencl:mali-t860 but runs on opencl:card: a build for ")
+
+
+TWO = DevicesThere(kind="opencl", names=("NVIDIA T4", "NVIDIA H100 PCIe"), problem=None)
+SAME = DevicesThere(kind="opencl", names=("NVIDIA T4", "NVIDIA T4"), problem=None)
+SIMULATED = DevicesThere(kind="vta", names=("pynq", "sim"), problem=None)
+
+
+@pytest.mark.parametrize(
+    ("there", "built_for", "wanted", "word"),
+    [
+        (TWO, "opencl", None, "opencl"),
+        (TWO, "opencl:nvidia-t4", None, "opencl"),
+        (TWO, "opencl:nvidia-h100-pcie", None, "opencl:1"),
+        (TWO, "opencl:mali-t860", None, "opencl"),
+        (TWO, "opencl:nvidia-h100-pcie", "opencl", "opencl"),
+        (TWO, "opencl", "opencl:0", "opencl"),
+        (TWO, "opencl", "opencl:1", "opencl:1"),
+        (TWO, "opencl", "opencl:NVIDIA H100 PCIe", "opencl:1"),
+        (TWO, "opencl", "opencl:nvidia-h100-pcie", "opencl:1"),
+        (SAME, "opencl:nvidia-t4", None, "opencl"),
+        (SAME, "opencl:nvidia-t4", "opencl:1", "opencl:1"),
+        (SIMULATED, "vta", None, "vta:pynq"),
+        (SIMULATED, "vta", "vta:sim", "vta:sim"),
+        (SIMULATED, "vta:sim", None, "vta:sim"),
+        (SIMULATED, "vta", "vta:0", "vta:pynq"),
+    ],
+)
+def test_one_of_several_devices_runs_it(
+    manifest: Manifest, board: Board, there: DevicesThere, built_for: str, wanted: str | None, word: str
+) -> None:
+    wants = needing(manifest, built_for, there.kind)
+    assert chosen_device(wants, board, facts(CPU, there), wanted).word == word
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "known"),
+    [
+        (TWO, "opencl:2", "it has: opencl (NVIDIA T4), opencl:1 (NVIDIA H100 PCIe)"),
+        (SIMULATED, "vta:1", "it has: vta:pynq, vta:sim"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused_with_those_there_are(
+    manifest: Manifest, board: Board, there: DevicesThere, wanted: str, known: str
+) -> None:
+    with pytest.raises(UsageError, match=f"--device {wanted}: board local has no such device") as caught:
+        chosen_device(needing(manifest, there.kind, there.kind), board, facts(CPU, there), wanted)
+    assert caught.value.hint == known
+
+
+def test_the_device_that_computes_is_the_one_that_is_checked(manifest: Manifest, board: Board) -> None:
+    slow, fast = (
+        OpenclFacts.model_validate_json(json.dumps({**DETAILS, "name": name, "half": half}))
+        for name, half in (("T4", False), ("H100", True))
+    )
+    there = facts(CPU, DevicesThere(kind="opencl", names=("T4", "H100"), problem=None, details=(slow, fast)))
+    wants = needing(manifest, "opencl:h100", "opencl").model_copy(update={"dtype": "float16"})
+    assert check_device(wants, board, there, 1) == []
+    with pytest.raises(UsageError, match="T4 of board local does not compute in it"):
+        check_device(wants, board, there, 0)
 
 
 @pytest.mark.parametrize(

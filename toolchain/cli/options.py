@@ -221,8 +221,8 @@ def execution_options(function: Function) -> Function:
             click.option(
                 "--device",
                 metavar="KIND:NAME",
-                help="Which device of the bundle's kind computes, as `edge-rt info` names them; vta:sim "
-                "simulates a VTA. Default: the one it was built for, else the first that is no simulation.",
+                help="Which device of the bundle's kind computes, by the name in `edge-rt info` or by number "
+                "(cuda:1); vta:sim simulates a VTA. Default: the one it was built for, else the first that is no simulation.",
             ),
             click.option(
                 "--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores."

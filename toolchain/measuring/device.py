@@ -2,47 +2,76 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import EdgeRtInfo
 from toolchain.bundles.manifest import Manifest
+from toolchain.devices.device import device_key
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 
 
-def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: str | None) -> str:
-    """Return the device for edge-rt's option `--device`.
+@dataclass(frozen=True)
+class ChosenDevice:
+    """A device of a board: edge-rt's word for it, its place among those of its kind, its driver's name."""
+
+    word: str
+    number: int = 0
+    name: str = ""
+
+
+def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: str | None) -> ChosenDevice:
+    """Return the device that runs a bundle.
 
     Parameters
     ----------
     facts
         Answer of `edge-rt info` on the board.
     wanted
-        `KIND` or `KIND:NAME`; None: the device that the bundle was built for if the board has it, else the
-        first of its kind that is no simulation.
+        `KIND`, `KIND:NUMBER` or `KIND:NAME`; None: the device that the bundle was built for if the board has
+        it, else the first of its kind that is no simulation.
 
     Raises
     ------
     UsageError
-        The bundle needs another kind of device, or the board has no device of this name.
+        The bundle needs another kind of device, or the board has no such device.
     """
     kind = manifest.runtime.device
-    names = [name for each in facts.devices if each.kind == kind for name in each.names]
-    known = [f"{kind}:{name}" for name in names]
+    there = _devices(facts, kind)
+    built_for = next((each for each in there if manifest.device in _called(each, kind)), None)
+    first = next((each for each in there if each.word != simulation(kind)), ChosenDevice(kind))
     if wanted is None:
-        if manifest.device in known:
-            return manifest.device
-        real = [name for name in known if name != simulation(kind)]
-        return real[0] if simulation(kind) and real else kind
+        return built_for or first
     if wanted.partition(":")[0] != kind:
         raise UsageError(
             f"--device {wanted}: {manifest.model.name} was built for {manifest.device}",
-            f"--device {manifest.device if manifest.device in known else kind}",
+            f"--device {built_for.word if built_for else kind}",
         )
-    if wanted not in (kind, *known):
-        raise UsageError(
-            f"--device {wanted}: board {board.name} has no such device", f"it has: {', '.join(known)}"
-        )
-    return wanted
+    if wanted == kind:
+        return ChosenDevice(kind, first.number, first.name)
+    for each in there:
+        if wanted in _called(each, kind):
+            return each
+    known = ", ".join(each.word if each.name in each.word else f"{each.word} ({each.name})" for each in there)
+    raise UsageError(f"--device {wanted}: board {board.name} has no such device", f"it has: {known}")
+
+
+def _devices(facts: EdgeRtInfo, kind: str) -> list[ChosenDevice]:
+    """Return a board's devices of a kind; where there are simulations, edge-rt tells them apart by names."""
+    names = [name for each in facts.devices if each.kind == kind for name in each.names]
+    if simulation(kind):
+        return [ChosenDevice(f"{kind}:{name}", number, name) for number, name in enumerate(names)]
+    return [
+        ChosenDevice(f"{kind}:{number}" if number else kind, number, name)
+        for number, name in enumerate(names)
+    ]
+
+
+def _called(device: ChosenDevice, kind: str) -> set[str]:
+    """Return what users and manifests call a device; a simulation has no number."""
+    words = {device.word, f"{kind}:{device.name}", device_key(kind, device.name)}
+    return words if device.word == simulation(kind) else {*words, f"{kind}:{device.number}"}
 
 
 def simulation(device: str) -> str:

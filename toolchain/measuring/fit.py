@@ -58,9 +58,6 @@ def check_facts(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> None:
         if kind not in there or not there[kind].names:
             problem = there[kind].problem if kind in there else None
             raise lacks_device(manifest, board, kind, problem or "its edge-rt knows no such kind")
-        details = there[kind].details
-        if manifest.dtype == "float16" and details and not details[0].half:
-            raise _lacks_half(manifest, board, kind, details[0])
     if manifest.glibc and version_key(facts.glibc) < version_key(manifest.glibc):
         raise UsageError(
             f"bundle for another board: built for glibc {manifest.glibc} and later "
@@ -69,22 +66,34 @@ def check_facts(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> None:
         )
 
 
-def device_warnings(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> list[str]:
-    """Return warnings if the device is of another type than expected, or the code was tuned for another."""
-    warnings = []
-    for kind in facts.devices:
-        if kind.kind != manifest.runtime.device or not kind.details:
-            continue
-        first = kind.details[0]
-        wanted = kind_of(kind.kind).described
-        if wanted not in ("", first.type):
-            warnings.append(
-                f"{first.name} of {board.name} is no {_TYPES.get(wanted, wanted)} "
-                f"({first.type}, {first.platform}): its times say nothing about one"
-            )
-        key = device_key(kind.kind, first.name)
-        if manifest.device not in (kind.kind, key):
-            warnings.append(f"built for {manifest.device} but runs on {key}: a build for {key} may be faster")
+def check_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, number: int) -> list[str]:
+    """Check the device that runs a bundle: the `number`-th of its kind.
+
+    Returns
+    -------
+    list
+        Warnings if it is of another type than expected, or the code was tuned for another.
+
+    Raises
+    ------
+    UsageError
+        The bundle computes in float16, which the device's driver lacks.
+    """
+    kind = manifest.runtime.device
+    details = [each for there in facts.devices if there.kind == kind for each in there.details]
+    if number >= len(details):
+        return []
+    warnings, device, wanted = [], details[number], kind_of(kind).described
+    if manifest.dtype == "float16" and not device.half:
+        raise _lacks_half(manifest, board, kind, device)
+    if wanted not in ("", device.type):
+        warnings.append(
+            f"{device.name} of {board.name} is no {_TYPES.get(wanted, wanted)} "
+            f"({device.type}, {device.platform}): its times say nothing about one"
+        )
+    key = device_key(kind, device.name)
+    if manifest.device not in (kind, key):
+        warnings.append(f"built for {manifest.device} but runs on {key}: a build for {key} may be faster")
     return warnings
 
 

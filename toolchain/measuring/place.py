@@ -15,7 +15,7 @@ from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.measuring.device import chosen_device, simulation_warnings
-from toolchain.measuring.fit import check_facts, check_machine, device_warnings
+from toolchain.measuring.fit import check_device, check_facts, check_machine
 from toolchain.measuring.library import library_for
 from toolchain.profiles import Profile
 
@@ -93,7 +93,7 @@ def place(
     spin_us
         Microseconds that an idle thread keeps spinning; default: edge-rt's.
     device
-        `KIND` or `KIND:NAME`, such as `vta:sim`; default: see `measuring.device.chosen_device`.
+        `KIND`, `KIND:NUMBER` or `KIND:NAME`, such as `vta:sim`; default: see `chosen_device`.
     graph
         False: the device begins the network's kernels one by one, where it would begin them as one graph.
 
@@ -120,8 +120,8 @@ def place(
     runtime = install(board, drivers=bool(set(manifest.runtime.devices) - {CPU}))
     check_facts(manifest, board, runtime.facts)
     computes = chosen_device(manifest, board, runtime.facts, device)
-    warnings += device_warnings(manifest, board, runtime.facts)
-    warnings += simulation_warnings(computes)
+    warnings += check_device(manifest, board, runtime.facts, computes.number)
+    warnings += simulation_warnings(computes.word)
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
     with named(board):
@@ -133,7 +133,7 @@ def place(
         remote,
         threads or cores,
         used,
-        computes,
+        computes.word,
         spin_us,
         warnings,
         library,
