@@ -49,3 +49,13 @@ def test_files_of_ours_may_be_removed_meanwhile(tmp_path: Path) -> None:
     guarded.put(b"ours", "lib/b.so")
     guarded.remove("lib/a.so", "lib/b.so")
     assert list(tree(tmp_path)) == ["lib/a.so"] and guarded.kind == "local"
+
+
+def test_a_board_that_is_one_device_of_its_machine_has_its_own_state(tmp_path: Path) -> None:
+    transport = LocalTransport(tmp_path)
+    transport.put(b"theirs", "state/sessions/1/x.so")
+    before = entries(transport, "cuda:1")
+    transport.put(b"ours", "state-cuda-1/sessions/2/x.so")
+    transport.put(b"theirs", "state/sessions/2/x.so")
+    remove_what_came(transport, before, "cuda:1")
+    assert set(tree(tmp_path)) == {"state/sessions/1/x.so", "state/sessions/2/x.so"}

@@ -119,6 +119,16 @@ def test_nothing_that_is_written_tells_whose_board_it_is(board: Board, tmp_path:
     assert read_acceptance(done.json) == done.document
 
 
+def test_another_board_of_the_class_has_files_of_its_own(board: Board, tmp_path: Path, steps: Steps) -> None:
+    steps.does = {"facts": passes, "rates": raises(ToolchainError("later"))}
+    first, second = accepted(board, tmp_path), accepted(replace(board, name="parlour"), tmp_path)
+    assert second.json.name == first.json.name.replace(".json", "-2.json")
+    again = accepted(board, tmp_path)
+    assert again.json == first.json, "the same acceptance goes on"
+    assert len(list((tmp_path / "out").iterdir())) == 4
+    assert accepted(board, tmp_path, fresh=True).json.name == first.json.name.replace(".json", "-3.json")
+
+
 def test_the_exit_code_follows_from_the_worst_step(board: Board, tmp_path: Path, steps: Steps) -> None:
     steps.does = {"facts": passes, "rates": lambda _: StepEnd("missed", "slow"), "bench:cpu": passes}
     assert accepted(board, tmp_path, skips=("bench",)).problem("kitchen") is None

@@ -85,6 +85,8 @@ def test_ctrl_c_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
         ["bench", "x.bundle", "--time", "nan"],
         ["verify", "x.bundle", "--timeout", "1e300"],
         ["run", "x.bundle", "--wait", "inf"],
+        ["release", "sign", "x.bundle", "--latency-ms", "nan"],
+        ["deploy", "x.bundle", "--max-slowdown", "inf"],
     ],
     ids=" ".join,
 )

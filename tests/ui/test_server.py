@@ -18,6 +18,7 @@ from tests.reports.pages import Page
 from tests.rpc.second_user import as_second_user, needs_a_second_user
 from tests.ui.pages import TOKEN, Served, served
 from tests.waiting import until
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
 from toolchain.events.folder import MOST_BYTES
 from toolchain.events.lines import EndLine, StepLine
@@ -47,6 +48,19 @@ def told(stream: Iterator[tuple[str, Any]]) -> list[str]:
     """Return the next lines of a log in a word or two."""
     lines = take(stream, "lines")["lines"]
     return [line.get("text") or line.get("how") or line["event"] for line in lines]
+
+
+def test_settings_that_are_broken_meanwhile_break_no_stream(
+    ours: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toolchain.toml").write_text("[boards")
+    configuration.cache_clear()
+    seen: dict[str, Any] = {}
+    with ours.stream() as stream:
+        while not {"ready", "boards"} <= seen.keys():
+            name, seen[name] = next(stream)
+    assert "toolchain.toml" in seen["boards"]["problem"]
 
 
 def test_the_page_comes_with_a_policy_that_lets_its_own_script_run_alone(ours: Served) -> None:

@@ -5,25 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from toolchain.boards.edge_rt.install import state_folder
 from toolchain.boards.transport import MOST_REMOVED, Transport
 
 FIELD = "acceptance-field"
 """Folder on the board for a release that is installed and removed."""
 
-_FOLDERS = ("bin", "lib", "run", "state")
+_FOLDERS = ("bin", "lib", "run")
 _REPEATED = ("lib", "run")
 _KEPT = frozenset({"measure.lock", "measure.queue"})  # others may measure, or wait for that, by now
 
 
-def entries(transport: Transport) -> dict[str, tuple[str, ...]]:
+def entries(transport: Transport, only_device: str = "") -> dict[str, tuple[str, ...]]:
     """Return the entries of the folders that measurements write to.
+
+    Parameters
+    ----------
+    only_device
+        `Board.only_device`: such a board has its own folder of states.
 
     Raises
     ------
     ToolchainError
         The board cannot be reached.
     """
-    return {folder: tuple(transport.listing(folder)) for folder in _FOLDERS}
+    return {folder: tuple(transport.listing(folder)) for folder in (*_FOLDERS, state_folder(only_device))}
 
 
 def entries_before(
@@ -42,7 +48,9 @@ def entries_before(
     return {**now, **{folder: kept[folder] for folder in _REPEATED if kept and folder in kept}}
 
 
-def remove_what_came(transport: Transport, before: Mapping[str, tuple[str, ...]]) -> None:
+def remove_what_came(
+    transport: Transport, before: Mapping[str, tuple[str, ...]], only_device: str = ""
+) -> None:
     """Remove the entries of these folders that were not there before.
 
     Raises
@@ -50,7 +58,7 @@ def remove_what_came(transport: Transport, before: Mapping[str, tuple[str, ...]]
     ToolchainError
         The board cannot be reached.
     """
-    for folder, now in entries(transport).items():
+    for folder, now in entries(transport, only_device).items():
         came = set(now) - set(before.get(folder, ())) - _KEPT
         paths = [f"{folder}/{name}" for name in sorted(came)]
         for start in range(0, len(paths), MOST_REMOVED):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -116,6 +117,8 @@ def accept(board: Board, out: Path, options: AcceptOptions, note: Note, listener
             telling = telling_words(board)
             context = AcceptContext(guarded, folder, store, left, note, listener, telling, state.steps)
             reports, wrong = _run_all(steps, context, options.skips, lambda: write_state(file, state))
+        state.stem = state.stem or _free_stem(board, out, state.date)
+        write_state(file, state)
     document = Acceptance(
         toolchain=__version__,
         edge_rt=expected_fingerprint()[:12],
@@ -125,7 +128,7 @@ def accept(board: Board, out: Path, options: AcceptOptions, note: Note, listener
         date=state.date,
         steps=tuple(reports),
     )
-    return _written(document, out, wrong)
+    return _written(document, out, state.stem, wrong)
 
 
 def _run_all(
@@ -192,7 +195,7 @@ def _fresh_state(board: Board) -> AcceptState:
 def _visit(board: Board, file: Path, state: AcceptState, note: Note) -> Iterator[Board]:
     """Yield the board with a transport that keeps what is there, and remove what came at the end."""
     with named(board):
-        before = entries_before(state.there_before, entries(board.transport))
+        before = entries_before(state.there_before, entries(board.transport, board.only_device))
         state.there_before = before
         write_state(file, state)
         try:
@@ -202,7 +205,7 @@ def _visit(board: Board, file: Path, state: AcceptState, note: Note) -> Iterator
             raise
         finally:
             try:
-                remove_what_came(board.transport, before)
+                remove_what_came(board.transport, before, board.only_device)
                 state.there_before = None
                 write_state(file, state)
             except ToolchainError as error:
@@ -248,9 +251,14 @@ def _ended(step: AcceptStep, context: AcceptContext) -> StepEnd:
         return StepEnd("failed", "the step could not be done; the terminal said why")
 
 
-def _written(document: Acceptance, out: Path, wrong: tuple[str, ...]) -> Accepted:
-    emulated = "-emulated" if document.emulated else ""
-    stem = f"{document.board_class}{emulated}-{document.date}"
+def _free_stem(board: Board, out: Path, date: str) -> str:
+    """Return a name for this run's files that says nothing of the board, and is no other run's."""
+    stem = f"{class_name(board.profile.name)}{'-emulated' if board.emulated else ''}-{date}"
+    stems = (stem if number == 1 else f"{stem}-{number}" for number in itertools.count(1))
+    return next(each for each in stems if not (out / f"{each}.json").exists())
+
+
+def _written(document: Acceptance, out: Path, stem: str, wrong: tuple[str, ...]) -> Accepted:
     json, html = (out.absolute() / f"{stem}.{ending}" for ending in ("json", "html"))
     atomic.write_text(json, document.text())
     atomic.write_text(html, acceptance_page(document.model_dump(mode="json")))

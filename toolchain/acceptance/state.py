@@ -32,6 +32,8 @@ class AcceptState(BaseModel):
         Steps that passed or missed, by name. Those that failed or were skipped are tried again.
     there_before
         Entries of the board's folders before this program came, while files of ours may be among them.
+    stem
+        Name of the files with the results, without their endings; empty before they were written.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -44,6 +46,7 @@ class AcceptState(BaseModel):
     date: str
     steps: dict[str, StepReport] = Field(default_factory=dict)
     there_before: dict[str, tuple[str, ...]] | None = None
+    stem: str = ""
 
     def like(self, other: AcceptState) -> bool:
         """Return whether this state has the versions, the class and the board of another one."""

@@ -39,7 +39,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` sets SIG_IGN, which must stay
             signal.signal(number, _leave)
-    as_json = "--json" in arguments
+    as_json = "--json" in _own(arguments)
     with terminal.escape_streams():
         with output.keep_stdout_for_the_document() if as_json else nullcontext():
             try:
@@ -121,11 +121,16 @@ def _path(context: click.Context | None, command: click.Command, arguments: Sequ
 
 
 def _report_bug(as_json: bool, arguments: Sequence[str], error: Exception) -> int:
-    if _verbose(arguments):
+    if _verbose(_own(arguments)):
         traceback.print_exc()
     what = f"{type(error).__name__}: {error}".partition("\n")[0]
     hint = "run the same command with -v for the traceback, and report it"
     return _report(as_json, 1, f"this is a bug in the toolchain: {what}", hint)
+
+
+def _own(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the arguments without a board's command, which stands behind `--`."""
+    return arguments[: list(arguments).index("--")] if "--" in arguments else arguments
 
 
 def _verbose(arguments: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,17 @@ engine_option = click.option(
     help="Where the step runs: in the board class's image, or on this machine. "
     "Default: `engine` of toolchain.toml, else auto.",
 )
+
+
+class Finite(click.FloatRange):
+    """A number that is no NaN and not infinite, within a range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class Seconds(click.FloatRange):
@@ -222,7 +234,8 @@ def execution_options(function: Function) -> Function:
                 "--device",
                 metavar="KIND:NAME",
                 help="Which device of the bundle's kind computes, by the name in `edge-rt info` or by number "
-                "(cuda:1); vta:sim simulates a VTA. Default: the one it was built for, else the first that is no simulation.",
+                "(cuda:1); vta:sim simulates a VTA. Default: the one it was built for, else the first that "
+                "is no simulation.",
             ),
             click.option(
                 "--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores."

@@ -24,6 +24,14 @@ _KINDS = {
 }
 
 
+def expanded(path: Path | str) -> Path:
+    """Return a path with the home folder for `~`; that of an unknown user stays, and leads to no file."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def open_plain(path: Path) -> BinaryIO:
     """Open a regular file for reading.
 

@@ -71,7 +71,7 @@ def class_of(board: Board, device: str) -> str:
 
 
 def remember_results(bundle: Bundle, board: Board, results: Sequence[VerifyResult]) -> list[VerifyResult]:
-    """Keep that a bundle passed in all its shapes; where it failed in one, forget that it ever passed there.
+    """Keep that a bundle passed in all its shapes, or forget that it ever did after a failure in one.
 
     Parameters
     ----------

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from toolchain.errors import ToolchainError
+from toolchain.events.folder import events_folder
 from toolchain.rpc import owner
 from toolchain.ui.page import page, security_headers
 from toolchain.ui.request import MOST_HEAD, PageRefusedError, check_request, parse_request
@@ -85,6 +86,7 @@ class PageServer:
         self._listening = listening
         self._port = int(listening.getsockname()[1])
         self._token = token
+        self._events = events_folder()  # once: whoever edits the settings meanwhile breaks no stream
         self._connections: set[asyncio.Task[None]] = set()
         self._streams = 0
 
@@ -142,7 +144,7 @@ class PageServer:
         self._streams += 1
         try:
             await send(_head(HTTPStatus.OK, [("Content-Type", "text/event-stream; charset=utf-8")]))
-            await send_events(send, reader.at_eof)
+            await send_events(send, reader.at_eof, self._events)
         finally:
             self._streams -= 1
 

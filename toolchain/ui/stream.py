@@ -6,10 +6,10 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from toolchain.errors import ToolchainError
-from toolchain.events.folder import events_folder
 from toolchain.events.follow import Follower
 from toolchain.events.lines import LINE, Line
 from toolchain.foreign import shortened
@@ -24,14 +24,16 @@ BOARDS_S = 3.0
 _PING_S = 10.0  # a browser that went away without a word is noticed by writing to it
 
 
-async def send_events(send: Callable[[bytes], Awaitable[None]], is_gone: Callable[[], bool]) -> None:
-    """Send all logs, then their new lines and the boards until the reader is gone.
+async def send_events(
+    send: Callable[[bytes], Awaitable[None]], is_gone: Callable[[], bool], folder: Path
+) -> None:
+    """Send all logs of a folder, then their new lines and the boards until the reader is gone.
 
     A reader that connects again gets everything again after `reset`; `ready` tells that what comes next is
     new.
     """
     await send(b"retry: 2000\n\n" + _message("reset", {}))
-    follower = Follower(events_folder())
+    follower = Follower(folder)
     boards = asyncio.create_task(_send_boards(send))
     try:
         is_ready = False

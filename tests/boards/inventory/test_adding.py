@@ -34,6 +34,7 @@ def folder(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         (NewBoard("127.0.0.1", "rk3399", name="local"), "local"),
         (NewBoard("127.0.0.1", "rk3399", name="a b"), "a b"),
         (NewBoard("127.0.0.1", "rk3399", identity=Path("gone")), "--identity gone: no such file"),
+        (NewBoard("127.0.0.1", "rk3399", identity=Path("~nosuchuser/key")), "/key: no such file"),
     ],
 )
 def test_what_cannot_be_right_is_refused_before_anybody_is_asked(

@@ -53,6 +53,8 @@ def test_a_board_is_added_used_and_removed(server: Sshd, invoke: Toolchain, fold
     ended = invoke("board", "exec", "one", "--", "sh", "-c", "echo $PWD; echo e >&2; exit 3")
     assert (ended.code, ended.out, ended.err) == (3, f"{server.root}\n", "e\n")
     assert invoke("board", "exec", "one", "--json", "--", "sh", "-c", "kill -9 $$").code == 137
+    theirs = invoke("board", "exec", "one", "--", "echo", "hello", "--json")
+    assert (theirs.code, theirs.out) == (0, "hello --json\n")
     status = invoke("board", "status", "one", "--json").document[0]
     assert status["error"] is None and status["load_1min"] >= 0 and status["disk_free_mib"] > 0
     assert status["edge_rt"] is None and "cpu" in status["devices"]

@@ -53,7 +53,7 @@ def test_a_home_folder_is_meant_by_a_tilde(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_home_folder_of_nobody_is_told() -> None:
-    with pytest.raises(UsageError, match=r"NDK_ARCHIVE=~nosuchuser/x\.zip: there is no such home folder"):
+    with pytest.raises(UsageError, match=r"NDK_ARCHIVE=~nosuchuser/x\.zip: no such file"):
         with_files({"NDK_ARCHIVE": "~nosuchuser/x.zip"})
 
 

@@ -12,6 +12,7 @@ from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
 from toolchain.configuration.settings import BoardEntry
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files.plain import expanded
 from toolchain.profiles import load_profile
 from toolchain.runtime import arch_of
 
@@ -64,7 +65,7 @@ def add_board(
     user, host, port = parse_address(wanted.address)
     arch_of(load_profile(wanted.board_class))
     name = register.free_name(wanted.name, host)
-    identity = wanted.identity.expanduser().absolute() if wanted.identity else None
+    identity = expanded(wanted.identity).absolute() if wanted.identity else None
     if identity and not identity.is_file():
         raise UsageError(f"--identity {wanted.identity}: no such file", "give the private key's file")
     address = SshAddress(host, port, user, "", identity, wanted.jump, name=name)

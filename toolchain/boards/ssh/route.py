@@ -18,6 +18,7 @@ import paramiko
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.transport import LostError, WayError
 from toolchain.errors import MissingError, UsageError
+from toolchain.files.plain import expanded
 from toolchain.foreign import last_line
 
 CONNECT_S = 10.0
@@ -57,7 +58,7 @@ def resolve(address: SshAddress) -> Route:
     if address.identity:
         identities: tuple[Path, ...] = (address.identity,)
     elif "identityfile" in found:
-        identities = tuple(Path(name).expanduser() for name in found["identityfile"])
+        identities = tuple(expanded(name) for name in found["identityfile"])
     else:
         identities = tuple(Path.home() / ".ssh" / name for name in _KEY_FILES)
     only = str(found.get("identitiesonly", "no")).lower() == "yes"

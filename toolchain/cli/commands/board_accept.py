@@ -10,6 +10,7 @@ import click
 from toolchain.cli import complete
 from toolchain.cli.event_log import end_as_failed, event_log, step_logger
 from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.cli.places import hold_places
 from toolchain.cli.rollouts.choose import Duration
 from toolchain.cli.tuning.progress import tuning_progress
 
@@ -70,6 +71,7 @@ def accept(
         rows = [tuple(each.values()) for each in steps]
         emit({"board": found.name, "steps": steps}, lambda: table(["STEP", "", "BEGINS"], rows))
         return
+    hold_places([found])
     with event_log("accept", found.name, [found.name]) as log, tuning_progress(log) as listener:
         done = accept_board(found, output, options, step_logger(log, note), listener)
         problem = done.problem(found.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli.event_log import end_as_failed, event_log
-from toolchain.cli.options import bundle_argument
+from toolchain.cli.options import Finite, bundle_argument
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.places import hold_places
 from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-slowdown",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     default=1.5,
     show_default=True,
     metavar="X",
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--slack-ms",
-    type=click.FloatRange(min=0),
+    type=Finite(min=0),
     default=1.0,
     show_default=True,
     metavar="T",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from toolchain.errors import UsageError
+from toolchain.files.plain import expanded
 from toolchain.images.catalogue import Image
 from toolchain.images.contents.context import Item
 
@@ -52,13 +52,7 @@ def with_files(given: Mapping[str, str]) -> tuple[dict[str, str], list[Item]]:
     for key, value in given.items():
         if not key.endswith(FILE_SUFFIX) or not value:
             continue
-        try:
-            file = Path(value).expanduser()
-        except RuntimeError as error:
-            raise UsageError(
-                f"--build-arg {key}={value}: there is no such home folder",
-                "the path of a file on this machine",
-            ) from error
+        file = expanded(value)
         if not file.is_file():
             raise UsageError(f"--build-arg {key}={value}: no such file", "the path of a file on this machine")
         values[key] = f"{FOLDER}/{file.name}"

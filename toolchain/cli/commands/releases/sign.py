@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.options import bundle_argument
+from toolchain.cli.options import Finite, bundle_argument
 from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.release_options import KEY_FORMS, dry_run_option, expires_option, key_option
 from toolchain.cli.secrets import Prompts
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--latency-ms",
-    type=click.FloatRange(0, min_open=True),
+    type=Finite(0, min_open=True),
     metavar="X",
     help="Largest median latency of the self-test on the board.",
 )
 @click.option(
     "--memory-mib",
-    type=click.FloatRange(0, min_open=True),
+    type=Finite(0, min_open=True),
     metavar="X",
     help="Largest peak memory of the self-test on the board.",
 )
