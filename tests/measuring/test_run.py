@@ -27,6 +27,8 @@ def test_run_computes_on_the_users_data(for_local: Bundle, local: Board) -> None
     assert list(outputs) == ["logits,1", "prob"]
     for name, reference in zip(outputs, session.run(list(outputs), {INPUT: data}), strict=True):
         np.testing.assert_allclose(outputs[name], reference, rtol=1e-4, atol=1e-5)
+    swapped = run_bundle(for_local, local, {INPUT: data.astype(">f4")}, threads=1)
+    np.testing.assert_array_equal(swapped["prob"], outputs["prob"])
     with pytest.raises(UsageError, match="gpu_0/data_0"):
         run_bundle(for_local, local, {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def encode(array: Array, spec: Tensor) -> bytes:
         The array's shape or dtype differs from `spec`.
     """
     if tuple(array.shape) != spec.shape or array.dtype.name != spec.dtype:
-        raise ValueError(f"{_form(array.dtype.name, array.shape)}, expected {_form(spec.dtype, spec.shape)}")
+        raise ValueError(f"{form(array.dtype.name, array.shape)}, expected {form(spec.dtype, spec.shape)}")
     return header(spec) + array.astype(_dtype(spec), copy=False).tobytes(order="C")
 
 
@@ -50,7 +51,7 @@ def decode(data: bytes, spec: Tensor) -> Array:
     """
     start = header(spec)
     if not data.startswith(start):
-        raise ValueError(f"its header is not that of {_form(spec.dtype, spec.shape)}")
+        raise ValueError(f"its header is not that of {form(spec.dtype, spec.shape)}")
     if len(data) - len(start) != spec.nbytes:
         raise ValueError(f"{len(data) - len(start)} bytes of elements, expected {spec.nbytes}")
     return np.frombuffer(data, _dtype(spec), offset=len(start)).reshape(spec.shape)
@@ -60,5 +61,6 @@ def _dtype(spec: Tensor) -> np.dtype[Any]:
     return np.dtype(spec.dtype).newbyteorder("<")
 
 
-def _form(dtype: str, shape: tuple[int, ...]) -> str:
+def form(dtype: str, shape: Sequence[int]) -> str:
+    """Return type and shape as messages say them: `float32[1,3,224,224]`."""
     return f"{dtype}[{','.join(map(str, shape))}]"

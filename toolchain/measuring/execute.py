@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from toolchain.boards.board import Board, named
 from toolchain.boards.edge_rt.answers import check_output
 from toolchain.boards.transport import MOST_REMOVED, Completed, DeadlineError, LostError
 from toolchain.bundles.kernel_names import with_functions
+from toolchain.bundles.tensors import encode, form
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
@@ -86,7 +86,7 @@ def invoke(
         arguments = [placed.library]
         for position, tensor in enumerate(placed.manifest.inputs):
             remote = f"{folder}/{position}.npy"
-            transport.put(_npy(inputs[tensor.name]), remote)
+            transport.put(encode(inputs[tensor.name], tensor), remote)
             arguments += ["--input", remote]
         if output:
             positions = ",".join(str(i) for i in range(len(placed.manifest.outputs)))
@@ -161,7 +161,7 @@ def _check(placed: PlacedBundle, answer: Ran) -> None:
         raise lie(board, answer_of("run"), problem)
     for place, (spec, output) in enumerate(zip(specs, answer.outputs, strict=True)):
         if (output.dtype, output.shape) != (spec.dtype, spec.shape):
-            says, wanted = _form(output.dtype, output.shape), _form(spec.dtype, spec.shape)
+            says, wanted = form(output.dtype, output.shape), form(spec.dtype, spec.shape)
             problem = f"outputs.{place} is {says} where {spec.name!r} is {wanted} in the bundle"
             raise lie(board, answer_of("run"), problem)
     check_threads(placed, "run", answer.threads)
@@ -173,10 +173,6 @@ def check_threads(placed: PlacedBundle, verb: str, threads: int) -> None:
         raise lie(
             placed.board.name, answer_of(verb), f"threads is {threads} where {placed.threads} were asked for"
         )
-
-
-def _form(dtype: str, shape: Sequence[int]) -> str:
-    return f"{dtype}[{','.join(map(str, shape))}]"
 
 
 @contextlib.contextmanager
@@ -206,12 +202,6 @@ def _sweep(board: Board, mine: str) -> None:
         raise lie(board.name, what, problem, of_system=True)
     stale = [other for other, entry in there.items() if there[name].changed - entry.changed > _STALE_S]
     board.transport.remove(*(f"{_RUNS}/{other}" for other in stale[:MOST_REMOVED]))
-
-
-def _npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
-    return buffer.getvalue()
 
 
 def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> ToolchainError:

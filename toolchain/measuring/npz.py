@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.bundles.manifest import Tensor
+from toolchain.bundles.tensors import form
 
 _MAGIC = b"\x93NUMPY\x01\x00"
 _ALIGNMENT = 64
@@ -52,7 +53,9 @@ def read_npz(file: Path, specs: Sequence[Tensor]) -> dict[str, np.ndarray]:
         header = _npy_header(spec)
         sums.append(zlib.crc32(view[start - len(header) : end]))
         if view[at:start] != _head(sums[-1], place, spec):
-            raise ValueError(f"output {spec.name!r} is not an intact {_form(spec)} as in the manifest")
+            raise ValueError(
+                f"output {spec.name!r} is not an intact {form(spec.dtype, spec.shape)} as in the manifest"
+            )
         outputs[spec.name] = np.frombuffer(content, _dtype(spec), spec.nbytes // _dtype(spec).itemsize, start)
         outputs[spec.name] = outputs[spec.name].reshape(spec.shape)
         if spec.dtype == "bool" and outputs[spec.name].view(np.uint8).max(initial=0) > 1:
@@ -100,7 +103,3 @@ def _npy_header(spec: Tensor) -> bytes:
 
 def _dtype(spec: Tensor) -> np.dtype:
     return np.dtype(spec.dtype).newbyteorder("<")
-
-
-def _form(spec: Tensor) -> str:
-    return f"{spec.dtype}[{','.join(map(str, spec.shape))}]"

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     "--number", type=click.IntRange(min=1), default=1, show_default=True, help="Inferences per sample."
 )
 @click.option(
-    "--repeat", type=click.IntRange(min=1), metavar="N", help="Number of samples; default: as --time allows."
+    "--repeat",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of samples; default: as --time allows, up to 10000.",
 )
 @click.option(
     "--min-repeat-ms",
