@@ -22,15 +22,30 @@ def test_what_came_goes_and_what_was_there_stays(tmp_path: Path) -> None:
     transport.put(b"", "state/measure.lock")
     there = tree(tmp_path)
     before = entries(transport)
-    guarded = keeping(transport, before)
+    uploads: list[str] = []
+    guarded = keeping(transport, before, uploads.append)
     for number in range(3):  # each would make room by removing the oldest of theirs
         stock(guarded, f"lib/ours{number}.so", b"ours", keep=8)
     stock(guarded, "bin/edge-rt-new", b"ours", keep=1, executable=True)
-    transport.put(b"x", "run/abc/begun")
+    for name in ("begun", "0.npy"):
+        guarded.put(b"x", f"run/abc/{name}")
     transport.put(b"x", "state/sessions/1/x.so")
     assert there.items() <= tree(tmp_path).items()
-    remove_what_came(transport, before)
+    assert uploads == ["lib/ours0.so", "lib/ours1.so", "lib/ours2.so", "run/abc"]
+    remove_what_came(transport, before, uploads)
     assert tree(tmp_path) == there
+
+
+def test_what_others_upload_meanwhile_stays(tmp_path: Path) -> None:
+    """They may wait for their turn to measure."""
+    transport = LocalTransport(tmp_path)
+    uploads: list[str] = []
+    before = entries(transport)
+    keeping(transport, before, uploads.append).put(b"ours", "lib/ours.so")
+    transport.put(b"theirs", "lib/theirs.so")
+    transport.put(b"theirs", "run/theirs/begun")
+    remove_what_came(transport, before, uploads)
+    assert set(tree(tmp_path)) == {"lib/theirs.so", "run/theirs/begun"}
 
 
 def test_a_lock_that_came_stays_for_others_may_hold_it(tmp_path: Path) -> None:
@@ -38,14 +53,14 @@ def test_a_lock_that_came_stays_for_others_may_hold_it(tmp_path: Path) -> None:
     before = entries(transport)
     transport.put(b"", "state/measure.lock")
     transport.put(b"x", "state/devices/cache")
-    remove_what_came(transport, before)
+    remove_what_came(transport, before, ())
     assert list(tree(tmp_path)) == ["state/measure.lock"]
 
 
 def test_files_of_ours_may_be_removed_meanwhile(tmp_path: Path) -> None:
     transport = LocalTransport(tmp_path)
     transport.put(b"theirs", "lib/a.so")
-    guarded = keeping(transport, entries(transport))
+    guarded = keeping(transport, entries(transport), lambda _entry: None)
     guarded.put(b"ours", "lib/b.so")
     guarded.remove("lib/a.so", "lib/b.so")
     assert list(tree(tmp_path)) == ["lib/a.so"] and guarded.kind == "local"
@@ -57,5 +72,5 @@ def test_a_board_that_is_one_device_of_its_machine_has_its_own_state(tmp_path: P
     before = entries(transport, "cuda:1")
     transport.put(b"ours", "state-cuda-1/sessions/2/x.so")
     transport.put(b"theirs", "state/sessions/2/x.so")
-    remove_what_came(transport, before, "cuda:1")
+    remove_what_came(transport, before, (), "cuda:1")
     assert set(tree(tmp_path)) == {"state/sessions/1/x.so", "state/sessions/2/x.so"}

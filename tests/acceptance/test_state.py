@@ -21,7 +21,7 @@ def kept(state: Path) -> Path:
         update={
             "date": "2026-11-27",
             "steps": {"verify:cpu:mobilenet": step("verify:cpu:mobilenet", verified())},
-            "there_before": {"bin": ("edge-rt-1",)},
+            "uploads": ("lib/1.so",),
         }
     )
     write_state(file, before)
@@ -44,7 +44,7 @@ def test_with_other_versions_it_begins_anew(kept: Path, other: dict[str, str]) -
 
 def test_fresh_repeats_all_and_still_knows_what_was_on_the_board(kept: Path) -> None:
     found = begin_state(kept, FRESH, again=True)
-    assert found.steps == {} and found.there_before == {"bin": ("edge-rt-1",)}
+    assert found.steps == {} and found.uploads == ("lib/1.so",)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"schema_version": 2}', "[]"])

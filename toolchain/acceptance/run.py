@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from toolchain import __version__
 from toolchain.acceptance.context import AcceptContext, Note, UnbuildableError
 from toolchain.acceptance.document import Acceptance, StepReport
-from toolchain.acceptance.leaving import entries, entries_before, keeping, remove_what_came
+from toolchain.acceptance.leaving import entries, keeping, remove_what_came
 from toolchain.acceptance.plan import check_skips, planned_steps
 from toolchain.acceptance.public import class_name, telling_words
 from toolchain.acceptance.state import AcceptState, begin_state, identity, state_file, write_state
@@ -195,18 +195,26 @@ def _fresh_state(board: Board) -> AcceptState:
 def _visit(board: Board, file: Path, state: AcceptState, note: Note) -> Iterator[Board]:
     """Yield the board with a transport that keeps what is there, and remove what came at the end."""
     with named(board):
-        before = entries_before(state.there_before, entries(board.transport, board.only_device))
-        state.there_before = before
+        left = set(state.uploads)  # by a run that was killed: they do not count as having been there
+        before = {
+            folder: tuple(name for name in names if f"{folder}/{name}" not in left)
+            for folder, names in entries(board.transport, board.only_device).items()
+        }
+
+        def note_upload(entry: str) -> None:
+            state.uploads = (*state.uploads, entry)
+            write_state(file, state)
+
         write_state(file, state)
         try:
-            yield replace(board, transport=keeping(board.transport, before))
+            yield replace(board, transport=keeping(board.transport, before, note_upload))
         except (KeyboardInterrupt, SystemExit, ToolchainError):
             note("the steps that ended are kept: the same command goes on with the others")
             raise
         finally:
             try:
-                remove_what_came(board.transport, before, board.only_device)
-                state.there_before = None
+                remove_what_came(board.transport, before, state.uploads, board.only_device)
+                state.uploads = ()
                 write_state(file, state)
             except ToolchainError as error:
                 note(

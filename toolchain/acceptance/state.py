@@ -30,8 +30,8 @@ class AcceptState(BaseModel):
         Day on which it began.
     steps
         Steps that passed or missed, by name. Those that failed or were skipped are tried again.
-    there_before
-        Entries of the board's folders before this program came, while files of ours may be among them.
+    uploads
+        Paths on the board that this program uploaded and did not remove yet.
     stem
         Name of the files with the results, without their endings; empty before they were written.
     """
@@ -45,7 +45,7 @@ class AcceptState(BaseModel):
     identity: str
     date: str
     steps: dict[str, StepReport] = Field(default_factory=dict)
-    there_before: dict[str, tuple[str, ...]] | None = None
+    uploads: tuple[str, ...] = ()
     stem: str = ""
 
     def like(self, other: AcceptState) -> bool:
@@ -87,7 +87,7 @@ def begin_state(file: Path, fresh: AcceptState, *, again: bool) -> AcceptState:
     if kept is None:
         return fresh
     if again or not kept.like(fresh):
-        return fresh.model_copy(update={"there_before": kept.there_before})  # files may still be on the board
+        return fresh.model_copy(update={"uploads": kept.uploads})
     return kept
 
 
