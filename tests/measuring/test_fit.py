@@ -112,7 +112,7 @@ SIMULATED = DevicesThere(kind="vta", names=("pynq", "sim"), problem=None)
         (TWO, "opencl:nvidia-h100-pcie", "opencl", "opencl"),
         (TWO, "opencl", "opencl:0", "opencl"),
         (TWO, "opencl", "opencl:1", "opencl:1"),
-        (TWO, "opencl", "opencl:NVIDIA H100 PCIe", "opencl:1"),
+        (TWO, "opencl", "opencl:NVIDIA H100 PCIe", "opencl:NVIDIA H100 PCIe"),
         (TWO, "opencl", "opencl:nvidia-h100-pcie", "opencl:1"),
         (SAME, "opencl:nvidia-t4", None, "opencl"),
         (SAME, "opencl:nvidia-t4", "opencl:1", "opencl:1"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import EdgeRtInfo
@@ -39,7 +40,7 @@ def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: s
     """
     kind = manifest.runtime.device
     there = _devices(facts, kind)
-    built_for = next((each for each in there if manifest.device in _called(each, kind)), None)
+    built_for = _called(manifest.device, there, kind)
     first = next((each for each in there if each.word != simulation(kind)), ChosenDevice(kind))
     if wanted is None:
         return built_for or first
@@ -50,9 +51,8 @@ def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: s
         )
     if wanted == kind:
         return ChosenDevice(kind, first.number, first.name)
-    for each in there:
-        if wanted in _called(each, kind):
-            return each
+    if found := _called(wanted, there, kind):
+        return found
     known = ", ".join(each.word if each.name in each.word else f"{each.word} ({each.name})" for each in there)
     raise UsageError(f"--device {wanted}: board {board.name} has no such device", f"it has: {known}")
 
@@ -68,10 +68,15 @@ def _devices(facts: EdgeRtInfo, kind: str) -> list[ChosenDevice]:
     ]
 
 
-def _called(device: ChosenDevice, kind: str) -> set[str]:
-    """Return what users and manifests call a device; a simulation has no number."""
-    words = {device.word, f"{kind}:{device.name}", device_key(kind, device.name)}
-    return words if device.word == simulation(kind) else {*words, f"{kind}:{device.number}"}
+def _called(word: str, there: Sequence[ChosenDevice], kind: str) -> ChosenDevice | None:
+    """Return the first device that users or manifests call so; a simulation has no number."""
+    for each in there:
+        if word == f"{kind}:{each.name}":  # edge-rt knows it by that, too
+            return replace(each, word=word)
+        number = "" if each.word == simulation(kind) else f"{kind}:{each.number}"
+        if word in (each.word, device_key(kind, each.name), number):
+            return each
+    return None
 
 
 def simulation(device: str) -> str:
