@@ -86,7 +86,9 @@ def invoke(
         arguments = [placed.library]
         for position, tensor in enumerate(placed.manifest.inputs):
             remote = f"{folder}/{position}.npy"
-            transport.put(encode(inputs[tensor.name], tensor), remote)
+            given = inputs[tensor.name]  # in any of the shapes that the library has
+            spec = tensor.model_copy(update={"shape": tuple(given.shape)})
+            transport.put(encode(given, spec), remote)
             arguments += ["--input", remote]
         if output:
             positions = ",".join(str(i) for i in range(len(placed.manifest.outputs)))
