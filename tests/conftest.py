@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -46,13 +47,22 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 _ALLOWED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("drawn", deadline=None, suppress_health_check=_ALLOWED)
 settings.register_profile("ours", settings.get_profile("drawn"), derandomize=True, database=None)
-settings.register_profile("quick", settings.get_profile("ours"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("ours"), max_examples=10)
 settings.load_profile("ours")
+
+_ALL_SLOW = re.compile(r"^pytestmark = \[?pytest\.mark\.slow\b", re.MULTILINE)
 
 
 def pytest_configure() -> None:
     """Let what a test builds be compiled in its own process: pytest-xdist's workers keep the cores busy."""
     os.environ["TOOLCHAIN_JOBS"] = "1"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of slow tests alone when no slow test is asked for: to read them takes seconds."""
+    if "not slow" in config.option.markexpr and collection_path.suffix == ".py":
+        return True if _ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
+    return None
 
 
 def pytest_unconfigure() -> None:

@@ -63,6 +63,7 @@ def test_lines_hold_texts_that_are_numbers() -> None:
         formed(Reading, {"name": "a", "degrees": "inf"}, "b", "it")
 
 
+@pytest.mark.slow
 @given(st.one_of(st.text(), st.binary(), st.integers(), st.floats(), st.lists(st.text()), st.none()))
 def test_values_are_shown_in_few_plain_characters(value: object) -> None:
     text = shown(value)
@@ -71,6 +72,7 @@ def test_values_are_shown_in_few_plain_characters(value: object) -> None:
     assert "\x1b" not in lie("b", "it", str(value)).message
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.recursive(

@@ -64,6 +64,7 @@ def test_a_machine_that_lacks_a_program_names_it_and_its_package(
     assert "qemu-utils" in check.hint and "--kind system" in check.hint
 
 
+@pytest.mark.slow
 def test_an_arm64_host_is_not_asked_for_an_emulator_of_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_opencl_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "pocl-opencl-icd" in check.hint
 
 
+@pytest.mark.slow
 def test_cuda_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "libcuda.so.1").write_text("not a library")  # before a driver of this machine
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
@@ -131,6 +133,7 @@ def test_cuda_is_not_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 NPU = "from toolchain.devices.kind import DeviceKind\nNPU = DeviceKind(name='npu', code={code})\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "state", "says"),
     [

@@ -119,6 +119,7 @@ def test_nothing_that_is_written_tells_whose_board_it_is(board: Board, tmp_path:
     assert read_acceptance(done.json) == done.document
 
 
+@pytest.mark.slow
 def test_another_board_of_the_class_has_files_of_its_own(board: Board, tmp_path: Path, steps: Steps) -> None:
     steps.does = {"facts": passes, "rates": raises(ToolchainError("later"))}
     first, second = accepted(board, tmp_path), accepted(replace(board, name="parlour"), tmp_path)

@@ -73,6 +73,7 @@ def published(found: FactsFound) -> str:
 ORDINARY = published(board_facts())
 
 
+@pytest.mark.slow
 @settings(max_examples=15)  # each renders a page
 @given(word=st.from_regex(r"[a-z]{5,12}", fullmatch=True), host=st.from_regex(r"[a-z]{5,12}", fullmatch=True))
 def test_whatever_a_board_says_of_itself_its_owner_is_not_in_the_facts(word: str, host: str) -> None:

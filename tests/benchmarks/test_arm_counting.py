@@ -90,6 +90,7 @@ def program(arch: str, second: int, folder: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", list(CORES))
 def test_every_instruction_between_the_marks_counts_once(arch: str, plugin: Path, tmp_path: Path) -> None:
     blocks = count(plugin, arch, CORES[arch], tmp_path, [program(arch, 2, tmp_path)])

@@ -53,6 +53,7 @@ def test_a_command_that_has_enough_says_so(board: LocalTransport | SshTransport)
         assert (talk.wait(PATIENCE_S), talk.errors()) == (5, b"why\n")
 
 
+@pytest.mark.slow
 def test_a_command_that_neither_reads_nor_speaks_is_left_at_the_deadline(
     board: LocalTransport | SshTransport,
 ) -> None:

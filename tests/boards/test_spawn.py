@@ -32,6 +32,7 @@ def test_a_spawned_process_ends_with_its_input(board: LocalTransport | SshTransp
     process.close()
 
 
+@pytest.mark.slow
 def test_a_spawned_process_deaf_to_everything_is_killed_with_its_children(
     board: LocalTransport | SshTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_the_rebuilt_one_is_good(bundle: Path) -> None:
     read_bundle(bundle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(7))
 def test_a_changed_byte_is_noticed_wherever_it_is(bundle: Path, first: int) -> None:
     """Go through the file in steps of 41 bytes: blocks have 512, so all their parts have their turn."""
@@ -80,6 +81,7 @@ def test_a_changed_byte_is_noticed_wherever_it_is(bundle: Path, first: int) -> N
         assert code == 4 or (code == 2 and position < layout.BLOCK), position
 
 
+@pytest.mark.slow
 @given(position=st.integers(0), value=st.integers(0, 255), length=st.integers(1, 600))
 def test_changed_stretches_are_noticed(bundle: Path, position: int, value: int, length: int) -> None:
     whole = bundle.read_bytes()
@@ -90,6 +92,7 @@ def test_changed_stretches_are_noticed(bundle: Path, position: int, value: int, 
         assert refusal(other, changed).exit_code in (2, 4)
 
 
+@pytest.mark.slow
 @given(data=st.binary(max_size=3000))
 @example(b"")
 def test_other_files_are_no_bundles(tmp_path: Path, data: bytes) -> None:

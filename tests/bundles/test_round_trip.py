@@ -49,6 +49,7 @@ def test_the_library_may_be_a_file_and_the_sum_is_returned(
     assert digest == hashlib.sha256(bundle.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_folder_process_or_order_of_arrays(
     bundle: Path, manifest: Manifest, library: bytes, tmp_path: Path
 ) -> None:

@@ -138,6 +138,7 @@ def test_a_signal_ends_a_command_and_what_it_started(number: int, code: int, tmp
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))  # killed, and dying
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_in_the_background_an_ignored_signal_stays_ignored(number: int) -> None:
     """As `nohup toolchain …` or `toolchain … &` in a script has it: the work outlives the terminal."""

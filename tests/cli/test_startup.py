@@ -33,6 +33,7 @@ def loaded_by(*lines: str) -> dict[str, set[str]]:
     return {line: set(names) for line, names in zip(lines, said, strict=True)}
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     lines = ["", "--help", "--version", "nosuch", *(f"{name} --help" for name in COMMANDS), "completion bash"]
     assert [line for line, names in loaded_by(*lines).items() if names & HEAVY] == []

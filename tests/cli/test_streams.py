@@ -31,6 +31,7 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "streams", "code", "says"),
     [

@@ -120,6 +120,7 @@ def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     assert find_file(tmp_path, {}) == (None, ())  # would block for ever
 
 
+@pytest.mark.slow
 def test_a_user_without_a_home_folder_is_told(tmp_path: Path) -> None:
     program = (
         "import os\n"

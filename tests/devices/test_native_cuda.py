@@ -53,6 +53,7 @@ def test_each_architecture_is_told_once() -> None:
     assert CUDA.target_options(device)["keys"] == ["cuda", "gpu", "sm_90", "sm_120"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("driver", "said"),
     [((999, 1), "cuInit of the driver returns error 999"), ((0, 0), "there is none")],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tools.distribution.locked import asked_for
 from tools.distribution.sizes import mib
 from tools.distribution.tree import ROOT
@@ -30,5 +32,6 @@ def test_it_says_when_it_was_measured_and_what_it_sums_up_to() -> None:
     assert abs(total - sum(parts) - rest) <= len(parts), "each is rounded"
 
 
+@pytest.mark.slow
 def test_a_size_is_that_of_the_files() -> None:
     assert 0.2 < mib("click") < 3 and mib("ziglang") > 100 * mib("click")

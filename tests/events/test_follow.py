@@ -65,6 +65,7 @@ def test_lines_come_as_they_are_written(state: Path) -> None:
     assert follower.read() == {}
 
 
+@pytest.mark.slow
 def test_a_killed_command_is_seen_to_have_ended(state: Path) -> None:
     command = subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -85,6 +85,7 @@ def test_bytes_that_a_board_got_are_thinned_out_and_its_end_is_not(log: EventLog
     assert states[0] == "receives" and states[-2:] == ["tests", "installed"] and len(states) < 50
 
 
+@pytest.mark.slow
 def test_a_long_log_keeps_what_matters(log: EventLog) -> None:
     """A run of many trials: the curve, the news and the end are there, and the file has a limit."""
     most = 2 * MOST_BYTES // 120

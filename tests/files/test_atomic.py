@@ -107,6 +107,7 @@ def test_an_impossible_place_is_an_error_that_names_it(tmp_path: Path, where: st
     assert names(tmp_path) == ["file"]
 
 
+@pytest.mark.slow
 def test_a_killed_writer_shows_the_old_file_or_the_new_never_between(tmp_path: Path) -> None:
     file = tmp_path / "x"
     atomic.write_bytes(file, b"0" * 200_000)

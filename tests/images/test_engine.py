@@ -66,6 +66,7 @@ def test_a_daemon_that_is_not_there_is_told(
     assert not answers()
 
 
+@pytest.mark.slow
 def test_a_daemon_that_lets_nobody_in_is_told(short: Path) -> None:
     code = (
         "import os, sys, docker.api.client, requests.exceptions\n"
@@ -107,6 +108,7 @@ def test_a_daemon_that_goes_away_is_told(short: Path, monkeypatch: pytest.Monkey
     assert raised.value.exit_code == 1 and "docker info" in raised.value.hint
 
 
+@pytest.mark.slow
 def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None:
     api = docker.APIClient(**kwargs_from_env(), version="auto")
     foreign = api.create_container(image, name=f"edge-toolchain-look-alike-{os.getpid()}")["Id"]
@@ -121,6 +123,7 @@ def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None
         api.close()
 
 
+@pytest.mark.slow
 def test_a_container_of_ours_is_limited_found_and_removed(engine: Engine, image: str) -> None:
     made = engine.create(wanted(image, f"edge-toolchain-test-{os.getpid()}"))
     try:

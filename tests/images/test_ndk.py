@@ -82,6 +82,7 @@ def test_none_is_given(unpack: Unpack) -> None:
     assert found.code == 0 and list(found.folder.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("digest", "says"),
     [

@@ -41,6 +41,7 @@ def toolchain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.slow
 def test_a_worker_executes_none(trapped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(trapped)
     monkeypatch.setattr(sys, "path", ["", ".", "sub/..", *sys.path])

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import toolchain
 from toolchain.imports.onnxruntime_import import NO_TELEMETRY
 
@@ -22,6 +24,7 @@ def test_it_is_imported_at_one_place_alone() -> None:
     assert importing == {"imports/onnxruntime_import.py"}
 
 
+@pytest.mark.slow
 def test_nothing_is_written_and_children_inherit_it(tmp_path: Path) -> None:
     home, temporary = tmp_path / "home", tmp_path / "tmp"
     home.mkdir()

@@ -11,6 +11,7 @@ from toolchain.errors import ToolchainError
 from toolchain.linking.process import run
 
 
+@pytest.mark.slow
 def test_a_linker_that_hangs_is_ended_with_its_children() -> None:
     start = time.monotonic()
     with pytest.raises(ToolchainError, match=r"sh had not ended after 0\.3 s"):

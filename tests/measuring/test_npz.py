@@ -46,6 +46,7 @@ def test_other_programs_read_such_a_file(tmp_path: Path) -> None:
         assert [found[name].tolist() for name in found.files] == [array.tolist() for array in ARRAYS]
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.integers(0, len(RIGHT) - 1), st.integers(1, 255))
 def test_a_changed_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, place: int, by: int) -> None:

@@ -14,6 +14,7 @@ from toolchain.errors import UsageError
 from toolchain.models.options import ModelOptions, format_shape, parse_shape, parse_shapes
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1), st.lists(st.integers(1, 10**6), min_size=1))
 def test_a_shape_reads_back_as_it_was_written_whatever_the_name(name: str, shape: list[int]) -> None:
     assert parse_shape(format_shape(name, shape)) == (name, tuple(shape))

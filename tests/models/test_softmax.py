@@ -48,6 +48,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], int, int |
     return tuple(extents), tuple(target), draw(st.sampled_from([11, 13, 17])), axis
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(cases())
 def test_what_is_called_a_probability_sums_to_one(

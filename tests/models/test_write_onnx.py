@@ -20,6 +20,7 @@ from toolchain.models.write_onnx import export_model
 OPTIONS = ModelOptions()
 
 
+@pytest.mark.slow
 def test_export_of_a_zoo_network_has_its_hash(tmp_path: Path) -> None:
     path = tmp_path / "new" / "net.onnx"
     export_model("zoo:squeezenet_v1.1", OPTIONS, path)
@@ -43,6 +44,7 @@ def test_export_fills_in_shapes_and_leaves_nothing_behind_when_it_cannot(tmp_pat
     assert load_model(str(target), OPTIONS).inputs[0].shape == (2, 3, 8, 8)
 
 
+@pytest.mark.slow
 def test_a_quantised_network_is_written_as_others_quantise(tmp_path: Path) -> None:
     onnx.save(mobile(), tmp_path / "float.onnx")
     made = export_model(str(tmp_path / "float.onnx"), ModelOptions(quantizer="mse"), tmp_path / "q.onnx")

@@ -127,6 +127,7 @@ def test_a_file_that_lost_its_last_lines(file: Path, lines: int) -> None:
     assert "line 1 promises 1 functions and 4 records" in message and "nothing was imported" in message
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(at=st.integers(0, 2500))
 def test_a_file_that_was_cut_anywhere_is_refused(file: Path, at: int) -> None:
@@ -149,6 +150,7 @@ def test_a_file_of_something_else(tmp_path: Path, text: str) -> None:
     assert "is not a file of records" in refused(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(changes=st.lists(st.tuples(st.integers(0, 2**16), st.binary(max_size=6)), min_size=1, max_size=4))
 def test_bytes_that_a_disk_changed_are_refused_or_read(file: Path, changes: list[tuple[int, bytes]]) -> None:
@@ -251,6 +253,7 @@ RECORDS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(record=RECORDS, times=st.lists(_MS, min_size=1, max_size=4).map(tuple))
 def test_any_record_survives(tmp_path: Path, record: Record, times: tuple[float, ...]) -> None:

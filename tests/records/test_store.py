@@ -283,6 +283,7 @@ def _limited() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
     program = [sys.executable, "-m", "tests.records.writer", str(path), "1000"]
@@ -294,6 +295,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         put(store, 1.0)
 
 
+@pytest.mark.slow
 def test_a_kill_loses_at_most_the_record_in_flight(tmp_path: Path) -> None:
     path = tmp_path / "records.sqlite"
     with subprocess.Popen(

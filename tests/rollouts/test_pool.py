@@ -60,6 +60,7 @@ class Phase:
         ]
 
 
+@pytest.mark.slow
 def test_as_many_run_at_once_as_allowed_and_no_more() -> None:
     barrier = threading.Barrier(3)  # opens for three that are there together
     phase = Phase(*(FakeJob(str(n), gate=barrier) for n in range(6)), at_once=3)
@@ -71,6 +72,7 @@ def test_as_many_run_at_once_as_allowed_and_no_more() -> None:
         stuck.run()
 
 
+@pytest.mark.slow
 def test_a_board_that_is_away_frees_its_place_and_comes_again() -> None:
     later = time.monotonic() + 0.3
     phase = Phase(FakeJob("away", [None, None, outcome()], later), FakeJob("b"), FakeJob("c"), at_once=1)
@@ -85,6 +87,7 @@ def test_after_too_many_failures_none_begins() -> None:
     assert phase.ended == {"0": "refused", "1": "refused"}
 
 
+@pytest.mark.slow
 def test_a_stop_ends_what_waits_and_lets_the_others_end() -> None:
     phase = Phase(FakeJob("away", [None], time.monotonic() + 3600), FakeJob("b"), FakeJob("c"), at_once=1)
     threading.Timer(0.3, phase.stop.set).start()

@@ -19,6 +19,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(JSON)
 def test_a_message_survives(message: object) -> None:
@@ -28,6 +29,7 @@ def test_a_message_survives(message: object) -> None:
     assert frames.decode(wire[4:]) == message
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.sampled_from(list(TrackerCode)), st.lists(JSON))
 def test_a_request_survives(code: TrackerCode, arguments: list[object]) -> None:

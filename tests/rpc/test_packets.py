@@ -61,6 +61,7 @@ def test_a_copy_has_the_bytes_that_were_asked_for(size: int) -> None:
         check_header(size, PacketCode.COPY_ACK, COPY)
 
 
+@pytest.mark.slow
 @given(
     code=st.sampled_from([PacketCode.RETURN, PacketCode.EXCEPTION, PacketCode.SHUTDOWN]),
     body=st.binary(max_size=80)
@@ -78,6 +79,7 @@ def test_any_body_passes_or_is_a_lie(code: PacketCode, body: bytes, question: Qu
         assert not body if code == PacketCode.SHUTDOWN else len(body) >= 8
 
 
+@pytest.mark.slow
 @given(
     number=st.integers(-(2**63), 2**63 - 1), cut=st.integers(1, 11), more=st.binary(min_size=1, max_size=9)
 )

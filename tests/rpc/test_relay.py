@@ -158,6 +158,7 @@ def test_a_half_answer_is_no_answer() -> None:
     assert told == []  # servers are killed in the middle of an answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fake.HALVES)
 def test_who_waits_for_a_silent_server_may_go(name: str) -> None:
     with gate(partial(fake.lie, words=fake.HALVES[name])) as (opened, _):

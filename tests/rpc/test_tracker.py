@@ -152,6 +152,7 @@ def test_many_silent_connections_leave_room_for_none_but_do_no_harm(port: int) -
     until(answers)
 
 
+@pytest.mark.slow
 def test_a_port_in_use_names_the_holder() -> None:
     with socket.create_server((HOST, 0)) as holder:
         port = holder.getsockname()[1]
@@ -164,6 +165,7 @@ def test_a_port_in_use_names_the_holder() -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_it_loads_no_tvm_and_listens_on_loopback_only() -> None:
     with running_tracker() as port, Peer(HOST, port) as client:
         assert client.say(TrackerCode.PING) == 0

@@ -102,6 +102,7 @@ def test_one_that_never_opened_says_the_cause(
     assert caught.value.message.startswith("board b: the tunnel has ended: ")
 
 
+@pytest.mark.slow
 def test_a_stopped_process_is_named_and_ended(
     tunnel: Callable[[str], Tunnel], monkeypatch: pytest.MonkeyPatch
 ) -> None:

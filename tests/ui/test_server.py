@@ -207,6 +207,7 @@ def test_who_says_nothing_is_sent_away(ours: Served, monkeypatch: pytest.MonkeyP
     assert ours.get().status == 200
 
 
+@pytest.mark.slow
 def test_who_does_not_read_is_sent_away(ours: Served, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "WRITE_S", 0.1)
     lines = [step("x" * 250)] * (MOST_BYTES // 300)

@@ -55,6 +55,7 @@ def test_thousands_of_layers(simulator: Simulator, region: Region) -> None:
     run(simulator, region)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [
@@ -79,6 +80,7 @@ def test_what_is_special(simulator: Simulator, shape: ConvShape, residual: bool)
     assert not lint(ran.program)
 
 
+@pytest.mark.slow
 def test_more_loads_than_a_queue_holds(simulator: Simulator) -> None:
     deep = ConvShape(1, 3, 3, 16 * 900, 16, 1, 1, 0, 0, 2, 2)
     ran = run(simulator, alone(layer(deep), Knobs(2, 2, 300, 1)))

@@ -65,6 +65,7 @@ def test_the_tasks_are_those_of_resnet_18() -> None:
     assert macs / 1e9 == pytest.approx(1.696, abs=0.001)
 
 
+@pytest.mark.slow
 def test_without_a_record_the_model_is_near_the_bound(simulator: Simulator) -> None:
     total = sum(count * milliseconds(simulator, text) for text, count in TASKS.items())
     assert total < 1.05 * BOUND_MS
@@ -85,6 +86,7 @@ def test_in_many_cuts(simulator: Simulator, text: str) -> None:
         run(simulator, alone(seeded(text), knobs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TASKS)
 def test_their_spaces_are_worth_searching(text: str) -> None:
     legal = legal_knobs(read_shape(text), PYNQ)

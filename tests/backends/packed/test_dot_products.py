@@ -69,6 +69,7 @@ def expected(x: Array, *channels: int) -> Array:
     return x
 
 
+@pytest.mark.slow
 def test_a_network_of_bytes_is_computed_by_it() -> None:
     channels = (3, 16, 8)
     fused = network(*channels)

@@ -107,6 +107,7 @@ def scopes(function: tirx.PrimFunc) -> set[str]:
     return {each.buffer.scope() for each in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_pieces_are_bound_where_the_machine_binds_them(name: str) -> None:
     bound, looped = MADE[name](GPU), MADE[name](AARCH64)
@@ -117,6 +118,7 @@ def test_pieces_are_bound_where_the_machine_binds_them(name: str) -> None:
     assert [each.attr_key for each in started if each.attr_key == "thread_extent"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_what_a_piece_keeps_lies_where_the_machine_says(name: str) -> None:
     assert scopes(MADE[name](AARCH64)) <= {"global"}

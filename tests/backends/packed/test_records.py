@@ -58,6 +58,7 @@ def test_a_choice_decides_and_the_manifest_says_so(
     check_outputs(result.library, model)
 
 
+@pytest.mark.slow
 def test_records_of_the_defaults_change_nothing_but_the_manifest(
     model: Model, built: BuildResult, store: RecordStore, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def _split(block: str = "C", factor: int = 4) -> str:
     return text.replace('"C"', f'"{block}"')
 
 
+@pytest.mark.slow
 def test_a_trace_applies_to_a_twin_whose_blocks_have_other_names() -> None:
     measured = matmul(16)
     twin = tvm.script.from_source(measured.script().replace('sblock("C")', 'sblock("D")'))

@@ -24,6 +24,7 @@ from tests.benchmarks.nvidia.packing import TINY
 from toolchain.measuring.numerics import Tolerance, output_error
 
 
+@pytest.mark.slow
 def test_packed_weights_compress_whatever_the_packing() -> None:
     drawn = np.random.default_rng(0).standard_normal((128, 128, 3, 3)).astype(np.float32)
     weights = repeated("layer", drawn)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from toolchain.boards.edge_rt.stock import stock, surplus
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import RemoteFile
@@ -41,6 +43,7 @@ def test_the_least_recently_used_make_room_and_the_new_one_stays(tmp_path: Path)
     assert sorted(board.listing("lib")) == ["f"]
 
 
+@pytest.mark.slow
 def test_many_are_removed_by_and_by_the_oldest_first() -> None:
     there = {str(number): RemoteFile(1, float(number)) for number in range(100_000)}
     old = surplus(there, "new", 3)

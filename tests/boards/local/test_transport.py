@@ -53,6 +53,7 @@ def test_a_crash_leaves_no_core_dump(board: LocalTransport) -> None:
     assert board.run(["sh", "-c", "sleep 0.1; ulimit -c"]).stdout == b"0\n"
 
 
+@pytest.mark.slow
 def test_at_the_deadline_the_whole_group_is_killed(board: LocalTransport) -> None:
     begun = time.monotonic()
     with pytest.raises(DeadlineError, match=r"sh did not end within 0.5 s"):
@@ -203,6 +204,7 @@ def test_under_an_emulator_there_is_no_system(tmp_path: Path) -> None:
     assert not LocalTransport(tmp_path, ("env",)).has_system
 
 
+@pytest.mark.slow
 def test_a_program_that_is_still_held_open_starts_a_moment_later(tmp_path: Path) -> None:
     board = LocalTransport(tmp_path)
     board.put(Path("/bin/true"), "program", executable=True)

@@ -38,6 +38,7 @@ def test_the_beginning_or_the_end_is_kept_and_the_rest_counted(chunks: list[byte
     assert first.dropped == last.dropped == max(0, len(whole) - most)
 
 
+@pytest.mark.slow
 def test_of_much_output_the_first_is_kept_and_of_errors_the_last(transport: Transport) -> None:
     script = "head -c 20000000 /dev/zero; head -c 2000000 /dev/zero >&2; echo end >&2; exit 3"
     done = transport.run(["sh", "-c", script])
@@ -47,6 +48,7 @@ def test_of_much_output_the_first_is_kept_and_of_errors_the_last(transport: Tran
     assert done.stderr.endswith(b"\0end\n")
 
 
+@pytest.mark.slow
 def test_a_log_ends_with_a_line_that_says_so(
     transport: Transport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_file_without_end_is_left_soon(ssh: SshTransport, tmp_path: Path) -> N
     assert time.monotonic() - begun < 30
 
 
+@pytest.mark.slow
 def test_a_file_that_comes_too_slowly_is_left(
     ssh: SshTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

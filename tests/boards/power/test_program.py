@@ -28,6 +28,7 @@ def test_one_that_says_a_lot_is_kept_to_its_end() -> None:
     assert ran.output.endswith(b"y\nthe end\n")
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     begun = time.monotonic()
     script = f"sleep 600 & echo $! >{tmp_path}/child; exec sleep 600"

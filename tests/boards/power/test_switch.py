@@ -43,6 +43,7 @@ def test_the_command_for_cycle_goes_before_off_and_on(tmp_path: Path) -> None:
     assert file.read_text().split() == ["off", "on"]
 
 
+@pytest.mark.slow
 def test_between_off_and_on_is_a_pause(tmp_path: Path) -> None:
     power = PowerCommands(on=noting(tmp_path / "x", "on"), off=noting(tmp_path / "x", "off"), pause_s=0.4)
     begun = time.monotonic()
@@ -50,6 +51,7 @@ def test_between_off_and_on_is_a_pause(tmp_path: Path) -> None:
     assert time.monotonic() - begun >= 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["exit 3", "sleep 600"])
 def test_a_board_is_not_left_off_when_off_fails(tmp_path: Path, then: str) -> None:
     file = tmp_path / "said"
@@ -59,6 +61,7 @@ def test_a_board_is_not_left_off_when_off_fails(tmp_path: Path, then: str) -> No
     assert file.read_text().split() == ["off", "on"]
 
 
+@pytest.mark.slow
 def test_a_failure_has_the_programs_name_its_words_and_no_argument() -> None:
     power = PowerCommands(cycle=["sh", "-c", "echo 'no \x1b[31mrelay' >&2; exit 3", WORD])
     with pytest.raises(ToolchainError) as raised:

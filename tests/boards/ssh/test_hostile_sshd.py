@@ -76,6 +76,7 @@ def flooding(tmp_path: Path) -> Iterator[SshTransport]:
             server.close()
 
 
+@pytest.mark.slow
 def test_what_nobody_reads_is_not_kept(flooding: SshTransport) -> None:
     tracemalloc.start()
     try:

@@ -26,6 +26,7 @@ def test_lines_of_another_form_are_left_out(line: bytes) -> None:
     assert parse_listing(line + b"\n1 2 good\n", "b", "lib") == {"good": RemoteFile(1, 2.0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [

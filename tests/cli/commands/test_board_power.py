@@ -109,6 +109,7 @@ def test_show_names_the_programs_and_nothing_else(folder: Path, invoke: Toolchai
     assert WORD not in shown.out + plain.out + plain.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(
     ("power", "arguments", "code", "says"),

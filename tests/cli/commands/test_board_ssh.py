@@ -34,6 +34,7 @@ def add(server: Sshd, *options: str) -> list[str]:
     return ["board", "add", host, "--class", "x86_64", "--identity", str(server.identity), *options]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_a_board_is_added_used_and_removed(server: Sshd, invoke: Toolchain, folder: Path) -> None:
     (folder / FILE_NAME).write_text("# mine\n")

@@ -27,6 +27,7 @@ def test_library_and_bundle_are_there_and_the_tasks_counted(invoke: Toolchain, f
     assert all(row["task"] in ran.err for row in document["records"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_a_build_tells_hits_and_misses_task_by_task(
     invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch

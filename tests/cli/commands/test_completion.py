@@ -60,6 +60,7 @@ def test_bash_takes_its_script(invoke: Toolchain, tmp_path: Path) -> None:
     assert "_toolchain_whole_words" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "answers"),
     [

@@ -31,6 +31,7 @@ def test_list_names_the_zoo(invoke: Toolchain) -> None:
     assert all(f"zoo:{name}" in invoke("model", "list").out for name in ZOO)
 
 
+@pytest.mark.slow
 def test_an_exported_network_is_the_same_network(invoke: Toolchain, folder: Path) -> None:
     exported = invoke("model", "export", "squeezenet_v1.1", "-o", "mine.onnx", "--json").document
     assert exported == {"file": str(folder / "mine.onnx"), "quantising": None}
@@ -41,6 +42,7 @@ def test_an_exported_network_is_the_same_network(invoke: Toolchain, folder: Path
     assert mine["sha256"] == hashlib.sha256((folder / "mine.onnx").read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_inspect_shows_inputs_and_operators(invoke: Toolchain) -> None:
     ran = invoke("model", "inspect", "mobilenet", "--batch", "1")
     assert ran.code == 0
@@ -59,6 +61,7 @@ WORDS = Path(__file__).parents[2] / "data" / "exporters" / "torchscript_words.on
 """Its batch and its length are open; it makes a mask by ConstantOfShape."""
 
 
+@pytest.mark.slow
 def test_inspect_blames_no_node_for_a_shape_that_is_open(invoke: Toolchain) -> None:
     ran = invoke("model", "inspect", str(WORDS))
     assert ran.code == 0 and "cannot be compiled" not in ran.out and "can be compiled up to" not in ran.out

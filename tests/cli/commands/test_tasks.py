@@ -31,6 +31,7 @@ def test_a_tasks_program_can_be_shown(invoke: Toolchain, folder: Path) -> None:
     assert ran.code == 0 and "prim_func" in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(
     ("form", "has"),
@@ -61,6 +62,7 @@ def test_code_of_plain_loops_can_be_read(invoke: Toolchain, files: Path) -> None
 OPENCL = ("good.onnx", "--board", "rk3399", "--device", "opencl")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_what_kernels_ask_of_a_device_is_explained(invoke: Toolchain, files: Path) -> None:
     assert (files / "good.onnx").exists()
@@ -80,6 +82,7 @@ def test_what_kernels_ask_of_a_device_is_explained(invoke: Toolchain, files: Pat
     assert on_cpu.code == 2 and on_cpu.says("this code is for a CPU", "--device opencl")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_a_model_says_what_it_is(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (files / "good.onnx").exists()
@@ -111,6 +114,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("arguments", "says"), NAMES, ids=[" ".join(row[0]) for row in NAMES])
 def test_names_and_options_that_are_none(

@@ -228,6 +228,7 @@ def test_a_dump_needs_a_folder(invoke: Toolchain, folder: Path) -> None:
     assert (folder / "file").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_networks_regions_are_compiled(invoke: Toolchain, folder: Path) -> None:
     blocks = (Block(20, stride=2, shortcut="projection", pool=True), Block(20))
     onnx.save(network(blocks), folder / "net.onnx")

@@ -112,6 +112,7 @@ def waiting(tool: Path, folder: Path) -> None:
     tool.write_text(f"#!/bin/sh\necho $$ > {folder}/new\nmv {folder}/new {folder}/pid\nexec sleep 600\n")
 
 
+@pytest.mark.slow
 def test_one_that_says_nothing_is_ended_at_its_deadline(
     tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_one_that_says_nothing_is_ended_at_its_deadline(
         names(tmp_path / "log")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["exec yes", "exec sleep 600"])
 def test_one_whose_output_is_no_tar_is_not_waited_for(
     tool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str

@@ -70,6 +70,7 @@ def labels(daemon: Daemon, given: Mapping[str, str]) -> Mapping[str, str]:
     return daemon.labels[image.tag]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_debian")
 def test_an_edit_while_an_image_is_made_makes_it_out_of_date(
     daemon: Daemon, tables: Path, monkeypatch: pytest.MonkeyPatch
@@ -85,6 +86,7 @@ def test_an_edit_while_an_image_is_made_makes_it_out_of_date(
     assert labels(daemon, {})[SOURCES_LABEL] == before != sources_digest(image_named("android"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_debian")
 def test_an_image_names_its_arguments_and_not_what_they_were(daemon: Daemon, tmp_path: Path) -> None:
     (tmp_path / "secret.zip").touch()
@@ -94,6 +96,7 @@ def test_an_image_names_its_arguments_and_not_what_they_were(daemon: Daemon, tmp
     assert labels(daemon, {ARCHIVE: ""})[ARGUMENTS_LABEL] == ""
 
 
+@pytest.mark.slow
 def test_an_argument_is_not_lost_when_an_image_is_made_again(daemon: Daemon, tmp_path: Path) -> None:
     engine = Engine(daemon, "unix:///none")
     daemon.add("android", **{ARGUMENTS_LABEL: f"{ARCHIVE} {DIGEST} GONE"})

@@ -75,6 +75,7 @@ def test_an_image_that_is_not_there() -> None:
     assert f"toolchain image build {NAME}" in raised.value.hint
 
 
+@pytest.mark.slow
 def test_a_current_image_is_taken(
     made: Callable[..., AbstractContextManager[str]], current: dict[str, str], engine: Engine
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_current_image_is_taken(
         assert choose("docker", NAME) == module.Placement(choice.image)
 
 
+@pytest.mark.slow
 def test_an_image_that_is_out_of_date(
     made: Callable[..., AbstractContextManager[str]], current: dict[str, str]
 ) -> None:
@@ -98,6 +100,7 @@ def test_an_image_that_is_out_of_date(
         assert choice.reason.startswith("warning: ") and "out of date" in choice.reason
 
 
+@pytest.mark.slow
 def test_an_image_that_stands_on_an_older_one(
     made: Callable[..., AbstractContextManager[str]], current: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +110,7 @@ def test_an_image_that_stands_on_an_older_one(
         assert choice.image is None and "out of date" in choice.reason
 
 
+@pytest.mark.slow
 def test_an_image_for_another_machine(
     made: Callable[..., AbstractContextManager[str]], current: dict[str, str]
 ) -> None:
@@ -117,6 +121,7 @@ def test_an_image_for_another_machine(
         assert choice.image is None and "exec format error" in choice.reason
 
 
+@pytest.mark.slow
 def test_on_an_arm64_machine_nobody_is_told_to_build_an_image(
     made: Callable[..., AbstractContextManager[str]],
     current: dict[str, str],

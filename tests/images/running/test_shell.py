@@ -150,6 +150,7 @@ def test_a_shell_without_a_terminal_is_refused() -> None:
         check_terminal()
 
 
+@pytest.mark.slow
 def test_a_machine_without_dockers_command_line_is_told(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     code = "from toolchain.images.running.shell import check_terminal\n"

@@ -60,6 +60,7 @@ def operations(kind: str) -> dict[str, tuple[tuple[str, ...], Callable[..., tirx
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_compiles(kind: str) -> None:
     sources = [

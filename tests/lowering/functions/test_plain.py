@@ -34,6 +34,7 @@ def outputs(reference: PlainFunction) -> tuple[list[np.ndarray], list[np.ndarray
     return arrays, pickle.loads(pickle.dumps(reference)).outputs([arrays])[0]  # as in a worker
 
 
+@pytest.mark.slow
 def test_products_are_those_of_numpy(tasks: list[FusedTask]) -> None:
     (task,) = (task for task in tasks if "matmul" in task.name)
     (x, weight, *bias), (y,) = outputs(plain_function(task))

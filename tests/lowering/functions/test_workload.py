@@ -15,6 +15,7 @@ from toolchain.lowering.functions.workload import same_workload, workload_hash
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_names_do_not_count() -> None:
     func = matmul(16)
     other = tvm.script.from_source(func.script().replace("C[", "Result[").replace("C:", "Result:"))

@@ -28,6 +28,7 @@ def bounded(dtype: str, lanes: int) -> tirx.PrimFunc:
     return func
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "lanes"), [("float32", 4), ("float16", 4), ("float16", 8)])
 def test_bounds_of_vectors_compile_and_keep_nan(dtype: str, lanes: int, tmp_path: Path) -> None:
     target = device_target(load_profile("rk3399"), "opencl").target

@@ -19,6 +19,7 @@ def divided(builder: relax.BlockBuilder, x: relax.Expr, *divisors: float) -> rel
     return builder.emit(relax.op.divide(x, relax.const(channels)))
 
 
+@pytest.mark.slow
 def test_quotients_of_constants_are_products() -> None:
     module = network(lambda builder, x: divided(builder, x, 6, -3, 1.4142135, 1), SHAPE, "float32")
     changed = with_products(module)
@@ -40,6 +41,7 @@ def test_quotients_are_products_in_each_shape() -> None:
     assert "divide" not in changed.script() and changed.script().count("R.multiply") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divisor", [0.0, 1e-40, np.inf, np.nan, 2.0**127])
 def test_a_divisor_without_a_normal_inverse_divides(divisor: float) -> None:
     module = network(lambda builder, x: divided(builder, x, 1, 2, 3, divisor), SHAPE, "float32")

@@ -30,6 +30,7 @@ def test_sums_along_the_last_axis_see_another_behind_it() -> None:
     assert "reshape" not in str(with_scans_moved(network(1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [-1, 0, 1, 2])
 def test_the_sums_are_numpys(axis: int) -> None:
     x = np.random.default_rng(0).standard_normal((4, 6, 8)).astype("f4")

@@ -46,6 +46,7 @@ def symbols(data: bytes) -> set[str]:
     return {each.name for each in ELFFile(io.BytesIO(data)).get_section_by_name(".symtab").iter_symbols()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["x86_64", "rk3399", "pynq"])
 def test_the_code_is_the_same_and_the_rest_is_gone(board: str, tmp_path: Path) -> None:
     module = compiled_for(board, computed(), tmp_path).host
@@ -59,6 +60,7 @@ def test_the_code_is_the_same_and_the_rest_is_gone(board: str, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["x86_64", "rk3399", "pynq"])
 def test_conversions_stay_where_there_is_float16(board: str, tmp_path: Path) -> None:
     module = compiled_for(board, of_half(board), tmp_path).host

@@ -66,6 +66,7 @@ def reads_integers(operator: str) -> bool:
     return any(constraints.get(each.type_str, {each.type_str}) & INTEGERS for each in schema.inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_an_operator_is_judged(operator: str) -> None:
     if reads_integers(operator):

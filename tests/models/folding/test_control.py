@@ -131,6 +131,7 @@ def test_a_loop_with_carried_values_and_stacked_ones(tmp_path: Path, opset: int,
     assert_same(loaded(graph, tmp_path))
 
 
+@pytest.mark.slow
 def test_a_loop_that_its_own_condition_ends(tmp_path: Path) -> None:
     once = body(
         [
@@ -170,6 +171,7 @@ def test_a_loop_that_never_runs(tmp_path: Path) -> None:
     assert_same(loaded(graph, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backwards", [0, 1])
 @pytest.mark.parametrize("turned", [0, 1])
 def test_a_scan_in_both_directions(tmp_path: Path, backwards: int, turned: int) -> None:

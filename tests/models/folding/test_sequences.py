@@ -17,6 +17,7 @@ def split(sizes: str, **attributes: object) -> list[onnx.NodeProto]:
     return [node("SplitToSequence", f"x {sizes}".strip(), "s", **attributes)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [11, 17])
 @pytest.mark.parametrize(
     ("sizes", "attributes"),

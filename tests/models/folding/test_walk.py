@@ -104,6 +104,7 @@ def test_shapes_that_do_not_fit_name_the_node() -> None:
     assert "product" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_each_node_is_seen_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the chains: work grows with the number of nodes, not with its square."""
     nodes, last, seen = [], "x", 0
@@ -133,6 +134,7 @@ def test_each_node_is_seen_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == len(nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [[0, 4, 5], [[0, 0], [1, 1], [1, 2]]], ids=["flat", "by axis"])
 def test_sparse_weights_are_stored_with_their_zeros(places: list[Any], tmp_path: Path) -> None:
     graph = graph_of(

@@ -94,6 +94,7 @@ def test_a_shift_by_more_than_all_bits_leaves_none(data: st.DataObject, case: Ca
     np.testing.assert_array_equal(computed(case, a, b), wrapped(expected, kind))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(data=st.data(), case=st.sampled_from(of("Mod", "int8", "int64", "uint8")))
 def test_a_remainder_of_integers_has_the_sign_of_the_divisor_or_with_fmod_of_the_dividend(
@@ -112,6 +113,7 @@ reals = st.lists(
 ).map(lambda drawn: np.array(drawn, np.float32))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(a=reals, b=reals)
 def test_a_remainder_of_reals_is_c_s_fmod(a: np.ndarray, b: np.ndarray) -> None:
@@ -120,6 +122,7 @@ def test_a_remainder_of_reals_is_c_s_fmod(a: np.ndarray, b: np.ndarray) -> None:
     np.testing.assert_array_equal(computed(of("Mod", "float32")[0], a, b), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(data=st.data(), case=st.sampled_from(of("Pow", "int32", "int64")))
 def test_a_power_has_the_type_of_its_base(data: st.DataObject, case: Case) -> None:
@@ -137,6 +140,7 @@ def test_a_real_to_a_whole_power(data: st.DataObject) -> None:
     np.testing.assert_allclose(computed(of("Pow", "float32")[0], a, b), a**b, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_constant_power_is_written_as_products_without_a_warning_of_tvms(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -175,6 +179,7 @@ def test_the_extreme_of_infinities_is_infinite(operator: str, limit: float) -> N
     np.testing.assert_array_equal(found, [[5, limit], [limit, limit]])
 
 
+@pytest.mark.slow
 def test_elu_keeps_the_type_of_its_input() -> None:
     x = np.array([-3, -0.5, 0, 2], np.float64)
     found = reduced("Elu", x, alpha=0.3)

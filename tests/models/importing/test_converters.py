@@ -14,6 +14,7 @@ from tests.models.rewrites.judge import assert_same, loaded
 SHAPE = (2, 3, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["Sum", "Mean", "Max", "Min"])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_operators_of_several_operands_are_fused(operator: str, count: int, tmp_path: Path) -> None:
@@ -30,6 +31,7 @@ def test_operators_of_several_operands_are_fused(operator: str, count: int, tmp_
     assert_same(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [10, 17])
 def test_the_number_of_the_largest_is_read(opset: int, tmp_path: Path) -> None:
     graph = graph_of(
@@ -45,6 +47,7 @@ def test_the_number_of_the_largest_is_read(opset: int, tmp_path: Path) -> None:
     assert_same(loaded(graph, tmp_path))
 
 
+@pytest.mark.slow
 def test_places_are_counted_from_the_end(tmp_path: Path) -> None:
     places = np.array([-3, -2, -1, 2]).reshape(1, 4, 1, 1)
     graph = graph_of(

@@ -151,6 +151,7 @@ def graphs(draw: st.DrawFn) -> tuple[onnx.ModelProto, tuple[int, ...], tuple[int
     return graph_of([node], [tensor_info("x", shape)], [tensor_info("y", out)], {"w": weight}), shape, out
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(graphs())
 def test_specs_survive_import_and_export(

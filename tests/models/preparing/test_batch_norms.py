@@ -133,6 +133,7 @@ def folded(model: onnx.ModelProto) -> onnx.ModelProto:
     return result
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(cases)
 def test_a_folded_graph_computes_the_same(case: Case) -> None:

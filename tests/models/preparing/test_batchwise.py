@@ -49,6 +49,7 @@ def network(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data(), cell=st.sampled_from(list(GATES)), both=st.booleans(), states=st.booleans())
 def test_the_numbers_are_those_of_the_other_layout(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
@@ -60,6 +61,7 @@ def detector(*, domain: str = "", boxes: str = "boxes", scores: str = "scores") 
     return graph
 
 
+@pytest.mark.slow
 def test_the_hint_is_an_option_that_works(tmp_path: Path) -> None:
     error = refused(detector(), tmp_path, shapes={"size": (1, 4)})
     assert "NonMaxSuppression (node 'nms') makes a tensor whose shape depends on the data" in error.message
@@ -85,6 +87,7 @@ def test_the_reference_of_a_part_is_that_of_the_whole_file(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.slow
 def test_an_operator_of_another_domain_is_cut_off_too(tmp_path: Path) -> None:
     error = refused(detector(domain="com.someone"), tmp_path, shapes={"size": (1, 4)})
     assert "unsupported operators: com.someone.NonMaxSuppression (nms)" in error.message

@@ -18,6 +18,7 @@ from toolchain.models.preparing.modernise import NEWEST_OPSET, WRITTEN_OPSET, mo
 from toolchain.models.walk import all_nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opset", [6, 7, 9, 11, 13, 18, 21])
 def test_old_and_new_operator_sets(tmp_path: Path, opset: int) -> None:
     model = loaded(classifier(opset=opset), tmp_path)

@@ -41,6 +41,7 @@ axes = st.integers(1, 3).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     operator=st.sampled_from(["Conv", "MaxPool", "AveragePool", "LpPool"]),

@@ -50,6 +50,7 @@ def computed(model: Model, x: np.ndarray) -> np.ndarray:
     return np.asarray(machine["main"](tvm.runtime.tensor(x)).numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize(
     ("opset", "stored"), [(7, "attribute"), (8, "attribute"), (9, "initializer"), (9, "node"), (10, "node")]
@@ -64,6 +65,7 @@ def test_old_operators_give_the_numbers_of_onnxruntime(
     np.testing.assert_allclose(computed(model, sample["x"]), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("opset", "scales", "shape"),
     [(9, [1, 1, 1.5, 2.5], SHAPE), (9, [1, 1, 2], (1, 2, 5)), (10, [1, 1, 0.5, 0.5], (1, 2, 6, 4))],

@@ -171,6 +171,7 @@ def test_bytes_that_are_used_again_and_again_are_refused() -> None:
     assert caught.value.hint
 
 
+@pytest.mark.slow
 def test_the_numbers_that_constants_mean_are_counted_before_they_are_computed() -> None:
     """A buffer of 2 MB, read as int8 by 20 tensors, would be 160 MB of float32 that no operator reads."""
     writer = _one()

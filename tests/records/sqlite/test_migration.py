@@ -136,6 +136,7 @@ def test_several_processes_that_open_it_at_once_migrate_it_once(old: Path) -> No
         check_found(store)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_is_whole_and_the_next_one_migrates_it(old: Path) -> None:
     with sqlite3.connect(old) as db:
         before = db.execute("SELECT * FROM records").fetchall()

@@ -27,6 +27,7 @@ class Says:
         return [list(each) for each in self.rounds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("default", "other", "wins"),
     [

@@ -100,6 +100,7 @@ def test_with_an_obstacle_finalists_are_measured_alone_and_it_is_said(store: Rec
     assert any(isinstance(event, Notice) and "runs no networks" in event.text for event in events)
 
 
+@pytest.mark.slow
 def test_where_all_finalists_fail_builds_use_what_was_measured_before(
     store: RecordStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ def test_where_one_board_goes_away_the_next_judges(
     assert "what was measured is kept" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failures", "back", "order"),
     [

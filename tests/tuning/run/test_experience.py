@@ -94,6 +94,7 @@ def test_what_means_nothing_here_is_left_out(store: RecordStore) -> None:
     assert experience_of(recorded(store, OURS, space), space) == Experience([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["xgb", "xgb-rank"])
 def test_a_search_begins_where_others_ended(store: RecordStore, name: str) -> None:
     """Without a result of its own, and with nothing near the best among the records."""

@@ -182,6 +182,7 @@ def test_an_interrupt_lets_what_has_begun_come_to_its_end() -> None:
     assert len(run.proposed) <= 24
 
 
+@pytest.mark.slow
 def test_another_interrupt_ends_that_as_well() -> None:
     stuck = threading.Event()
 

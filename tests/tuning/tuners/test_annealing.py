@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import pytest
+
 from tests.tuning.tuners.grid import Cell, Grid
 from toolchain.tuning.tuners.annealing import anneal
 
@@ -13,6 +15,7 @@ def high(points: Sequence[Cell]) -> list[float]:
     return [-abs(cell.tile - 17) - abs(cell.other - 23) for cell in points]
 
 
+@pytest.mark.slow
 def test_the_top_is_met_in_few_guesses() -> None:
     space, guessed = Grid(40, 1600), list[Cell]()
 

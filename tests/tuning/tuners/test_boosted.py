@@ -10,6 +10,7 @@ import pytest
 from toolchain.tuning.tuners.boosted import Committee, Lesson, Objective, favourites, scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["reg:squarederror", "rank:pairwise"])
 def test_what_was_learned_of_two_tasks_orders_new_points(objective: Objective) -> None:
     """The second task takes the same shape with other points; only within a lesson are scores compared."""

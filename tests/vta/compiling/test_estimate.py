@@ -23,6 +23,7 @@ from toolchain.vta.machine.requests import SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(region=regions())
 def test_operands_are_loaded_as_often_as_it_says(region: Region) -> None:

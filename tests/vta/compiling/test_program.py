@@ -132,6 +132,7 @@ def test_a_program_as_one_run_of_bytes() -> None:
     assert other[12:44] != blob[12:44]
 
 
+@pytest.mark.slow
 def test_a_region_that_is_too_large_says_what_to_do() -> None:
     wide = shape(1, 2048, 1024, 3)
     values = seeded_layer(wide, 0)

@@ -47,6 +47,7 @@ def widths(kind: type[Any], design: VtaConfig) -> dict[str, int]:
     return {**HEAD, "pad_0": 57, "pad_1": 64}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 @given(data=st.data())
 def test_as_a_c_compiler_lays_them_out(name: str, data: st.DataObject) -> None:

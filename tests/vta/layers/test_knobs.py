@@ -85,6 +85,7 @@ def test_each_buffer_has_its_limit() -> None:
     assert "1056 elements of WGT" in residual.problem()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "tile_w", "reason"),
     [

@@ -70,6 +70,7 @@ CASES = (
 )
 
 
+@pytest.mark.slow
 def test_outputs_are_those_of_the_epilogue_and_padding_stays_zero() -> None:
     functions = {
         f"case{at}": ending(*case).with_attr("global_symbol", f"case{at}") for at, case in enumerate(CASES)

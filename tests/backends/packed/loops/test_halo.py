@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import pytest
 import tvm
 from tvm import tirx
 from tvm.tirx.script.builder import ir
@@ -60,6 +61,7 @@ def filled(case: Case) -> tirx.PrimFunc:
     return build(AVX2, body)
 
 
+@pytest.mark.slow
 def test_every_zero_is_written_and_nothing_else() -> None:
     names = {f"case{at}": case for at, case in enumerate(CASES)}
     functions = {name: filled(case).with_attr("global_symbol", name) for name, case in names.items()}

@@ -93,12 +93,14 @@ def check(function: tirx.PrimFunc, products: Products) -> None:
     assert np.array_equal(y.numpy(), a.astype("i8") @ b.astype("i8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "loads"), [(4, "inputs"), (24, "inputs"), (4, "weights")])
 @pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=named)
 def test_a_tile_is_a_product_of_matrices(instruction: Instruction, channels: int, loads: Loads) -> None:
     check(product(instruction, channels, loads=loads), instruction.products)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=named)
 def test_kept_weights_are_those_of_every_product_of_an_instruction(instruction: Instruction) -> None:
     check(product(instruction, instruction.products.depth, kept=True), instruction.products)

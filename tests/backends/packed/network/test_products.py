@@ -39,6 +39,7 @@ def products(module: tvm.IRModule, machine: Machine) -> dict[str, str]:
     return {"conv" if "conv" in name else "other": each for name, each in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [LAYER, DEPTHWISE], ids=["dense", "depthwise"])
 @pytest.mark.parametrize(
     ("machine", "board", "has", "named"),

@@ -58,6 +58,7 @@ def reads_padding(place: int, size: int, kernel: int, stride: int, before: int) 
     return first < 0 or first + kernel > size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(9, 11), (12, 7), (8,), (7, 8, 9)])
 @pytest.mark.parametrize(
     ("kernel", "stride", "before", "after"),

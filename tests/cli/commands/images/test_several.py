@@ -55,6 +55,7 @@ def test_a_test_that_fails_keeps_its_result(invoke: Toolchain, monkeypatch: pyte
     assert told.code == 1 and told.out.splitlines()[-1].split() == [BOARD, "failed"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("board")
 def test_an_image_is_tested(invoke: Toolchain) -> None:
     ran = invoke("image", "test", BOARD, "--json")

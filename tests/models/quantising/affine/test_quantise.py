@@ -40,6 +40,7 @@ def convolved(x: np.ndarray, weight: np.ndarray, own: Mapping[str, list[int]]) -
     return np.einsum("ncyxij,ocij->noyx", windows, weight)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(blocks())
 def test_a_convolution_is_one_of_integers(drawn: tuple[Block, ...]) -> None:
@@ -79,6 +80,7 @@ def test_onnxruntime_computes_everything_with_integers(tmp_path: Path) -> None:
     assert not {"Conv", "Gemm", "MatMul", "Add", "Relu", "Clip", "GlobalAveragePool"} & set(kinds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantizer", AFFINE)
 def test_little_is_lost(quantizer: str) -> None:
     made = quantised(mobile(), quantizer)

@@ -31,6 +31,7 @@ def quantised(
     return quantise(inferred, quantizer, images or {}, "net.onnx")
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(blocks())
 def test_onnxruntime_computes_the_table(drawn: tuple[Block, ...]) -> None:
@@ -48,6 +49,7 @@ def test_onnxruntime_computes_the_table(drawn: tuple[Block, ...]) -> None:
         np.testing.assert_array_equal(values[node.output[0]], wanted)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(blocks())
 def test_an_accelerator_can_shift_so(drawn: tuple[Block, ...]) -> None:

@@ -80,6 +80,7 @@ def test_a_few_depthwise_channels_too() -> None:
     assert default_choice(image.read()[1], machines.AVX512.of(1), True).algorithm == "depthwise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES, ids=named)
 @pytest.mark.parametrize("case", TURNED_FEW, ids=str)
 def test_the_last_layer_of_a_generator_too(case: Turned, machine: Machine) -> None:
@@ -117,6 +118,7 @@ def test_a_device_has_its_own_tiles() -> None:
     assert not COLUMNWISE.applies(FIR.read()[1], machines.OPENCL.of(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES, ids=named)
 def test_the_weight_has_no_zeros_added(machine: Machine) -> None:
     random = np.random.default_rng(0)
@@ -127,6 +129,7 @@ def test_the_weight_has_no_zeros_added(machine: Machine) -> None:
         assert sorted(packed.ravel()) == sorted(weight.ravel())
 
 
+@pytest.mark.slow
 def test_what_is_infinite_reaches_only_the_windows_that_it_is_in() -> None:
     machine, layer = machines.AVX512.of(1), Layer(1, 1, (1, 400), kernel=(1, 5), stride=3, pad=0)
     choice = COLUMNWISE.default(layer.read()[1], machine)

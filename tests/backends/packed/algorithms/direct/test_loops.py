@@ -74,6 +74,7 @@ def test_tiles_need_not_be_equally_wide(machine: Machine) -> None:
     assert not wrong(cases, machine)
 
 
+@pytest.mark.slow
 def test_passes_over_single_channels() -> None:
     layer = Layer(3, 8, (5, 9))
     assert not wrong([Case(layer, DirectChoice(2, 4, depth=1))], machines.AARCH64.of(1))

@@ -43,6 +43,7 @@ def recognised(product: Product) -> Matmul:
     return found if product.constant else replace(found, weight=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("product", PRODUCTS, ids=str)
 def test_the_default_is_legal_and_the_cheapest(product: Product) -> None:
     matmul, machine = recognised(product), gpu("sm_90")

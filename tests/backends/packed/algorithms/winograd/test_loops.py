@@ -202,6 +202,7 @@ CASES = [
 QUICK = 2  # of them are enough while one works
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "choice", "machine"),
     [*CASES[:QUICK], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[QUICK:])],
