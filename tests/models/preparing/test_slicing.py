@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
         {"starts": [0, 1], "ends": [1, -1]},
         {"starts": [-3], "ends": [2**63 - 1], "axes": [2]},
         {"starts": [1, -4], "ends": [99, -1], "axes": [1, 2]},
+        {"starts": [1, 0], "ends": [3, 1], "axes": [2, 0]},
     ],
 )
 def test_what_attributes_say(own: dict[str, Any], opset: int, tmp_path: Path) -> None:

@@ -63,8 +63,20 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     for node in all_nodes(copy.graph):
         if node.op_type == "Constant":
             spell_out(node)
+        elif node.op_type == "Slice" and len(node.input) == 1:
+            _sort_axes(node)
     steps_first(copy)
     return copy
+
+
+def _sort_axes(node: onnx.NodeProto) -> None:
+    """Sort the axes of a `Slice` that has them as attributes: onnx infers no shape for others."""
+    own = {attribute.name: attribute.ints for attribute in node.attribute}
+    lists = [own.get(name, ()) for name in ("axes", "starts", "ends")]
+    cuts = sorted(zip(*lists, strict=False))
+    if all(len(each) == len(cuts) for each in lists):  # else the file is refused later
+        for numbers, ordered in zip(lists, zip(*cuts, strict=True), strict=False):
+            numbers[:] = ordered
 
 
 def _drop_empty_types(model: onnx.ModelProto) -> None:

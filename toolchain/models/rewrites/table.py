@@ -7,6 +7,7 @@ from toolchain.models.rewrites import (
     indexing,
     logic,
     normalisation,
+    reductions,
     resampling,
     sklearn,
     spectral,
@@ -19,6 +20,7 @@ from toolchain.models.rewrites.quantised.table import RULES as QUANTISED
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(DEFINED, with_its_body),
+    **reductions.RULES,
     **sklearn.RULES,
     **QUANTISED,
     "BatchNormalization": normalisation.batch_norm,
