@@ -12,7 +12,8 @@ import pytest
 
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.rpc_frames import Code, Type
-from tests.runtime.conftest import Edge, address_of
+from tests.rpc.peers import running_tracker
+from tests.runtime.conftest import Edge, address_of, edge_for
 from toolchain.rpc.client import TrackerClient
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -180,6 +181,24 @@ def test_absurd_lengths_are_refused(server: Server, length: int) -> None:
     with server.session() as talk:
         talk.send(struct.pack("<Q", length) + bytes(10_000))
         assert b"refused: a message of %d bytes" % length in talk.hear()
+
+
+def test_a_copy_that_no_answer_has_room_for_is_refused(server: Server) -> None:
+    with server.session() as talk:
+        data = talk.memory(2**30)
+        why = talk.refusal(rpc.frame(Code.COPY_FROM, rpc.tensor(data, 2**28), struct.pack("<Q", 2**30)))
+    assert "a copy of 1073741824 bytes at once; the most is" in why
+    assert "at once" in server.said()
+
+
+def test_elements_are_counted_as_a_board_of_32_bits_counts_them(tmp_path: Path) -> None:
+    """2**32 of one bit are 512 MiB, and none for a size_t of 32 bits."""
+    edge = edge_for("armv7")
+    asked = rpc.values(struct.pack("<i", Type.TENSOR) + rpc.tensor(0, 2**32, dtype=(1, 1, 1)), rpc.NOTHING)
+    with running_tracker() as tracker, edge.serving(tmp_path / "state", tracker) as process:
+        there = Server(tracker, address_of(process), tmp_path / "none")
+        with there.session() as talk:
+            assert "than there can be" in talk.refusal(rpc.frame(Code.ALLOC_TENSOR, asked))
 
 
 def test_what_was_never_handed_out_is_refused(server: Server) -> None:

@@ -124,6 +124,75 @@ def test_a_timeout_is_answered_as_one(edge: Edge, state: Path, tracker: int, tmp
         assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 
+PTRACE_SEIZE = 0x4206
+HOLDS = """
+import ctypes, sys
+assert ctypes.CDLL(None).ptrace({seize}, int(sys.argv[1]), None, None) == 0
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_session_that_nothing_ends_is_told_and_keeps_nobody_waiting(
+    native: Edge, state: Path, tracker: int, tmp_path: Path
+) -> None:
+    """A tracer that does not look keeps a killed process as a driver does that hangs in the kernel."""
+    arguments = ["serve", "--tracker", f"{HOST}:{tracker}", "--key", "board", "--state", str(state)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*native.command, *arguments], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        module = bad_module(request(tracker, timeout=2), "x86_64", tmp_path)
+        (child,) = psutil.Process(process.pid).children()
+        holder = [sys.executable, "-c", HOLDS.format(seize=PTRACE_SEIZE), str(child.pid)]
+        with subprocess.Popen(holder, stdin=pipe, stdout=pipe) as held:
+            assert held.stdout and held.stdout.readline() == b"held\n"
+            with pytest.raises(Exception, match=r"session's 2"):
+                module["spin"]()
+            assert process.wait(timeout=60) == 1
+            held.communicate(timeout=60)
+        assert process.stderr
+        said = process.stderr.read().decode()
+    assert f"the session's process {child.pid} was killed and does not end" in said
+    assert "restart the board" in said
+
+
+def test_a_parent_that_ignores_how_children_end_hides_no_crash(
+    native: Edge, state: Path, tracker: int, tmp_path: Path
+) -> None:
+    deaf = Edge(native.arch, ("sh", "-c", 'trap "" CHLD; exec "$0" "$@"', *native.command))
+    with deaf.serving(state, tracker):
+        module = bad_module(request(tracker), native.arch, tmp_path)
+        begin = time.monotonic()
+        with pytest.raises(Exception, match=r"(?i)shutdown|close|reset|code=1"):
+            module["crash"]()
+        assert time.monotonic() - begin < 30, "not after the session's timeout of 60 s"
+        assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
+
+
+@pytest.mark.usefixtures("server")
+def test_a_file_that_no_answer_has_room_for_is_refused(tracker: int, state: Path) -> None:
+    session = request(tracker)
+    session.upload(bytearray(b"begun"), "large")
+    (folder,) = (state / "sessions").iterdir()
+    os.truncate(folder / "large", 2**30)
+    with pytest.raises(Exception, match=r'"large" has 1073741824 bytes; a session sends at most'):
+        session.download("large")
+    os.truncate(folder / "large", 5)
+    assert bytes(session.download("large")) == b"begun"
+
+
+def test_a_client_that_says_nothing_is_asked_for_signs_of_life(
+    server: subprocess.Popen[bytes], tracker: int
+) -> None:
+    session = request(tracker)
+    (child,) = psutil.Process(server.pid).children()
+    (address,) = [each.laddr for each in child.net_connections("tcp") if each.status == "ESTABLISHED"]
+    ours = f"{address.port:04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    timers = {row[5] for row in rows if row[1].endswith(f":{ours}") and row[3] == "01"}
+    assert timers and all(timer.startswith("02:") for timer in timers), "keepalive (include/net/tcp.h)"
+    assert session.get_function("edge.fingerprint")() == expected_fingerprint()
+
+
 @pytest.mark.parametrize("end", ["stdin", "SIGTERM", "SIGINT", "SIGKILL"])
 def test_sessions_end_with_the_server(
     server: subprocess.Popen[bytes], state: Path, tracker: int, tmp_path: Path, end: str

@@ -179,7 +179,8 @@ const int64_t* edge_shape(const edge_library* library, int shape, int input, int
   if (shape < 0 || shape >= edge_shape_count(library) || input < 0 || input >= edge_input_count(library)) return nullptr;
   const std::vector<int64_t>& extents = library->shapes[shape].inputs[input];
   *ndim = static_cast<int>(extents.size());
-  return extents.data();
+  static const int64_t kOfScalars = 0;  // NULL says that there is no such input
+  return extents.empty() ? &kOfScalars : extents.data();
 }
 
 int edge_set_input(edge_library* library, int index, const edge_tensor* value) {
@@ -189,8 +190,12 @@ int edge_set_input(edge_library* library, int index, const edge_tensor* value) {
 int edge_run(edge_library* library) {
   return edge::Guard("run", [&] {
     library->outputs.clear();
+    library->dtypes.clear();
     edge::ChooseShape(library);
     edge::Flatten(edge::Call(*library, library->chosen->function), &library->outputs);
+    for (const Tensor& tensor : library->outputs) {
+      library->dtypes.push_back(tvm::ffi::DLDataTypeToString(tensor->dtype));
+    }
   });
 }
 
@@ -204,8 +209,7 @@ int edge_output(edge_library* library, int index, edge_tensor* value) {
       throw edge::Usage("there is no output " + std::to_string(index));
     }
     const Tensor& tensor = library->outputs[index];
-    library->dtype = tvm::ffi::DLDataTypeToString(tensor->dtype);
-    *value = {library->dtype.c_str(), tensor->ndim, tensor->shape,
+    *value = {library->dtypes[index].c_str(), tensor->ndim, tensor->shape,
               static_cast<const char*>(tensor->data) + tensor->byte_offset,
               tvm::ffi::GetDataSize(*tensor.operator->())};
   });

@@ -17,8 +17,6 @@
 namespace edge {
 namespace {
 
-// The longest frame: the ring buffer's own limit (shim/support/ring_buffer.h).
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 // Device types of DLPack, all below TVM's table of them; what edge-rt has no code for is not served,
 // and TVM says so.
 constexpr int32_t kMostDeviceType = 17;
@@ -127,14 +125,19 @@ void CheckCopy(const Handed& handed, FrameReader* in, bool data_follow) {
        "a copy of " + std::to_string(bytes) + " bytes at " + std::to_string(tensor.offset) +
            " of a tensor that has " + std::to_string(tensor.bytes));
   CheckMemory(handed, tensor, bytes);
-  if (data_follow) in->Bytes(bytes);
+  if (data_follow) {
+    in->Bytes(bytes);
+  } else {
+    Want(bytes <= kMostFrame - kAnswerHead, "a copy of " + std::to_string(bytes) + " bytes at once; the most is " +
+                                                std::to_string(kMostFrame - kAnswerHead));
+  }
 }
 
 }  // namespace
 
 void Fence::Length(uint64_t bytes) const {
-  Want(bytes >= sizeof(int32_t) && bytes <= kMostBytes,
-       "a message of " + std::to_string(bytes) + " bytes; the most is " + std::to_string(kMostBytes));
+  Want(bytes >= sizeof(int32_t) && bytes <= kMostFrame,
+       "a message of " + std::to_string(bytes) + " bytes; the most is " + std::to_string(kMostFrame));
 }
 
 void Fence::Frame(const void* data, size_t size) {

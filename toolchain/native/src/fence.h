@@ -12,6 +12,12 @@
 
 namespace edge {
 
+// The longest frame: the ring buffer's own limit (shim/support/ring_buffer.h). TVM's endpoint begins an answer
+// before it knows that there is no room for it, and its client waits for the rest.
+constexpr uint64_t kMostFrame = uint64_t{1} << 30;
+// Of an answer, beside the bytes that it is about: lengths, codes, types.
+constexpr uint64_t kAnswerHead = 4096;
+
 class Fence {
  public:
   // The first words of a frame: how many bytes follow. Throws a Failure "refused", as Frame does.

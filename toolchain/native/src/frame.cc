@@ -44,13 +44,15 @@ TensorArgument FrameReader::Tensor() {
   if (rank < 0) throw Refused("a tensor of rank " + std::to_string(rank));
   uint64_t bits = static_cast<uint64_t>(dtype.bits) * dtype.lanes;
   if (bits == 0 || dtype.lanes > INT16_MAX) throw Refused("a tensor of a type without a size");
+  uint64_t elements = 1;  // TVM counts them in a size_t, which may have 32 bits: a byte may be eight of them
   bool empty = false, fits = true;
   for (int32_t i = 0; i < rank; ++i) {
     const auto extent = Next<int64_t>();
     if (extent < 0) throw Refused("a tensor with the extent " + std::to_string(extent));
     empty = empty || extent == 0;
     // TVM multiplies from left to right as well: the product of what is before a 0 must fit too.
-    fits = fits && !__builtin_mul_overflow(bits, static_cast<uint64_t>(extent), &bits);
+    fits = fits && !__builtin_mul_overflow(bits, static_cast<uint64_t>(extent), &bits) &&
+           !__builtin_mul_overflow(elements, static_cast<uint64_t>(extent), &elements) && elements <= PTRDIFF_MAX;
   }
   if (!fits || bits / 8 >= PTRDIFF_MAX) throw Refused("a tensor of more bytes than there can be");
   tensor.bytes = empty ? 0 : (bits + 7) / 8;

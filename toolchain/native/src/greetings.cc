@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 
 #include "protocol.h"
 
@@ -20,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int32_t kMostKeyBytes = 4096;
 constexpr size_t kMostGreetings = 16;
 constexpr auto kSilence = std::chrono::seconds(5);
+constexpr int kIdleS = 60, kSignS = 15, kSigns = 4;
 
 }  // namespace
 
@@ -33,8 +35,15 @@ void Greetings::Accept(int listener) {
                            "; --any-peer would let it in");
   }
   // An answer that wraps around in the ring buffer is sent in two pieces: no waiting in between.
-  const int yes = 1;
-  if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) != 0) errno = 0;
+  // A client whose power or network is cut says nothing at all: without signs of life its session ends.
+  const std::tuple<int, int, int> options[] = {{IPPROTO_TCP, TCP_NODELAY, 1},
+                                               {SOL_SOCKET, SO_KEEPALIVE, 1},
+                                               {IPPROTO_TCP, TCP_KEEPIDLE, kIdleS},
+                                               {IPPROTO_TCP, TCP_KEEPINTVL, kSignS},
+                                               {IPPROTO_TCP, TCP_KEEPCNT, kSigns}};
+  for (const auto& [level, name, value] : options) {
+    if (setsockopt(fd, level, name, &value, sizeof(value)) != 0) errno = 0;
+  }
   if (waiting_.size() == kMostGreetings) Dismiss(waiting_.begin());
   waiting_.push_back({fd, "", Clock::now() + kSilence});
 }

@@ -40,7 +40,7 @@ struct edge_library {
   const edge::NetworkShape* chosen = nullptr;   // of `shapes`
   std::vector<tvm::runtime::Tensor> arguments;  // the inputs as the chosen shape takes them
   std::vector<tvm::runtime::Tensor> outputs;
-  std::string dtype;  // of the output asked for last
+  std::vector<std::string> dtypes;  // of the outputs
 };
 
 namespace edge {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -94,6 +95,7 @@ void StandardFiles() {
 int main(int argc, char** argv) {
   try {
     StandardFiles();
+    std::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it would hide from us how our children end
     const int code = Dispatch(argc, argv);
     if (std::fflush(stdout) != 0) throw edge::Io("cannot write to the standard output");
     End(code);

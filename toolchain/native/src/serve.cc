@@ -49,6 +49,7 @@ constexpr auto kPing = seconds(2);
 constexpr auto kUnclaimed = seconds(6);
 constexpr auto kRetry = milliseconds(200);
 constexpr auto kFarewell = milliseconds(500);
+constexpr auto kReaped = seconds(2);
 constexpr auto kFirstRegistration = seconds(10);
 // A session that has waited so long for the lock is told of, and how often that is looked at.
 constexpr double kWaits = 1;
@@ -113,7 +114,7 @@ class Server {
   }
 
   ~Server() {
-    if (child_) End();
+    if (child_) Ended();
     RemoveStale();
   }
 
@@ -314,7 +315,8 @@ class Server {
       std::string wait = WaitOfChild().first;
       if (wait.empty() && child_->waited) wait = "it had its turn too late";
       const int fd = dup(child_->fd);
-      End();
+      const pid_t pid = child_->pid;
+      const bool ended = Ended();
       // A client that no longer reads gets no answer, and keeps nobody waiting.
       if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) errno = 0;
       try {
@@ -323,6 +325,7 @@ class Server {
         std::fprintf(stderr, "edge-rt: %s\n", error.what());
       }
       close(fd);
+      if (!ended) throw Stuck(pid);
     }
   }
 
@@ -349,15 +352,32 @@ class Server {
     std::fflush(stdout);
   }
 
-  // The session's whole process group.
-  void End() {
+  // Ends the session's whole process group. False if its process is still there: a driver or a disk that hangs
+  // keeps it in the kernel, where no signal ends it.
+  bool Ended() {
     kill(-child_->pid, SIGKILL);
     kill(child_->pid, SIGKILL);
-    while (waitpid(child_->pid, nullptr, 0) < 0 && errno == EINTR) {
+    const auto until = Clock::now() + kReaped;
+    pid_t reaped = 0;
+    while ((reaped = waitpid(child_->pid, nullptr, WNOHANG)) == 0 && Clock::now() < until) {
+      poll(nullptr, 0, 2);
     }
     close(child_->fd);
     RemoveTree(child_->folder);
     child_.reset();
+    return reaped != 0;
+  }
+
+  void End() {
+    const pid_t pid = child_->pid;
+    if (!Ended()) throw Stuck(pid);
+  }
+
+  // Of no use to the next client either: whatever holds the process holds its device, too.
+  static Failure Stuck(pid_t pid) {
+    return Failure(EDGE_FAILED, "stuck",
+                   Cat({"the session's process ", pid, " was killed and does not end: a driver or a disk hangs; "
+                        "restart the board"}));
   }
 
   // Folders PID-N whose server is gone, our own included.
@@ -406,6 +426,8 @@ int ServeCommand(const Options& options) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);  // an IPv6 address
   }
+  // While the tracker's name is looked up nothing else is done: a name server that is away delays it for long.
+  setenv("RES_OPTIONS", "timeout:1 attempts:1", 0);
   Server(options, host, static_cast<int>(port)).Loop();
   return EDGE_OK;
 }

@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include <sys/stat.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 
@@ -8,6 +9,7 @@
 #include "channel.h"
 #include "device.h"
 #include "failure.h"
+#include "fence.h"
 #include "load.h"
 #include "machine.h"
 #include "offer.h"
@@ -91,6 +93,24 @@ void CountArguments(const char* name, int expected) {
   Function::SetGlobal(name, Function::FromPacked(counted), true);
 }
 
+// TVM's own function, for files that an answer has room for.
+void LimitDownloads() {
+  const char* name = "tvm.rpc.server.download";
+  const Function body = Function::GetGlobalRequired(name);
+  Function::SetGlobal(name, Function::FromPacked([body](const AnyView* args, int count, Any* result) {
+                        const auto file = args[0].cast<std::string>();
+                        struct stat found{};
+                        if (stat(SessionFile(file).c_str(), &found) == 0 &&
+                            static_cast<uint64_t>(found.st_size) > kMostFrame - kAnswerHead) {
+                          TVM_FFI_THROW(ValueError) << "edge-rt: " << Quote(file) << " has " << found.st_size
+                                                    << " bytes; a session sends at most "
+                                                    << kMostFrame - kAnswerHead << " at once";
+                        }
+                        body.CallPacked(args, count, result);
+                      }),
+                      true);
+}
+
 }  // namespace
 
 void ServeSession(int socket, const SessionSettings& settings) {
@@ -100,6 +120,7 @@ void ServeSession(int socket, const SessionSettings& settings) {
   Apply(Place(session.threads, session.cluster), session.spin_us);
   LockEvaluators();
   CountArguments("tvm.rpc.server.upload", 2);
+  LimitDownloads();
   CountArguments("tvm.rpc.server.download", 1);
   CountArguments("tvm.rpc.server.remove", 1);
   CountArguments("tvm.contrib.random.random_fill", 1);

@@ -147,6 +147,7 @@ void ChooseShape(edge_library* library) {
     const Tensor tensor = library->inputs[i].value();
     library->arguments.push_back(shape.inputs.empty() ? tensor : Padded(tensor, shape.inputs[i], library->device));
   }
+  if (library->chosen != &shape) library->number = 0;  // runs of another length
   library->chosen = &shape;
   library->changed = false;
 }

@@ -20,9 +20,6 @@ constexpr CUresult kDeadly[] = {kEccUncorrectable, kIllegalAddress,     kLaunchT
 
 CUdeviceptr Address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
-// The context of the calling thread.
-thread_local const Gpu* entered = nullptr;
-
 // A copy or a wait in the middle of a capture would take place now, and not whenever the graph is launched.
 void RefuseInCapture(const char* what) {
   if (CurrentCapture() != nullptr) Fail(Cat({"a ", what, " while a graph is captured; try --graph off"}));
@@ -45,17 +42,11 @@ Gpu::Gpu(int number, const CuDevice& device)
                  device.global_bytes) {
   Check("cuDevicePrimaryCtxRetain", cu.cuDevicePrimaryCtxRetain(&context_, device.id));
   Enter();
-  const CUresult code = cu.cuStreamCreate(&stream, kNonBlocking);
-  if (code != kSuccess) entered = nullptr;  // this object is not made
-  Check("cuStreamCreate", code);
+  Check("cuStreamCreate", cu.cuStreamCreate(&stream, kNonBlocking));
 }
 
 bool Gpu::TryEnter() noexcept {
-  if (is_dead_) return false;
-  if (entered == this) return true;
-  if (cu.cuCtxSetCurrent(context_) != kSuccess) return false;
-  entered = this;
-  return true;
+  return !is_dead_ && cu.cuCtxSetCurrent(context_) == kSuccess;
 }
 
 void Gpu::Enter() {
@@ -63,9 +54,8 @@ void Gpu::Enter() {
     const std::lock_guard lock(mutex_);
     Fail(Cat({"the GPU's context is dead since ", dead_, "; start a new session or process"}), kFault);
   }
-  if (entered == this) return;
+  // Each time: the program around us may have made another context this thread's.
   Check("cuCtxSetCurrent", cu.cuCtxSetCurrent(context_));
-  entered = this;
 }
 
 void Gpu::Check(const char* call, CUresult code, const std::string& about) {

@@ -123,7 +123,7 @@ void Launch(Queue& queue, Kernel& kernel, const KernelCode& code, const tvm::ffi
     error = begin();
   }
   if (error != kSuccess) FailLaunch(queue, kernel, code, shape, error);
-  queue.begun = code.name;
+  queue.Begun(code.name);
   if (queue.since_wait++ % kHandedOver != 0) return;
   const cl_int flushed = queue.cl.clFlush(queue.queue);
   if (flushed != kSuccess) FailCall("clFlush", flushed, "kernel " + code.name, queue.device);

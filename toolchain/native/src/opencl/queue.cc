@@ -19,10 +19,6 @@ namespace {
 
 constexpr cl_uint kBlocking = 1;
 
-std::string Begun(const Queue& queue) {
-  return queue.begun.empty() ? "" : "; the last kernel begun is " + queue.begun;
-}
-
 constexpr int kKnown = 64;  // devices whose queues are found without a lock
 
 struct AllMemory {
@@ -93,6 +89,16 @@ Queue& QueueOf(int number) {
   return *queue;
 }
 
+void Queue::Begun(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(naming_);
+  begun_ = name;
+}
+
+std::string Queue::LastBegun() {
+  const std::lock_guard<std::mutex> lock(naming_);
+  return begun_.empty() ? "" : "; the last kernel begun is " + begun_;
+}
+
 void* Allocate(int device, size_t bytes) {
   Queue& queue = QueueOf(device);
   cl_int code = kSuccess;
@@ -157,7 +163,7 @@ void Write(Queue& queue, const void* from, const void* handle, size_t offset, si
   const cl_int code = queue.cl.clEnqueueWriteBuffer(queue.queue, memory.object, kBlocking, offset, bytes,
                                                     from, 0, nullptr, nullptr);
   if (code != kSuccess) {
-    FailCall("clEnqueueWriteBuffer", code, std::to_string(bytes) + " bytes" + Begun(queue), queue.device);
+    FailCall("clEnqueueWriteBuffer", code, std::to_string(bytes) + " bytes" + queue.LastBegun(), queue.device);
   }
 }
 
@@ -168,7 +174,7 @@ void Read(Queue& queue, const void* handle, size_t offset, void* to, size_t byte
   const cl_int code = queue.cl.clEnqueueReadBuffer(queue.queue, memory.object, kBlocking, offset, bytes,
                                                    to, 0, nullptr, nullptr);
   if (code != kSuccess) {
-    FailCall("clEnqueueReadBuffer", code, std::to_string(bytes) + " bytes" + Begun(queue), queue.device);
+    FailCall("clEnqueueReadBuffer", code, std::to_string(bytes) + " bytes" + queue.LastBegun(), queue.device);
   }
 }
 
@@ -180,14 +186,14 @@ void Copy(Queue& queue, const void* from, size_t from_offset, const void* to, si
   const cl_int code = queue.cl.clEnqueueCopyBuffer(queue.queue, source.object, target.object, from_offset,
                                                    to_offset, bytes, 0, nullptr, nullptr);
   if (code != kSuccess) {
-    FailCall("clEnqueueCopyBuffer", code, std::to_string(bytes) + " bytes" + Begun(queue), queue.device);
+    FailCall("clEnqueueCopyBuffer", code, std::to_string(bytes) + " bytes" + queue.LastBegun(), queue.device);
   }
 }
 
 void Finish(Queue& queue) {
   queue.since_wait = 0;
   const cl_int code = queue.cl.clFinish(queue.queue);
-  if (code != kSuccess) FailCall("clFinish", code, "what was begun has failed" + Begun(queue), queue.device);
+  if (code != kSuccess) FailCall("clFinish", code, "what was begun has failed" + queue.LastBegun(), queue.device);
 }
 
 }  // namespace edge::opencl

@@ -33,7 +33,9 @@ struct Queue {
   cl_context context;
   cl_queue queue;
   std::mutex launching;  // a kernel's arguments belong to the kernel: set and begun under it
-  std::string begun;     // the name of the kernel begun last, for errors that come later
+  // For errors that come later: the name of the kernel begun last, and what they say of it.
+  void Begun(const std::string& name);
+  std::string LastBegun();
   std::atomic<unsigned> since_wait = 0;  // how many were begun since somebody waited for them
 
   // Memory that kernels were given lately, by its handle: found without the lock that all memory has.
@@ -43,6 +45,10 @@ struct Queue {
     cl_mem object = nullptr;
   };
   Recent recent[64];
+
+ private:
+  std::mutex naming_;  // others read the name while a kernel is launched
+  std::string begun_;
 };
 
 // Throws where there is no such device.

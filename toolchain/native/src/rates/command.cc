@@ -131,10 +131,11 @@ std::vector<Level> Levels(const Caches& caches, size_t threads) {
   // Well beyond what the second cache keeps, and within what the third one has for each thread.
   const size_t third = std::min(caches.l3 / 2 / threads, 4 * l2);
   if (2 * third > 3 * l2) levels.push_back({"l3", Rounded(third)});
-  const size_t there = static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  // A 32-bit system may have more free memory than a size_t counts.
+  const uint64_t there = static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   // Caches keep some of what is read in a circle, unless it is much larger.
   const size_t wanted = std::clamp(8 * std::max(caches.l3, l2 * threads), kLeastMemory, kMostMemory);
-  levels.push_back({"memory", Rounded(std::min(wanted, there / 8) / threads)});
+  levels.push_back({"memory", Rounded(static_cast<size_t>(std::min<uint64_t>(wanted, there / 8)) / threads)});
   return levels;
 }
 
