@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 60.0  # what takes longer does not happen; other work on the same cores takes nothing like it
+PATIENCE_S = 150.0  # what takes longer does not happen; other work on the same cores takes nothing like it
 
 
 def until(holds: Callable[[], object], seconds: float = PATIENCE_S, what: str = "it") -> None:

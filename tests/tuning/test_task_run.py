@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from edge_toy.backend import POINTS, ToySpace
 
 from tests.tuning.toy_run import KEY, TASK, Told, search, toy_run
+from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore
-from toolchain.tuning.judging.confirm import confirm
+from toolchain.tasks.evaluator import BuiltCandidate
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Result
+from toolchain.tuning.judging.confirm import choice_of, confirm
 from toolchain.tuning.run.finalists import finalists
+from toolchain.tuning.run.pipeline import check_first_round
 from toolchain.tuning.task_run import TaskRun
 from toolchain.tuning.tuners.gridsearch import GridSearch
 
@@ -70,7 +77,7 @@ def test_a_search_that_was_cut_short_keeps_it_too(store: RecordStore) -> None:
 def test_where_it_fails_the_default_stays(store: RecordStore) -> None:
     wrong = POINTS[3]
     with toy_run(store, Told({wrong: 0.1}, frozenset({wrong})), recorded=wrong) as run:
-        assert run.best_ms == 1.0 and run.failures == {"wrong result": 1}
+        assert run.best_ms == 1.0
         assert [finalist.point for finalist in finalists(run)] == [run.space.default()]
 
 
@@ -100,3 +107,42 @@ def test_what_is_confirmed_says_what_measured_it_now(store: RecordStore) -> None
     assert choice.confirmed and choice.digest == run.space.entry(fastest).digest
     assert choice.provenance == replace(now, trial=None, excluded=run.space.excluded)
     assert choice in store.all()
+
+
+def test_where_the_board_goes_away_meanwhile_nothing_is_stored(store: RecordStore) -> None:
+    """A default that alone was measured here would take the place of what builds use today."""
+
+    class Leaving(Told):
+        asked = 0
+
+        def check(self, task: Task, built: Sequence[BuiltCandidate]) -> list[Result]:
+            self.asked += 1
+            away = [Result(failure="upload", message="gone")]
+            return super().check(task, built) if self.asked == 1 else away
+
+    begun = toy_run(store, Leaving({}), recorded=POINTS[3])
+    with pytest.raises(ToolchainError, match="what builds use today could not be measured") as caught, begun:
+        pass
+    assert "when the board can be reached" in (caught.value.hint or "")
+    assert store.best(KEY, ("toy",)) is None
+
+
+def test_times_that_were_not_compared_are_of_one_kind(store: RecordStore) -> None:
+    """The choice's own time is one in the network, where everything takes longer."""
+    fastest = POINTS[3]
+    with toy_run(store, Told({fastest: 0.1})) as run:
+        search(run, len(POINTS))
+        (best,) = [each for each in run.measured if each.point == fastest]
+        store.add(choice_of(best.record, (2.0, 2.1)))
+    with toy_run(store, Told({})) as run:
+        tuned = run.unsettled()
+    assert tuned.won == run.space.rule(fastest)
+    assert (tuned.default_ms, tuned.best_ms) == (1.0, 0.1)
+
+
+def test_what_was_no_trial_is_no_failed_trial(store: RecordStore) -> None:
+    wrong = POINTS[3]
+    with toy_run(store, Told({wrong: 0.1}, frozenset({wrong})), recorded=wrong) as run:
+        assert (run.trials, run.failures.total()) == (0, 0)
+        search(run, 1)
+        check_first_round([run])

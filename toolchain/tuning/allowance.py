@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from toolchain.errors import ToolchainError
 
 SEARCH_SHARE = 0.75
-"""Share of the user's time in which trials may begin; the rest is for the comparison in the network."""
+"""Share of the user's time in which trials may begin; the rest is for comparing the fastest again."""
 
 _DEFAULTS_SHARE = 0.5  # of the time for the search: the other half is left for trials
 _SHARE_OF_SEARCH = 1 / 3  # limit of the comparison in the network if the user gave no time
@@ -69,18 +69,11 @@ class RunTime:
     seconds: float | None = None
     begun: float = field(default_factory=time.monotonic)
 
-    def search(self, *, to_the_end: bool) -> Allowance | None:
-        """Return the time limit of the search; None if it has none.
-
-        Parameters
-        ----------
-        to_the_end
-            Whether the search may use all of the time, because no network is timed afterwards.
-        """
+    def search(self) -> Allowance | None:
+        """Return the time limit of the search; None if it has none."""
         if self.seconds is None:
             return None
-        share = 1.0 if to_the_end else SEARCH_SHARE
-        return Allowance(self.begun + share * self.seconds, firm=True)
+        return Allowance(self.begun + SEARCH_SHARE * self.seconds, firm=True)
 
     def defaults(self) -> Allowance | None:
         """Return the time limit for measuring the defaults; None if it has none."""

@@ -22,7 +22,7 @@ class TuneOptions:
     trials
         Total number of candidates to measure, shared among the tasks.
     time_s
-        Seconds for the run. No trial begins in the last quarter, which is for the comparison in the network.
+        Seconds for the run. No trial begins in the last quarter, which is for comparing the fastest.
         Work that has begun is finished; work that does not fit is skipped. None: no limit.
     tasks
         Ids of the tasks to tune; empty: all.

@@ -101,6 +101,8 @@ class TaskRun(Generic[P]):
     ----------
     default
         The default, as `begin` measured it.
+    unchecked
+        Whether the choice of an earlier run could not be checked, because no board was there.
     left
         Number of points that were not measured yet when the run began; None: too many to count.
     """
@@ -119,6 +121,7 @@ class TaskRun(Generic[P]):
         self.boards: Counter[str] = Counter()
         self.first_failure = ""
         self.modelled = False
+        self.unchecked = False
         self.measured: list[Measured[P]] = []
         self._own: set[str] = set()  # digests of the points that this run proposed
         self._out_of_proposals = False
@@ -135,7 +138,7 @@ class TaskRun(Generic[P]):
         BadDefaultError
             The default's code is at fault.
         ToolchainError
-            The default does not run, so no candidate would.
+            The default does not run, so no candidate would; or the board went away.
         """
         task, context = self.task, self.context
         self._function = context.store.add_function(task.workload, task.name, task.definition)
@@ -143,6 +146,8 @@ class TaskRun(Generic[P]):
         self.default, result = self._measure_default()
         earlier = [] if context.fresh else self._earlier()
         earlier += self._measure_recorded()
+        # Stored, so that after an interrupted run builds use nothing slower than the default.
+        context.store.add(self.default.record)
         self.left = self._left([point for point, _result in earlier])
         self.tuner.learn([(self.space.default(), result), *earlier])
 
@@ -240,6 +245,10 @@ class TaskRun(Generic[P]):
     def unsettled(self) -> TunedTask:
         """Return the task's result by its trials alone, because there was no time for a comparison."""
         best = self.context.store.best(self.key, self.space.kinds, self._usable) or self.default.record
+        # Its time beside the default's: that of a trial, and not one in a network.
+        trials = {record.digest: record for record in self.known.values() if not record.confirmed}
+        trials |= {each.record.digest: each.record for each in self.measured}
+        best = trials.get(best.digest, best)
         try:
             rule = self.space.rule(self.point(best))
         except ToolchainError:  # a build would not use it either
@@ -262,7 +271,6 @@ class TaskRun(Generic[P]):
     def refuse(self, built: BuiltCandidate, result: Result) -> None:
         """Store the failure of a candidate that ran before."""
         self.context.store.add(self._record(built, result))
-        self._fail(result)
 
     def point(self, record: Record) -> P:
         """Return the point of a record.
@@ -310,8 +318,6 @@ class TaskRun(Generic[P]):
             )
         self.modelled = result.modelled
         default = Finalist(point, self._record(built, result), result, built)
-        # Stored, so that after an interrupted run builds use nothing slower than the default.
-        self.context.store.add(default.record)
         self._tell("default", result, result.mean_ms)
         return default, result
 
@@ -330,6 +336,12 @@ class TaskRun(Generic[P]):
         except ToolchainError:  # a build would not use it either
             return []
         built, result = self._check(candidate)
+        if result.failure in PASSING_FAILURES:  # nothing is stored: builds would take the default instead
+            raise ToolchainError(
+                f"task {self.task.id} ({self.task.name}): what builds use today could not be measured "
+                f"on board {result.board}: {result.failure}: {result.message}",
+                "run it again when the board can be reached; `toolchain board show` checks it",
+            )
         if result.failure:
             self.refuse(built, result)
         else:

@@ -120,7 +120,7 @@ class Bench:
     @contextlib.contextmanager
     def measuring(self) -> Iterator[subprocess.Popen[str]]:
         """Have a process of this host measure there for long."""
-        long = ("--min-repeat-ms", 1000, "--repeat", 100)
+        long = ("--min-repeat-ms", 1000, "--repeat", 1000)
         process = self.begin("bench", self.bundle, "--board", "box", *long)
         try:
             until(lambda: any(" bench " in line for line in self.programs()))

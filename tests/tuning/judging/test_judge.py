@@ -221,7 +221,7 @@ def test_the_time_that_is_suggested_is_enough(clock: Clock) -> None:
         judge(CANDIDATES, bench, Allowance(100.0, firm=True), said, said)
     (seconds,) = [int(word.rstrip(",")) for word in caught.value.hint.split() if word.rstrip(",").isdecimal()]
     given = allowance.RunTime(seconds, begun=clock.now)
-    search = given.search(to_the_end=False)
+    search = given.search()
     assert search is not None
     clock.now = search.until
     assert judge(CANDIDATES, bench, given.conclusion(), said, said).winners["conv"] == 2

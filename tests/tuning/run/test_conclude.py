@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from edge_toy.backend import POINTS
@@ -58,14 +59,13 @@ def test_the_judge_ends_when_the_users_time_does(monkeypatch: pytest.MonkeyPatch
     assert RunTime(400, begun).conclusion() == Allowance(begun + 400, firm=True)
     free = RunTime(None, begun)
     assert free.conclusion().left_s == pytest.approx(100) and not free.conclusion().firm
-    assert free.search(to_the_end=False) is free.defaults() is None
+    assert free.search() is free.defaults() is None
     assert RunTime().conclusion().left_s == pytest.approx(60)
 
 
-def test_the_search_leaves_time_for_the_network() -> None:
+def test_the_search_leaves_time_for_comparing_the_fastest() -> None:
     given = RunTime(400, begun=0.0)
-    assert given.search(to_the_end=False) == Allowance(300.0, firm=True)
-    assert given.search(to_the_end=True) == Allowance(400.0, firm=True), "where no network is timed"
+    assert given.search() == Allowance(300.0, firm=True)
     assert given.defaults() == Allowance(150.0, firm=True), "and the defaults leave time for the search"
 
 
@@ -249,9 +249,28 @@ def test_finalists_are_compared_in_as_many_rounds_as_there_is_time_for(
             "compare",
             lambda task, built, most: rounds.append(most) or compare(task, built, most),
         )
-        for round_s in (1.0, 250.0, 400.0, 1e4):
+        for round_s in (1.0, 140.0, 190.0, 250.0):
             allowed = Allowance(time.monotonic() + 600, firm=True)
             checks_s = round_s * (len(own) - 1) / len(own)
             ((tuned,)) = Alone([run], [own], allowed, lambda _event: None, checks_s).compared()
             assert tuned.won == run.space.rule(FASTER)
-    assert rounds == [3, 2, 1], "and the last time there was time for none"
+    assert rounds == [5, 4, 3], "and the last time there was time for none"
+
+
+@pytest.mark.slow
+def test_a_board_that_is_away_while_finalists_are_checked_refutes_nothing(store: RecordStore) -> None:
+    """Else the default would be confirmed, and every build from then on be ten times slower."""
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        search(run, len(POINTS))
+        conclude([run], network([]), "an obstacle", RunTime().conclusion())
+    events: list[Event] = []
+    with toy_run(store, Told({FASTER: 0.1})) as run:
+        away = Result(failure="upload", message="gone")
+        runner: Any = run.context.evaluator.runner
+        runner.check = lambda _task, built: [away] * len(built)
+        ((tuned,), judged) = conclude([run], network(events), "an obstacle", RunTime().conclusion())
+    assert judged is None and tuned.won == run.space.rule(FASTER)
+    best = store.best(KEY, ("toy",))
+    assert best is not None and best.confirmed and best.digest == tuned.choice.digest
+    (said,) = [event.text for event in events if isinstance(event, Notice)]
+    assert "no board could be reached to check what builds use today, which stays" in said

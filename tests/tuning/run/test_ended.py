@@ -29,7 +29,7 @@ EXHAUSTED, OPEN = SimpleNamespace(trials=4, exhausted=True), SimpleNamespace(tri
             None,
             "every way to compute these tasks has been measured",
         ),
-        ([EXHAUSTED, OPEN], TuneOptions(trials=10), UP, "--time is for the whole network"),
+        ([EXHAUSTED, OPEN], TuneOptions(trials=10), UP, "--time is for comparing the fastest again"),
         (
             [EXHAUSTED, OPEN],
             TuneOptions(trials=10, early_stopping=3),

@@ -66,7 +66,7 @@ class Search(TypedDict):
     "time_s",
     type=Seconds(),
     metavar="S",
-    help="Time limit in seconds, a quarter of it for the whole network; what does not fit is skipped.",
+    help="Time limit in seconds, a quarter of it for comparing the fastest; what does not fit is skipped.",
 )
 @click.option(
     "--early-stopping",

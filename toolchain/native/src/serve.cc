@@ -49,7 +49,7 @@ constexpr auto kPing = seconds(2);
 constexpr auto kUnclaimed = seconds(6);
 constexpr auto kRetry = milliseconds(200);
 constexpr auto kFarewell = milliseconds(500);
-constexpr auto kReaped = seconds(2);
+constexpr auto kReaped = seconds(5);
 constexpr auto kFirstRegistration = seconds(10);
 // A session that has waited so long for the lock is told of, and how often that is looked at.
 constexpr double kWaits = 1;
@@ -114,7 +114,10 @@ class Server {
   }
 
   ~Server() {
-    if (child_) Ended();
+    try {
+      if (child_) End();
+    } catch (const Failure&) {  // a server that ends tells nobody
+    }
     RemoveStale();
   }
 
@@ -310,22 +313,20 @@ class Server {
     if (child_ && child_->left && Clock::now() >= *child_->deadline) {
       End();
     } else if (child_ && child_->deadline && Clock::now() >= *child_->deadline) {
-      // First nobody else writes to the socket, then the answer.
       const double timeout = child_->timeout;
       std::string wait = WaitOfChild().first;
       if (wait.empty() && child_->waited) wait = "it had its turn too late";
-      const int fd = dup(child_->fd);
-      const pid_t pid = child_->pid;
-      const bool ended = Ended();
+      // First nobody else writes to the socket, then the answer; but what does not end keeps no client waiting.
+      Kill();
+      const bool ended = Reaped(kFarewell);
       // A client that no longer reads gets no answer, and keeps nobody waiting.
-      if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) errno = 0;
+      if (fcntl(child_->fd, F_SETFL, fcntl(child_->fd, F_GETFL) | O_NONBLOCK) != 0) errno = 0;
       try {
-        AnswerTimeout(fd, timeout, wait);
+        AnswerTimeout(child_->fd, timeout, wait);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "edge-rt: %s\n", error.what());
       }
-      close(fd);
-      if (!ended) throw Stuck(pid);
+      Forget(ended || Reaped(kReaped));
     }
   }
 
@@ -352,32 +353,37 @@ class Server {
     std::fflush(stdout);
   }
 
-  // Ends the session's whole process group. False if its process is still there: a driver or a disk that hangs
-  // keeps it in the kernel, where no signal ends it.
-  bool Ended() {
+  // The session's whole process group.
+  void End() {
+    Kill();
+    Forget(Reaped(kReaped));
+  }
+
+  void Kill() const {
     kill(-child_->pid, SIGKILL);
     kill(child_->pid, SIGKILL);
-    const auto until = Clock::now() + kReaped;
-    pid_t reaped = 0;
-    while ((reaped = waitpid(child_->pid, nullptr, WNOHANG)) == 0 && Clock::now() < until) {
+  }
+
+  bool Reaped(Clock::duration patience) const {
+    const auto until = Clock::now() + patience;
+    while (waitpid(child_->pid, nullptr, WNOHANG) == 0) {
+      if (Clock::now() >= until) return false;
       poll(nullptr, 0, 2);
     }
+    return true;
+  }
+
+  // A process that did not end is of no use to the next client either: what keeps it in the kernel, where no signal
+  // ends it, keeps its device, too.
+  void Forget(bool ended) {
+    const pid_t pid = child_->pid;
     close(child_->fd);
     RemoveTree(child_->folder);
     child_.reset();
-    return reaped != 0;
-  }
-
-  void End() {
-    const pid_t pid = child_->pid;
-    if (!Ended()) throw Stuck(pid);
-  }
-
-  // Of no use to the next client either: whatever holds the process holds its device, too.
-  static Failure Stuck(pid_t pid) {
-    return Failure(EDGE_FAILED, "stuck",
-                   Cat({"the session's process ", pid, " was killed and does not end: a driver or a disk hangs; "
-                        "restart the board"}));
+    if (ended) return;
+    throw Failure(EDGE_FAILED, "stuck",
+                  Cat({"the session's process ", pid, " was killed and does not end: a driver or a disk hangs; "
+                       "restart the board"}));
   }
 
   // Folders PID-N whose server is gone, our own included.

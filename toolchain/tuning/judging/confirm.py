@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Generic
 
 from toolchain.records.record import Record, now
@@ -14,8 +14,11 @@ from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.judging.gain import fastest
 
-ROUNDS = 3
+ROUNDS = 5
 """Number of rounds in which finalists are compared, if there is time."""
+
+LEAST_ROUNDS = 3
+"""Fewer rounds do not tell a gain of a few percent from noise."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +78,19 @@ def confirm(
 
     The fastest of many noisy times is too good by chance. So all finalists are measured again, alternately
     and on one board, and must beat the default by more than the noise. A finalist that fails now is dropped.
+
+    A round counts once, with the median of its repeats: these run in one session, one after the other, and
+    have its address layout, clock and neighbours in common.
     """
     times: list[list[float]] = [[] for _ in finalists]
     failed: set[int] = set()
     measured = runner.compare(task, [finalist.built for finalist in finalists], rounds)
     for results in measured:
         for place, result in enumerate(results):
-            times[place].extend(result.run_ms)
             if result.failure:
                 failed.add(place)
+            else:
+                times[place].append(median(result.run_ms))
     standing = [place for place in range(len(finalists)) if place not in failed]
     if not standing:
         return None

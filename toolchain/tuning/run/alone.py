@@ -9,7 +9,7 @@ from typing import Any
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.events import Listener, Notice
-from toolchain.tuning.judging.confirm import ROUNDS, Finalist, confirm
+from toolchain.tuning.judging.confirm import LEAST_ROUNDS, ROUNDS, Finalist, confirm
 from toolchain.tuning.result import TunedTask
 from toolchain.tuning.task_run import TaskRun
 
@@ -43,13 +43,15 @@ class Alone:
     ) -> None:
         self._runs, self._standing, self._allowed, self._listener = runs, standing, allowed, listener
         finalists = sum(len(own) for own in standing)
-        self.least_s = checks_s * finalists / max(1, finalists - len(standing))
+        self.round_s = checks_s * finalists / max(1, finalists - len(standing))
         """Predicted seconds of one round."""
 
     def compared(self) -> list[TunedTask]:
         """Compare in as many rounds as there is time for, store the choices, and return the tasks."""
-        rounds = next((most for most in range(ROUNDS, 0, -1) if self._allowed.fits(most * self.least_s)), 0)
-        if rounds == 0:
+        rounds = ROUNDS
+        while rounds >= LEAST_ROUNDS and not self._allowed.fits(rounds * self.round_s):
+            rounds -= 1
+        if rounds < LEAST_ROUNDS:
             self._listener(Notice(NOT_COMPARED))
             return [run.unsettled() for run in self._runs]
         runner = self._runs[0].context.evaluator.runner

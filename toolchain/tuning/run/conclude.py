@@ -22,7 +22,7 @@ from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.task import Task
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.events import Listener, Notice, StepBegan
-from toolchain.tuning.judging.confirm import Confirmed, Finalist, choice_of
+from toolchain.tuning.judging.confirm import LEAST_ROUNDS, Confirmed, Finalist, choice_of
 from toolchain.tuning.judging.judge import NetworkJudgement, judge
 from toolchain.tuning.judging.network_bench import prepare_network_bench
 from toolchain.tuning.options import BOARDS
@@ -51,8 +51,10 @@ def obstacle_to_network(runner: str, boards: Sequence[Board], *, modelled: bool 
     return ""
 
 
-# Rounds of a comparison without the network for which time is reserved, in case the network is too slow.
-_ROUNDS_KEPT = 2
+_NOT_CHECKED = (
+    "task {tasks}: no board could be reached to check what builds use today, which stays; run it again to "
+    "compare"
+)
 
 
 @dataclass(frozen=True)
@@ -184,13 +186,32 @@ def conclude(
             network.listener(Notice(NOT_COMPARED))
             return [run.unsettled() for run in runs], None
         standing.append(finalists(run))
+    if away := ", ".join(f"{run.task.id} ({run.task.name})" for run in runs if run.unchecked):
+        network.listener(Notice(_NOT_CHECKED.format(tasks=away)))
+    checked = [(run, own) for run, own in zip(runs, standing, strict=True) if not run.unchecked]
+    chosen, judgement = _chosen(
+        [run for run, _ in checked], [own for _, own in checked], network, obstacle, allowed, begun
+    )
+    settled = iter(chosen)
+    return [run.unsettled() if run.unchecked else next(settled) for run in runs], judgement
+
+
+def _chosen(
+    runs: Sequence[TaskRun[Any]],
+    standing: Sequence[Sequence[Finalist[Any]]],
+    network: NetworkJudge,
+    obstacle: str,
+    allowed: Allowance,
+    begun: float,
+) -> tuple[list[TunedTask], NetworkJudgement | None]:
+    """Compare the finalists of tasks, and store the choices."""
     if all(len(own) == 1 for own in standing):
         return [run.settle(own, _undisputed(own[0])) for run, own in zip(runs, standing, strict=True)], None
     alone = Alone(runs, standing, allowed, network.listener, time.monotonic() - begun)
     if not obstacle:
         network.listener(StepBegan("timing the network with the finalists"))
         try:
-            judged = network.judge(runs, standing, allowed.without(_ROUNDS_KEPT * alone.least_s))
+            judged = network.judge(runs, standing, allowed.without(LEAST_ROUNDS * alone.round_s))
         except UsageError as error:
             obstacle = error.message
         except TimeUpError as error:

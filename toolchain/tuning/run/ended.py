@@ -17,7 +17,7 @@ def why_ended_early(runs: Sequence[TaskRun[Any]], options: TuneOptions, allowed:
         return ""
     said = f"the search ended after {used} of {options.trials} trials"
     if allowed is not None and allowed.up:
-        return f"{said}: the rest of --time is for the whole network"
+        return f"{said}: the rest of --time is for comparing the fastest again"
     if all(run.exhausted for run in runs):
         return f"{said}: every way to compute these tasks has been measured, in this run or before"
     if options.early_stopping is not None:

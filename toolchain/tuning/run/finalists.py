@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolchain.errors import ToolchainError
+from toolchain.records.record import PASSING_FAILURES
 from toolchain.records.store import Usable
 from toolchain.tuning.judging.confirm import Finalist, Measured, result_of
 from toolchain.tuning.task_run import TaskRun
@@ -28,6 +29,7 @@ class _Finalists:
         self.run, self.context, self.space = run, run.context, run.space
         self.standing = [run.default]
         self.refused: set[str] = set()
+        self.away = False  # when a candidate was checked last
 
     def all(self) -> list[Finalist[Any]]:
         fast = [each for each in self.run.measured if each.result.mean_ms < _HOPELESS * self.run.default_ms]
@@ -35,11 +37,14 @@ class _Finalists:
             if len(self.standing) > _OF_THIS_RUN:
                 break
             self._take(candidate)
+            self.run.unchecked = self.away and len(self.standing) == 1
         if not self.context.fresh:
             for usable in (self.space.usable, self.space.allowed):
                 for earlier in self._choices(usable):
                     if earlier.record.digest in self._digests or self._take(earlier):
                         break
+                    # A board that was away says nothing about the code: what builds use today is not refuted.
+                    self.run.unchecked = self.run.unchecked or self.away
         return self.standing
 
     @property
@@ -64,6 +69,7 @@ class _Finalists:
     def _take(self, candidate: Measured[Any]) -> bool:
         """Check every case of a candidate on a board; return whether it became a finalist."""
         evaluator = self.context.evaluator
+        self.away = False
         try:
             (built,) = evaluator.builder.build([self.space.candidate(candidate.point)])
         except ToolchainError:  # it no longer applies
@@ -73,6 +79,7 @@ class _Finalists:
         if result.failure:
             self.run.refuse(built, result)
             self.refused.add(candidate.record.digest)
+            self.away = result.failure in PASSING_FAILURES
             return False
         self.standing.append(Finalist(candidate.point, candidate.record, candidate.result, built))
         return True

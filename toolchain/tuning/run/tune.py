@@ -114,7 +114,7 @@ def tune(
         modelled = any(run.modelled for run in runs)
         obstacle = obstacle_to_network(runner, boards, modelled=modelled) or network.unjudgeable_reason
         before, search_begun = evaluator.runner.in_use_s, time.monotonic()
-        allowed = given.search(to_the_end=bool(obstacle))
+        allowed = given.search()
         search.run(runs, AnnouncingScheduler(scheduler, [run.task for run in runs], listener), allowed)
         search_s = time.monotonic() - search_begun
         if why := why_ended_early(runs, options, allowed):
