@@ -58,9 +58,11 @@ def test_results_are_records_with_their_provenance(
     )
 
 
-def test_twice_is_once(offline: Offline, folder: Path, store: RecordStore) -> None:
-    first = offline.load(folder, store)
-    again = offline.load(folder, store)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_twice_is_once(fresh: bool, offline: Offline, folder: Path, store: RecordStore) -> None:
+    how = replace(HOW, fresh=fresh)
+    first = offline.load(folder, store, how)
+    again = offline.load(folder, store, how)
     assert (sum(each.trials for each in first.tasks), sum(each.trials for each in again.tasks)) == (3, 0)
     assert [each.choice.digest for each in first.tasks] == [each.choice.digest for each in again.tasks]
     assert len([record for record in store.of_run(first.run) if record.provenance.trial is not None]) == 3

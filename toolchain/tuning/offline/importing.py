@@ -181,9 +181,15 @@ class _Taken:
                 )
             )
             return None
-        run: TaskRun[Any] = TaskRun(self.task, self.space, Listed(self.points), context)
+        there = {
+            record.digest
+            for record in context.store.all(context.key_of(self.task.workload))
+            if record.provenance.run == context.provenance.run
+        }
+        points = [point for point in self.points if self.space.entry(point).digest not in there]
+        run: TaskRun[Any] = TaskRun(self.task, self.space, Listed(points), context)
         run.begin()
-        while proposals := run.propose(len(self.points)):
+        while proposals := run.propose(len(points)):
             run.record(proposals, run.measure(proposals))
         return run.unsettled()
 
