@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,15 +70,17 @@ class Run:
         """Return so many."""
         return self.built[:count]
 
-    def measure(self, proposals: Sequence[BuiltCandidate]) -> Sequence[Result]:
+    def measure(
+        self, proposals: Sequence[BuiltCandidate], _over: Callable[[], bool]
+    ) -> Sequence[tuple[BuiltCandidate, Result]]:
         """Measure them."""
         results: Sequence[Result] = self.context.evaluator.runner.run(TASK, proposals)
-        return results
+        return list(zip(proposals, results, strict=True))
 
-    def record(self, _proposals: object, measured: Sequence[Result]) -> None:
+    def record(self, _proposals: object, measured: Sequence[tuple[BuiltCandidate, Result]]) -> None:
         """Count them."""
         self.trials += len(measured)
-        self.failures.update(result.message for result in measured if result.failure)
+        self.failures.update(result.message for _built, result in measured if result.failure)
 
     def learn(self, _proposals: object, _measured: object) -> None:
         """Do nothing."""

@@ -105,3 +105,12 @@ def test_the_best_is_of_a_board_and_not_of_a_model(store: RecordStore) -> None:
     put(store, 0.5, provenance=replace(PROVENANCE, modelled=True))
     distill(store, BUILDS, 1, failures=False)
     assert not store.best(KEY, KINDS).provenance.modelled
+
+
+def test_a_failure_that_cannot_be_read_is_none_that_was_removed(tmp_path: Path) -> None:
+    with RecordStore(tmp_path / "own.sqlite") as store:
+        put(store, 1.0)
+        put(store, 0.0, run_ms=(), failure="build", digest="failed")
+        with sqlite3.connect(store.name) as file:
+            file.execute("UPDATE records SET failure = 'of another program' WHERE digest = 'failed'")
+        assert distill(store, BUILDS, 1, failures=False) == Distilled(kept=2, removed=0, removed_failures=0)

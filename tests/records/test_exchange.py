@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,9 @@ DAMAGES = [
     (3, lambda line: line["record"].update(run_ms=[float("nan")]), "NaN is not a JSON number"),
     (3, lambda line: line["record"].update(failure="hunger", run_ms=[]), "failure"),
     (3, lambda line: line["record"].update(created="yesterday"), "yesterday"),
+    (3, lambda line: line["record"].update(created="2026-01-01T00:00:00"), "without a time zone"),
+    (3, lambda line: line["record"].update(created="2126-01-01T00:00:00+00:00"), "which is still to come"),
+    (3, lambda line: line["record"].update(created="0001-01-01T00:00:00+00:00"), "in the year 1"),
     (3, lambda line: line["record"].update(payload="a\0b"), "payload contains a NUL"),
     (3, lambda line: line["record"].update(payload="\ud800"), "surrogates not allowed"),
     (3, lambda line: line["record"].update(confirmed=1), "confirmed"),
@@ -249,7 +253,9 @@ RECORDS = st.builds(
         modelled=st.booleans(),
     ),
     confirmed=st.booleans(),
-    created=st.datetimes().map(lambda time: time.isoformat()),
+    created=st.datetimes(datetime(1970, 1, 2), datetime(2026, 1, 1)).map(
+        lambda time: time.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
+    ),
 )
 
 
@@ -309,3 +315,28 @@ def test_a_field_that_older_programs_refuse_is_written_only_if_it_has_a_value(
     assert read_records(file)[1] == store.all()
     changed(file, 7, lambda document: document["record"].update(conditions=3))
     assert "line 7" in refused(file)
+
+
+def test_times_of_any_zone_are_compared_as_times(store: RecordStore, tmp_path: Path) -> None:
+    put(store, 1.0, confirmed=True, created="2026-07-01T13:00:00.000+14:00")  # the evening before, in UTC
+    put(store, 2.0, confirmed=True, created="2026-07-01T00:00:00.000+00:00")
+    file = tmp_path / "zones.jsonl"
+    write_records(file, store.functions(), store.all())
+    with RecordStore(tmp_path / "other.sqlite") as other:
+        other.add_new(*read_records(file))
+        assert {record.created for record in other.all()} == {
+            "2026-06-30T23:00:00.000+00:00",
+            "2026-07-01T00:00:00.000+00:00",
+        }
+        best = other.best(KEY, KINDS)
+    assert best is not None and best.best_ms == 2.0
+
+
+def test_a_number_too_large_for_json_is_refused(store: RecordStore, tmp_path: Path) -> None:
+    """Python reads it as infinity, and the next export could not be imported."""
+    put(store, 1.0, provenance=replace(PROVENANCE, temperature_c=41.5))
+    file = tmp_path / "hot.jsonl"
+    write_records(file, store.functions(), store.all())
+    file.write_text(file.read_text().replace("41.5", "1e999"))
+    with pytest.raises(UsageError, match="temperature_c is inf, which is no number"):
+        read_records(file)

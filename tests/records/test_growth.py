@@ -13,6 +13,8 @@ import pytest
 from tests.records.plans import Watched, ask_everything
 from tests.records.samples import KEY, PROVENANCE, put
 from toolchain.backends.table import BACKENDS
+from toolchain.records.columns import INSERT_NEW
+from toolchain.records.rows import values_if_new
 from toolchain.records.selection import Selection
 from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
@@ -55,6 +57,17 @@ def test_no_query_reads_records_that_it_does_not_need(tmp_path: Path) -> None:
     )
     assert any(step == "SCAN records USING INDEX by_created" for step in steps)
     assert any(step.startswith("SEARCH records USING INDEX by_run (run=?)") for step in steps)
+
+
+def test_whether_a_measurement_is_there_is_found_without_reading_its_task(tmp_path: Path) -> None:
+    """An import asks for each of its records, while every other process waits."""
+    path = tmp_path / "records.sqlite"
+    with RecordStore(path) as store:
+        record = put(store, 1.0)
+    with sqlite3.connect(path) as file:
+        asked = file.execute(f"EXPLAIN QUERY PLAN {INSERT_NEW}", values_if_new(record)).fetchall()
+    file.close()
+    assert any("USING INDEX by_measurement (digest=? AND workload=?" in str(row[-1]) for row in asked)
 
 
 def test_the_best_are_found_behind_many_that_builds_cannot_take(store: RecordStore) -> None:

@@ -135,7 +135,8 @@ def test_memory_that_lies_idle_is_given_back_before_there_is_none(cuda: Cuda) ->
     np.testing.assert_array_equal(y, cuda_network.chained(X))
     calls = names(log)
     failed = next(at for at, each in enumerate(log) if each.get("result") == 2)
-    assert [each["call"] for each in log[failed : failed + 4]] == [
+    after = [each["call"] for each in log[failed:] if each["call"] != "cuCtxSetCurrent"]
+    assert after[:4] == [
         "cuMemAlloc_v2",
         "cuStreamSynchronize",
         "cuMemFree_v2",

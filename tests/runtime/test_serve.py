@@ -120,7 +120,7 @@ def test_a_timeout_is_answered_as_one(edge: Edge, state: Path, tracker: int, tmp
             module["spin"]()
         assert type(caught.value).__name__ == "RPCSessionTimeoutError"
         assert not psutil.Process(process.pid).children()
-        assert not list((state / "sessions").iterdir())
+        until(lambda: not list((state / "sessions").iterdir()))
         assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 

@@ -49,7 +49,7 @@ def distill(
     best = {each.number for each in taken(store, builds, keep)}
     keeping = best | store.unreadable.keys()  # `repair` removes those
     drop = [number for number in (timed if failures else everything) if number not in keeping]
-    failed = 0 if failures else len(everything) - len(timed)
+    failed = len(set(drop) - set(timed))
     if not dry_run and drop:
         store.remove(drop)
         try:

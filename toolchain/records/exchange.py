@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ FORMAT = "edge-toolchain records"
 VERSION = 1
 _LONGEST_LINE = 64 * 2**20  # bytes; a definition of TensorIR has some 10 KB
 _LARGEST = 2**53  # the largest integer that every JSON reader represents exactly
+_AHEAD = timedelta(days=1)  # how far another machine's clock may be ahead
 _FLAGS = ("confirmed", "modelled")
 _MAY_LACK = frozenset(ADDED)
 """Fields that are written only if they have a value: earlier programs refuse what they do not know."""
@@ -191,8 +193,17 @@ def _record(fields: Any) -> Record:
         raise ValueError(f"run_ms: {answers.problem(error)}") from error
     if record.key.threads < 1:
         raise ValueError(f"threads is {record.key.threads}, must be at least 1")
-    datetime.fromisoformat(record.created)
-    return record
+    return replace(record, created=_in_utc(record.created))
+
+
+def _in_utc(created: str) -> str:
+    """Return a time as the store itself writes it: the newest of several is found by comparing texts."""
+    time = datetime.fromisoformat(created)
+    if time.tzinfo is None:
+        raise ValueError(f"created is {created}, without a time zone")
+    if time > datetime.now(UTC) + _AHEAD:
+        raise ValueError(f"created is {created}, which is still to come")
+    return created if created.endswith("+00:00") else time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def _check_fields(fields: Any, names: Iterable[str]) -> None:

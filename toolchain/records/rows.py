@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
+from math import isfinite
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -21,6 +23,7 @@ def _possible(ms: float) -> float:
 
 
 TIMES = TypeAdapter(tuple[Annotated[float, Field(allow_inf_nan=False), AfterValidator(_possible)], ...])
+_FIRST, _LAST = 1970, 9000  # years, with room for what is computed from them
 _RECORD = TypeAdapter(Record)  # SQLite stores any value in any column, such as text for a number
 
 
@@ -94,6 +97,12 @@ def from_fields(fields: dict[str, Any], *, strict: bool = False) -> Record:
     """
     if (fields["failure"] is None) != bool(fields["run_ms"]):
         raise ValueError("a record must have either times or a failure")
+    for name, value in fields.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(f"{name} is {value}, which is no number")
+    year = datetime.fromisoformat(fields["created"]).year if isinstance(fields["created"], str) else _FIRST
+    if not _FIRST <= year <= _LAST:
+        raise ValueError(f"created is in the year {year}")
     document = {
         "key": {name: fields[name] for name in KEY},
         "provenance": {name: fields[name] for name in PROVENANCE},

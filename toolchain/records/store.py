@@ -20,6 +20,7 @@ from toolchain.records.database import (
     ConnectionRenewedError,
     Database,
     DatabaseGoneError,
+    FunctionGoneError,
     Tell,
     UnknownFunctionError,
     tell_nobody,
@@ -149,10 +150,23 @@ class RecordStore:
         return identity
 
     def definition(self, identity: str) -> str:
-        """Return the definition of the function with this id."""
+        """Return the definition of the function with this id.
+
+        Raises
+        ------
+        FunctionGoneError
+            There is none: another process has removed it.
+        """
         found = self._all("SELECT definition FROM functions WHERE id=?", (identity,))
-        if not found or not isinstance(found[0][0], str):
+        if not found and not self._all("SELECT 1 FROM records WHERE function=? LIMIT 1", (identity,)):
+            raise FunctionGoneError(
+                f"the records of function {identity} have been removed meanwhile, by another process",
+                "run it again",
+            )
+        if not found:
             raise self._database.unreadable(f"there is no function {identity}")
+        if not isinstance(found[0][0], str):
+            raise self._database.unreadable(f"function {identity} has no text")
         return found[0][0]
 
     def add(self, record: Record) -> None:

@@ -55,6 +55,7 @@ _INDEXED = {
     "refutations": f"(digest, {', '.join(KEY)}) WHERE failure = 'wrong result'",
     "by_created": "(created, id, board, board_class, kind, best_ms)",
     "by_run": "(run, created)",
+    "by_measurement": f"({', '.join(('digest', *KEY, 'kind'))})",
 }
 INDEXES = {name: f"CREATE INDEX IF NOT EXISTS {name} ON records {what}" for name, what in _INDEXED.items()}
 """Statements that create the indexes, by the index's name. A new index needs no new schema version: older
@@ -62,6 +63,7 @@ programs read and write as before. A changed index gets another name.
 
 by_rank: the best record of a group is its first entry. refutations: candidates with wrong results, which are
 few. by_created: lists and counts without reading the records. by_run: all runs, and the records of one.
+by_measurement: whether a measurement is stored already, without reading all of its task.
 """
 DROP_SUPERSEDED = "DROP INDEX IF EXISTS by_key"
 """Drops the index that `by_rank` replaces: it begins with the same columns."""

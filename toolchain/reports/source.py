@@ -64,6 +64,7 @@ def records_in(path: Path | None, run: str | None) -> ReportRecords:
         with RecordStore(path, read_only=not in_use) as store:
             return of_store(store, run)
     functions, records = read_records(path)
+    records.sort(key=lambda record: record.created)  # a file has them in any order
     return ReportRecords(records, {function.id: function.name for function in functions})
 
 

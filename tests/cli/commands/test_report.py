@@ -64,6 +64,19 @@ def test_a_store_or_an_exported_file_says_the_same(invoke: Toolchain, stored: Pa
     assert pages[0] == pages[1] == pages[2]
 
 
+def test_the_last_run_of_a_file_is_that_of_the_latest_records(
+    invoke: Toolchain, stored: Path, folder: Path
+) -> None:
+    assert invoke("records", "export", "all.jsonl").code == 0 and stored
+    header, *lines = (folder / "all.jsonl").read_text().splitlines()
+    functions = [line for line in lines if line.startswith('{"function"')]
+    backwards = [line for line in reversed(lines) if line not in functions]
+    (folder / "backwards.jsonl").write_text("\n".join([header, *functions, *backwards]) + "\n")
+    said = [invoke("report", name, "-o", "page.html", "--json") for name in ("all.jsonl", "backwards.jsonl")]
+    assert [each.code for each in said] == [0, 0]
+    assert said[0].document["run"] == said[1].document["run"]
+
+
 def test_what_cannot_be_reported_on(invoke: Toolchain, files: Path) -> None:
     refused(invoke, files, 2, ["there are no records", "toolchain tune"], "report")
     refused(invoke, files, 2, ["nosuch.sqlite"], "report", "nosuch.sqlite")

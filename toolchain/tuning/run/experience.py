@@ -10,6 +10,7 @@ from typing import Any, Generic
 import numpy as np
 
 from toolchain.errors import ToolchainError
+from toolchain.records.database import FunctionGoneError
 from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES
 from toolchain.records.selection import Selection
@@ -41,7 +42,10 @@ def recorded(store: RecordStore, key: RecordKey, space: Space[Any]) -> list[list
             continue
         result = Result(record.run_ms, record.failure, modelled=record.provenance.modelled)
         if record.function not in definitions:
-            definitions[record.function] = store.definition(record.function)
+            try:
+                definitions[record.function] = store.definition(record.function)
+            except FunctionGoneError:  # with its records, since these were read
+                continue
         group[record.digest] = Foreign(entry_of(record), definitions[record.function], result)
         kept += 1
         if kept >= (_UNCOUNTED if space.size is None else _RECORDS):
