@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -68,13 +69,15 @@ def test_the_last_run_of_a_file_is_that_of_the_latest_records(
     invoke: Toolchain, stored: Path, folder: Path
 ) -> None:
     assert invoke("records", "export", "all.jsonl").code == 0 and stored
-    header, *lines = (folder / "all.jsonl").read_text().splitlines()
-    functions = [line for line in lines if line.startswith('{"function"')]
-    backwards = [line for line in reversed(lines) if line not in functions]
-    (folder / "backwards.jsonl").write_text("\n".join([header, *functions, *backwards]) + "\n")
-    said = [invoke("report", name, "-o", "page.html", "--json") for name in ("all.jsonl", "backwards.jsonl")]
-    assert [each.code for each in said] == [0, 0]
-    assert said[0].document["run"] == said[1].document["run"]
+    header, *lines = map(json.loads, (folder / "all.jsonl").read_text().splitlines())
+    functions = [line for line in lines if "function" in line]
+    early, *others = [line for line in lines if "record" in line]
+    assert early["record"]["run"] == EARLY
+    early["record"]["created"] = "2026-11-01T00:00:00.000+00:00"  # it went on after the other
+    text = "".join(json.dumps(line) + "\n" for line in (header, *functions, early, *others))
+    (folder / "sorted.jsonl").write_text(text)
+    said = invoke("report", "sorted.jsonl", "-o", "page.html", "--json")
+    assert (said.code, said.document["run"]) == (0, EARLY)
 
 
 def test_what_cannot_be_reported_on(invoke: Toolchain, files: Path) -> None:
