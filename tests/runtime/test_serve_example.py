@@ -258,8 +258,8 @@ def test_a_request_that_has_begun_is_answered_by_the_release_that_took_it(
                 break
             assert time.monotonic() - begun > 5
         np.testing.assert_allclose(np.frombuffer(answer, np.float32), client.expected[before], 1e-4, 1e-6)
-        found = np.frombuffer(client.ask(), np.float32)
-        np.testing.assert_allclose(found, client.expected[1 - before], 1e-4, 1e-6)
+        # On a busy machine the worker before may not have been told yet, and take the next request, too.
+        until(lambda: np.allclose(np.frombuffer(client.ask(), np.float32), client.expected[1 - before], 1e-4))
 
 
 # Arguments: the example's folder, the link `current`, the input, a command. Opens what `current` names, runs
