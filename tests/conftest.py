@@ -60,9 +60,8 @@ def pytest_configure() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave files of slow tests alone when no slow test is asked for: to read them takes seconds."""
-    if "not slow" in config.option.markexpr and collection_path.suffix == ".py":
-        return True if _ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
-    return None
+    wanted = "not slow" not in config.option.markexpr or collection_path.suffix != ".py"
+    return None if wanted or not _ALL_SLOW.search(collection_path.read_text(encoding="utf-8")) else True
 
 
 def pytest_unconfigure() -> None:

@@ -25,10 +25,6 @@ class DatabaseGoneError(ToolchainError):
     """The database no longer answers."""
 
 
-class FunctionGoneError(ToolchainError):
-    """There is no function with the id that a record has: another process has removed both."""
-
-
 class UnknownFunctionError(ToolchainError):
     """A record refers to a function that is not stored."""
 

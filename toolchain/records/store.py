@@ -20,7 +20,6 @@ from toolchain.records.database import (
     ConnectionRenewedError,
     Database,
     DatabaseGoneError,
-    FunctionGoneError,
     Tell,
     UnknownFunctionError,
     tell_nobody,
@@ -154,17 +153,17 @@ class RecordStore:
 
         Raises
         ------
-        FunctionGoneError
-            There is none: another process has removed it.
+        UnknownFunctionError
+            It is not stored: another process has removed it, with its records.
         """
         found = self._all("SELECT definition FROM functions WHERE id=?", (identity,))
-        if not found and not self._all("SELECT 1 FROM records WHERE function=? LIMIT 1", (identity,)):
-            raise FunctionGoneError(
+        if not found:
+            if self._all("SELECT 1 FROM records WHERE function=? LIMIT 1", (identity,)):
+                raise self._database.unreadable(f"there is no function {identity}")
+            raise UnknownFunctionError(
                 f"the records of function {identity} have been removed meanwhile, by another process",
                 "run it again",
             )
-        if not found:
-            raise self._database.unreadable(f"there is no function {identity}")
         if not isinstance(found[0][0], str):
             raise self._database.unreadable(f"function {identity} has no text")
         return found[0][0]

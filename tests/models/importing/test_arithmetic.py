@@ -185,3 +185,8 @@ def test_elu_keeps_the_type_of_its_input() -> None:
     found = reduced("Elu", x, alpha=0.3)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, np.where(x < 0, np.float32(0.3) * np.expm1(x), x), rtol=1e-12)
+
+
+def test_a_thresholded_relu_of_infinity_is_zero_or_infinite() -> None:
+    x = np.array([-np.inf, -1, 0.5, 1, 3, np.inf], np.float32)
+    np.testing.assert_array_equal(reduced("ThresholdedRelu", x, alpha=1.0), [0, 0, 0, 0, 3, np.inf])

@@ -29,6 +29,13 @@ def _elu(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     return relax.op.add(scaled, relax.op.nn.relu(x))
 
 
+def _thresholded(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+    """Convert `ThresholdedRelu`; TVM multiplies by 0, and -inf * 0 is NaN."""
+    x, dtype = inputs[0], _dtype(inputs[0])
+    above = relax.op.greater(x, relax.const(float(attributes.get("alpha", 1.0)), dtype))
+    return relax.op.where(above, x, relax.const(0.0, dtype))
+
+
 def _power(inputs: list[relax.Expr], _attributes: Attributes) -> relax.Expr:
     """Convert `Pow`; the result has the type of the base."""
     base, exponent = inputs
@@ -135,8 +142,6 @@ def _extreme(largest: bool) -> Converter:
             if not isinstance(inputs[1], GenericConst):
                 raise ValueError("the axes must be constants")
             axes = inputs[1].value.numpy().tolist()
-        if not axes and attributes.get("noop_with_empty_axes", 0):
-            return x
         along = sorted(int(axis) % rank for axis in axes or range(rank))
         keep = bool(attributes.get("keepdims", 1))
         if dtype == "bool":
@@ -174,5 +179,6 @@ ARITHMETIC: dict[str, Converter] = {
     "Pow": _power,
     "ReduceMax": _extreme(True),
     "ReduceMin": _extreme(False),
+    "ThresholdedRelu": _thresholded,
 }
 """Converters by operator."""

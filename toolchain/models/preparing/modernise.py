@@ -9,6 +9,7 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.preparing.batchwise import steps_first
+from toolchain.models.preparing.slicing import sort_axes
 from toolchain.models.reading.expansion import check_expansion
 from toolchain.models.walk import all_graphs, all_nodes, opset_of
 
@@ -63,20 +64,9 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     for node in all_nodes(copy.graph):
         if node.op_type == "Constant":
             spell_out(node)
-        elif node.op_type == "Slice" and len(node.input) == 1:
-            _sort_axes(node)
+    sort_axes(copy)
     steps_first(copy)
     return copy
-
-
-def _sort_axes(node: onnx.NodeProto) -> None:
-    """Sort the axes of a `Slice` that has them as attributes: onnx infers no shape for others."""
-    own = {attribute.name: attribute.ints for attribute in node.attribute}
-    lists = [own.get(name, ()) for name in ("axes", "starts", "ends")]
-    cuts = sorted(zip(*lists, strict=False))
-    if all(len(each) == len(cuts) for each in lists):  # else the file is refused later
-        for numbers, ordered in zip(lists, zip(*cuts, strict=True), strict=False):
-            numbers[:] = ordered
 
 
 def _drop_empty_types(model: onnx.ModelProto) -> None:

@@ -40,7 +40,9 @@ def reduction(node: onnx.NodeProto, graph: Graph) -> bool:
     axes = [int(axis) % len(shape) for axis in value.reshape(-1)]
     keep = bool(own.get("keepdims", 1))
     if not axes and own.get("noop_with_empty_axes"):
-        return _of_each(node, graph, shape)
+        alone = graph.reshape(x, (1, *shape))
+        graph.reduce(node.op_type, alone, [0], keep=False, outputs=node.output)
+        return True
     if node.op_type == "ReduceMean" and whole:
         along = axes or list(range(len(shape)))
         total = graph.reduce("ReduceSum", x, along, keep=keep)
@@ -51,12 +53,6 @@ def reduction(node: onnx.NodeProto, graph: Graph) -> bool:
         graph.emit(node.op_type, [x], node.output, keepdims=int(keep))
         return True
     return False
-
-
-def _of_each(node: onnx.NodeProto, graph: Graph, shape: tuple[int, ...]) -> bool:
-    alone = graph.reshape(node.input[0], (1, *shape))
-    graph.reduce(node.op_type, alone, [0], keep=False, outputs=node.output)
-    return True
 
 
 RULES = dict.fromkeys(

@@ -190,12 +190,8 @@ int edge_set_input(edge_library* library, int index, const edge_tensor* value) {
 int edge_run(edge_library* library) {
   return edge::Guard("run", [&] {
     library->outputs.clear();
-    library->dtypes.clear();
     edge::ChooseShape(library);
     edge::Flatten(edge::Call(*library, library->chosen->function), &library->outputs);
-    for (const Tensor& tensor : library->outputs) {
-      library->dtypes.push_back(tvm::ffi::DLDataTypeToString(tensor->dtype));
-    }
   });
 }
 
@@ -209,7 +205,8 @@ int edge_output(edge_library* library, int index, edge_tensor* value) {
       throw edge::Usage("there is no output " + std::to_string(index));
     }
     const Tensor& tensor = library->outputs[index];
-    *value = {library->dtypes[index].c_str(), tensor->ndim, tensor->shape,
+    const std::string& dtype = *library->dtypes.insert(tvm::ffi::DLDataTypeToString(tensor->dtype)).first;
+    *value = {dtype.c_str(), tensor->ndim, tensor->shape,
               static_cast<const char*>(tensor->data) + tensor->byte_offset,
               tvm::ffi::GetDataSize(*tensor.operator->())};
   });

@@ -7,6 +7,7 @@
 #include <tvm/runtime/tensor.h>
 #include <tvm/runtime/vm/vm.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ struct edge_library {
   const edge::NetworkShape* chosen = nullptr;   // of `shapes`
   std::vector<tvm::runtime::Tensor> arguments;  // the inputs as the chosen shape takes them
   std::vector<tvm::runtime::Tensor> outputs;
-  std::vector<std::string> dtypes;  // of the outputs
+  std::set<std::string> dtypes;  // that outputs were told to have: programs keep pointers to them
 };
 
 namespace edge {

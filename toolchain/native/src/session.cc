@@ -65,10 +65,19 @@ void Configure(int threads, const std::string& cluster) {
   });
 }
 
+// Puts `around` in the place of one of TVM's own functions, which it gets with each call.
+template <typename Around>
+void Surround(const char* name, Around around) {
+  const Function body = Function::GetGlobalRequired(name);
+  const auto surrounded = [body, around](const AnyView* args, int count, Any* result) {
+    around(body, args, count, result);
+  };
+  Function::SetGlobal(name, Function::FromPacked(surrounded), true);
+}
+
 // The stock evaluator under the lock: at call time, not when it is made.
 void LockEvaluators() {
-  const Function make = Function::GetGlobalRequired("runtime.RPCTimeEvaluator");
-  const Function locked = Function::FromPacked([make](const AnyView* args, int count, Any* result) {
+  Surround("runtime.RPCTimeEvaluator", [](const Function& make, const AnyView* args, int count, Any* result) {
     Any made;
     make.CallPacked(args, count, &made);
     const Function timer = made.cast<Function>();
@@ -77,38 +86,31 @@ void LockEvaluators() {
       timer.CallPacked(args, count, result);
     });
   });
-  Function::SetGlobal("runtime.RPCTimeEvaluator", locked, true);
 }
 
 // Some of TVM's own functions count on their arguments: called with fewer, they read what is none.
 void CountArguments(const char* name, int expected) {
-  const Function body = Function::GetGlobalRequired(name);
-  const auto counted = [body, name, expected](const AnyView* args, int count, Any* result) {
+  Surround(name, [name, expected](const Function& body, const AnyView* args, int count, Any* result) {
     if (count != expected) {
       TVM_FFI_THROW(TypeError) << "edge-rt: " << name << " takes " << expected << " arguments, not "
                                << count;
     }
     body.CallPacked(args, count, result);
-  };
-  Function::SetGlobal(name, Function::FromPacked(counted), true);
+  });
 }
 
-// TVM's own function, for files that an answer has room for.
+// To files that an answer has room for.
 void LimitDownloads() {
-  const char* name = "tvm.rpc.server.download";
-  const Function body = Function::GetGlobalRequired(name);
-  Function::SetGlobal(name, Function::FromPacked([body](const AnyView* args, int count, Any* result) {
-                        const auto file = args[0].cast<std::string>();
-                        struct stat found{};
-                        if (stat(SessionFile(file).c_str(), &found) == 0 &&
-                            static_cast<uint64_t>(found.st_size) > kMostFrame - kAnswerHead) {
-                          TVM_FFI_THROW(ValueError) << "edge-rt: " << Quote(file) << " has " << found.st_size
-                                                    << " bytes; a session sends at most "
-                                                    << kMostFrame - kAnswerHead << " at once";
-                        }
-                        body.CallPacked(args, count, result);
-                      }),
-                      true);
+  Surround("tvm.rpc.server.download", [](const Function& body, const AnyView* args, int count, Any* result) {
+    const auto file = args[0].cast<std::string>();
+    struct stat found{};
+    if (stat(SessionFile(file).c_str(), &found) == 0 &&
+        static_cast<uint64_t>(found.st_size) > kMostFrame - kAnswerHead) {
+      TVM_FFI_THROW(ValueError) << "edge-rt: " << Quote(file) << " has " << found.st_size
+                                << " bytes; a session sends at most " << kMostFrame - kAnswerHead << " at once";
+    }
+    body.CallPacked(args, count, result);
+  });
 }
 
 }  // namespace

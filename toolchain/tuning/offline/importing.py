@@ -181,11 +181,8 @@ class _Taken:
                 )
             )
             return None
-        there = {
-            record.digest
-            for record in context.store.all(context.key_of(self.task.workload))
-            if record.provenance.run == context.provenance.run
-        }
+        key = context.key_of(self.task.workload)
+        there = {each.digest for each in context.store.of_run(context.provenance.run) if each.key == key}
         points = [point for point in self.points if self.space.entry(point).digest not in there]
         run: TaskRun[Any] = TaskRun(self.task, self.space, Listed(points), context)
         run.begin()

@@ -48,10 +48,9 @@ class Alone:
 
     def compared(self) -> list[TunedTask]:
         """Compare in as many rounds as there is time for, store the choices, and return the tasks."""
-        rounds = ROUNDS
-        while rounds >= LEAST_ROUNDS and not self._allowed.fits(rounds * self.round_s):
-            rounds -= 1
-        if rounds < LEAST_ROUNDS:
+        enough = range(ROUNDS, LEAST_ROUNDS - 1, -1)
+        rounds = next((most for most in enough if self._allowed.fits(most * self.round_s)), 0)
+        if rounds == 0:
             self._listener(Notice(NOT_COMPARED))
             return [run.unsettled() for run in self._runs]
         runner = self._runs[0].context.evaluator.runner

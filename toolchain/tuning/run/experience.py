@@ -10,7 +10,7 @@ from typing import Any, Generic
 import numpy as np
 
 from toolchain.errors import ToolchainError
-from toolchain.records.database import FunctionGoneError
+from toolchain.records.database import UnknownFunctionError
 from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES
 from toolchain.records.selection import Selection
@@ -44,7 +44,7 @@ def recorded(store: RecordStore, key: RecordKey, space: Space[Any]) -> list[list
         if record.function not in definitions:
             try:
                 definitions[record.function] = store.definition(record.function)
-            except FunctionGoneError:  # with its records, since these were read
+            except UnknownFunctionError:  # with its records, since these were read
                 continue
         group[record.digest] = Foreign(entry_of(record), definitions[record.function], result)
         kept += 1
