@@ -201,6 +201,9 @@ TURNED: tuple[Case, ...] = (
     Turned((4, 4), 16, 16, 3, crop=1),
     Turned((1, 1), 32, 40, 4, halo=1, cores=(WIDE, A72, A9)),  # of 16 taps of an output one meets the image
     Turned((2, 3), 16, 32, 5, stride=2, crop=2, more=1, batch=2),
+    Turned((3, 4), 16, 20, 7, stride=5, crop=1, more=3, halo=1, cores=(WIDE, A72)),  # loops over phases
+    Turned((4,), 32, 16, 60, stride=24, crop=5, groups=2),
+    Turned((3, 2, 2), 16, 16, 4, stride=3, more=1),
     Turned((3, 2), 512, 32, 3, stride=2, crop=1, cores=(WIDE, A9)),  # weights that are asked for ahead
 )
 TURNED_FEW: tuple[Case, ...] = (

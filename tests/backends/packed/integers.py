@@ -133,5 +133,7 @@ LAYERS = (
     Quantised(8, 8, (6, 9), 7, pad=3, groups=8),
     Quantised(16, 8, (40,), 3, pad=1, zero=5),
     Quantised(8, 12, (5, 4, 6), 3, pad=1, zero=5),
+    Quantised(6, 16, (9, 13), 3, pad=1, zero=7),  # blocks that are no power of two
+    Quantised(10, 16, (16, 16), 3, pad=1),
     Quantised(12, 40, (3, 3), 3, zero=12),  # one output place: a matrix product
 )

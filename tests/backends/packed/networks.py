@@ -299,6 +299,18 @@ MOVES = (
         (op("Conv", "a", "w", to="b"), op("Concat", "b", "a", "b", axis=1)),
         {"w": _random(7, 20, 1, 1)},
     ),
+    Case(
+        "concat one shuffled",
+        (
+            op("Reshape", "a", "s1", to="q"),
+            op("Transpose", "q", to="t", perm=[0, 2, 1, 3, 4]),
+            op("Reshape", "t", "s2", to="r"),
+            op("Concat", "r", "a", to="c", axis=1),
+            op("Conv", "c", "w"),
+        ),
+        {"s1": _i(1, 4, 8, 9, 11), "s2": _i(1, 32, 9, 11), "w": _random(20, 64, 1, 1)},
+        channels=32,
+    ),
     Case("concat rows", (op("Relu", "a", to="b"), op("Concat", "a", "b", axis=2)), batch=2),
     Case(
         "concat columns",
@@ -309,6 +321,16 @@ MOVES = (
         (op("Split", "a", "n", to=["b", "c", "d"], axis=1), op("Relu", "c", to="e")),
         {"n": _i(4, 9, 7)},
         outputs=("b", "e", "d"),
+    ),
+    Case(
+        "split twice, each time with another part unused",
+        (
+            op("Split", "a", "n", to=["b", "c", "d"], axis=1),
+            op("Conv", "a", "w", to="r"),
+            op("Split", "r", "n", to=["e", "f", "g"], axis=1),
+        ),
+        {"n": _i(4, 9, 7), "w": _random(20, 20, 1, 1)},
+        outputs=("b", "c", "f", "g"),
     ),
     Case(
         "slice channels",

@@ -104,6 +104,25 @@ def test_the_network_computes_what_it_did(tmp_path: Path) -> None:
         assert np.abs(output.numpy() - expected).max() < 5e-3 * np.abs(expected).max()
 
 
+@pytest.mark.slow
+def test_a_value_that_is_only_passed_on_keeps_its_range(tmp_path: Path) -> None:
+    """Beside the result of a convolution in a concatenation."""
+    w = numpy_helper.from_array(np.ones((1, 1, 1, 1), "f4"), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Concat", ["a", "wide"], ["y"], axis=1),
+    ]
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, 2, 2]) for name in ("x", "wide")]
+    out = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, 2, 2])]
+    graph = helper.make_graph(nodes, "wide", info, out, [w])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "wide.onnx")
+    executable = tvm.compile(half(load_model(str(tmp_path / "wide.onnx"), ModelOptions())), target="llvm")
+    given = [tvm.runtime.tensor(np.full((1, 1, 2, 2), value, "f4")) for value in (2, 100_000)]
+    found = relax.VirtualMachine(executable, tvm.cpu())["main"](*given).numpy()
+    assert found[:, 0].tolist() == [[[2, 2], [2, 2]]] and found[:, 1].tolist() == [[[1e5, 1e5], [1e5, 1e5]]]
+
+
 def test_a_constant_that_no_float16_holds_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"--dtype float16: .*half\.onnx has a constant of .*65504"

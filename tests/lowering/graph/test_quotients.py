@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from tvm import relax
@@ -52,14 +54,35 @@ def test_a_divisor_without_a_normal_inverse_divides(divisor: float) -> None:
         np.testing.assert_allclose(outputs(changed, x), outputs(module, x), rtol=1e-6)
 
 
-def test_a_network_that_rounds_keeps_its_quotients() -> None:
+EXACT: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "floor": relax.op.floor,
+    "sign": relax.op.sign,
+    "to bool": lambda x: relax.op.astype(x, "bool"),
+    "equal": lambda x: relax.op.equal(x, relax.const(1.0, "float32")),
+    "at least": lambda x: relax.op.greater_equal(x, relax.const(1.0, "float32")),
+    "more": lambda x: relax.op.less(relax.const(1.0, "float32"), x),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_network_that_rounds_or_compares_keeps_its_quotients(name: str) -> None:
     """49 * (1 / 49) is less than 1 in float32."""
 
     def build(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
-        return builder.emit(relax.op.floor(builder.emit(relax.op.divide(x, relax.const(49.0, "float32")))))
+        return builder.emit(EXACT[name](builder.emit(relax.op.divide(x, relax.const(49.0, "float32")))))
 
     module = network(build, SHAPE, "float32")
     assert with_products(module) is module
+
+
+def test_a_network_that_compares_integers_has_products() -> None:
+    """As those with masks do."""
+
+    def build(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        seen = builder.emit(relax.op.equal(relax.const(np.arange(6)), relax.const(3)))
+        return builder.emit(relax.op.where(seen, relax.op.divide(x, relax.const(49.0, "float32")), x))
+
+    assert "R.divide" not in with_products(network(build, SHAPE, "float32")).script()
 
 
 def test_a_network_without_quotients_stays_itself() -> None:

@@ -43,7 +43,7 @@ MOVING = frozenset(
         "tile", "flip", "layout_transform",
     )
 )  # fmt: skip
-"""Operators that work on float16 if one of their operands is float16; they do not round."""
+"""Operators that work on float16 if all their operands but constants are; they do not round."""
 POINTWISE = frozenset(
     "relax." + name
     for name in (
@@ -139,7 +139,7 @@ class _Halved:
             operands = (self._as(each, HALF) for each in value.args)
             self._keep(var, make(*operands, **given, out_dtype=FULL), half=True)
         elif isinstance(value, relax.Call) and name in MOVING:
-            half = any(map(self._is_half, value.args))
+            half = {self._is_half(each) for each in _variables(value)} == {True}
             self._keep(var, self._call(value, HALF if half else FULL), HALF if half else "", half=half)
         elif isinstance(value, relax.TupleGetItem):
             half = self._is_half(value.tuple_value)

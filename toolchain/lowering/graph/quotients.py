@@ -2,8 +2,8 @@
 
 A product costs a vector unit one instruction like any other, a quotient keeps it busy for longer: on an Intel
 Xeon, MobileNet-v3 takes 0.97 of the time so. They differ in the last place, as sums in another order do. That
-does no harm unless a result is rounded to a whole number: 49 * (1 / 49) is less than 1. So a network that
-rounds keeps its divisions, quantised ones among them.
+does no harm unless a result is rounded to a whole number or compared: 49 * (1 / 49) is less than 1. So a
+network that does either with float32 numbers keeps its divisions, quantised ones among them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from toolchain.models.entries import entries
 _FULL = "float32"
 _LEAST, _MOST = 2.0**-126, 2.0**126  # normal numbers whose inverse is normal, too
 _ROUNDING = frozenset(
-    f"relax.{each}" for each in ("floor", "ceil", "round", "trunc", "floor_divide", "floor_mod", "mod")
-)
+    "relax." + each
+    for each in (
+        "floor", "ceil", "round", "trunc", "floor_divide", "floor_mod", "mod", "sign", "equal", "not_equal",
+        "less", "less_equal", "greater", "greater_equal",
+    )
+)  # fmt: skip
 
 
 def with_products(module: tvm.ir.IRModule) -> tvm.ir.IRModule:
@@ -59,4 +63,6 @@ class _Multiplying(Rebuilt):
 
 def _rounds(value: relax.Expr) -> bool:
     name = operator_of(value)
-    return name in _ROUNDING or (name == "relax.astype" and "int" in str(value.attrs.dtype))
+    if name == "relax.astype":
+        return any(kind in str(value.attrs.dtype) for kind in ("int", "bool"))
+    return name in _ROUNDING and any(str(getattr(each.ty, "dtype", "")) == _FULL for each in value.args)

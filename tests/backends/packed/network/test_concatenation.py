@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tvm import te, topi
+from tvm import te, tirx, topi
 
 from toolchain.backends.packed.network.concatenation import operands
 from toolchain.backends.packed.recognise.read import read
@@ -48,6 +48,13 @@ def test_one_inside_that_fills_no_block_needs_a_pass_of_its_own() -> None:
     assert found(parts, topi.concatenate(parts, 1), lanes=4) == [(0, 0), (1, 2), (2, 5)]
 
 
+def shuffled(x: te.Tensor) -> te.Tensor:
+    """Exchange all channels but the first and the last."""
+    last = int(x.shape[1]) - 1
+    ends = lambda c: tirx.any(c == 0, c == last)  # noqa: E731
+    return te.compute(x.shape, lambda n, c, *rest: x[(n, tirx.Select(ends(c), c, last - c), *rest)])
+
+
 Make = Callable[[list[te.Tensor]], te.Tensor]
 OTHERS: dict[str, Make] = {
     "along rows": lambda x: topi.concatenate(x, 2),
@@ -55,6 +62,10 @@ OTHERS: dict[str, Make] = {
     "of something computed": lambda x: topi.concatenate([topi.negative(x[0]), x[1]], 1),
     "of a part": lambda x: topi.concatenate([topi.strided_slice(x[0], [0, 8], [1, 16]), x[1]], 1),
     "of one turned around": lambda x: topi.concatenate([topi.flip(x[0], 1), x[1]], 1),
+    "of one with channels shuffled": lambda x: topi.concatenate([shuffled(x[0]), x[1]], 1),
+    "of one with a column repeated": lambda x: topi.concatenate(
+        [topi.take(x[0], te.compute((4,), lambda i: i * 0 + 2), 3), x[1]], 1
+    ),
     "of one moved": lambda x: topi.concatenate([topi.flip(x[0], 3), x[1]], 1),
     "a sum": lambda x: topi.add(x[0], x[1]),
     "a reduction": lambda x: topi.sum(topi.concatenate(x, 1), 1, keepdims=True),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
+import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
 from tests.backends.packed.computed import MACHINES, computed, loaded, named
+from tests.lowering.executable import virtual_machine
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.machine import Machine
@@ -18,8 +22,11 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels.pickling import pickled
+from toolchain.models.entries import entries
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
+from toolchain.models.options import ModelOptions, shape_options
+from toolchain.models.several import load_shapes
 from toolchain.profiles import load_profile
 from toolchain.targets.target import device_target, target_for
 
@@ -100,6 +107,31 @@ def test_the_outputs_of_a_split_are_one_function() -> None:
     others = tuple(f"split_output{number}" for number in range(1, 5))
     assert recipes(model, machines.AVX2.of(2), others) == (7, 3)
     assert right(model, machines.AVX2.of(2))
+
+
+def test_shapes_whose_steps_differ_by_other_places_share_no_function(tmp_path: Path) -> None:
+    """With 8 rows of `x`, steps of `s` and `x` are alike, by rows; with 8 of `y`, of `s` and `y`, by more."""
+    corners = {"s": [(0, 0), (1, 0)], "x": [(2, 0), (3, 0)], "y": [(2, 1), (3, 2)]}
+    weights = {"axes": np.array([1, 2]), "w": np.linspace(-1, 1, 16, dtype="f4").reshape(4, 4)}
+    nodes, steps = [], []
+    for source, corner in ((source, corner) for source, places in corners.items() for corner in places):
+        step = f"step{len(steps)}"
+        weights[f"{step}_begin"], weights[f"{step}_end"] = np.array(corner), np.add(corner, (1, 4))
+        cut = [source, f"{step}_begin", f"{step}_end", "axes"]
+        nodes.append(helper.make_node("Slice", cut, [f"{step}_cut"]))
+        nodes.append(helper.make_node("MatMul", [f"{step}_cut", "w"], [step]))
+        steps.append(step)
+    nodes.append(helper.make_node("Concat", steps, ["out"], axis=0))
+    inputs = [tensor_info("s", [1, 8, 8]), tensor_info("x", [1, "h", 8]), tensor_info("y", [1, "k", 8])]
+    onnx.save(graph_of(nodes, inputs, [tensor_info("out", [6, 1, 4])], weights), tmp_path / "steps.onnx")
+    options = ModelOptions(**shape_options(None, ["x=1,{8,4},8", "y=1,{4,8},8"]))
+    model = load_shapes(str(tmp_path / "steps.onnx"), options)
+    target = target_for(load_profile("x86_64")).target
+    vm = virtual_machine(rewrite(fuse(model.module, target), Choices(machines.AVX2.of(2))).module, target)
+    for entry, each in zip(entries(model.module), (model, *model.others), strict=True):
+        given = sample_inputs(each)
+        found = vm[entry](*(tvm.runtime.tensor(given[spec.name]) for spec in each.inputs)).numpy()
+        np.testing.assert_allclose(found, reference_outputs(each, given)["out"], rtol=1e-5, atol=1e-6)
 
 
 def test_a_device_that_runs_kernels_keeps_them_apart() -> None:

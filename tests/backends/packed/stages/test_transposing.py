@@ -70,6 +70,19 @@ def test_there_and_back(machine: Machine) -> None:
         assert np.array_equal(back.numpy(), x), case
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", range(2, 17))
+def test_blocks_of_any_number_of_channels(lanes: int) -> None:
+    """Integers have blocks of as many channels as there are inputs."""
+    shape, layout = (1, 23, 16, 16), Layout(lanes, (1, 1, 1, 1))
+    func = copy_function(shape, "int32", None, layout, AVX512).with_attr("global_symbol", "pack")
+    library = tvm.compile(tvm.IRModule({"pack": func}), target_for(load_profile("x86_64")).target)
+    x = np.arange(np.prod(shape), dtype="int32").reshape(shape)
+    out = tvm.runtime.tensor(np.full_like(layout.pack(x), -1))
+    library["pack"](tvm.runtime.tensor(x), out)
+    assert np.array_equal(out.numpy(), layout.pack(x))
+
+
 def test_squares_that_would_be_mostly_done_twice_are_left_to_the_general_rule() -> None:
     assert applies((1, 32, 28, 28), Layout(16, (1, 1, 1, 1)), AVX512)
     assert not applies((1, 32, 17, 17), Layout(16, (1, 1, 1, 1)), AVX512)

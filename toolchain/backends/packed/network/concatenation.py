@@ -32,8 +32,10 @@ def operands(read: Read, lanes: int) -> list[tuple[int, int]] | None:
             return None
         size = shape_of(read.params[place])[1]
         ends = channel + size == shape[1]
-        if (size % lanes and not ends) or _source(read, shape, channel, channel + size - 1) != place:
+        if size % lanes and not ends:
             return None
+        if any(_source(read, shape, channel, each) != place for each in range(channel, channel + size)):
+            return None  # a part of it, or its channels in another order
         found.append((place, channel // lanes))
         channel += size
     return found if len(found) > 1 and channel == shape[1] else None
@@ -61,11 +63,11 @@ def _source(read: Read, shape: Sequence[int], start: int, channel: int) -> int |
     size = shape_of(value.source)
     if (size[0], *size[2:]) != (shape[0], *shape[2:]) or not isinstance(own, tirx.IntImm):
         return None
-    if int(own) != channel - start or not all(map(_same, [batch, *rest], [n, *spatial])):
+    if int(own) != channel - start or not all(map(_same, [batch, *rest], [n, *spatial], size[:1] + size[2:])):
         return None
     return read.parameter(value.source)
 
 
-def _same(one: Expr, other: Expr) -> bool:
-    # an axis of one element was simplified to the number 0
-    return one.same_as(other) or isinstance(one, tirx.IntImm)
+def _same(one: Expr, other: Expr, extent: int) -> bool:
+    # the place on an axis of one element was simplified to the number 0
+    return one.same_as(other) or (extent == 1 and isinstance(one, tirx.IntImm))

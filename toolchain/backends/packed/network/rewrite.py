@@ -21,7 +21,9 @@ from toolchain.backends.packed.network.products import products_of
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.backends.packed.network.repeated import share_repeated
 from toolchain.backends.packed.network.steps import Call, Generated, PlanStep, Recurrent, extents, packable
+from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.stages.panels import pack_weight
+from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.models.entries import MAIN
 from toolchain.tasks.parameter import Parameter
@@ -104,6 +106,7 @@ class _Rewriter:
         self.plain: dict[relax.Var, relax.Expr] = {}
         self.packed: dict[relax.Var, relax.Expr] = {}
         self.functions: dict[Any, tvm.ir.GlobalVar] = {}
+        self.texts: dict[int, bytes] = {}  # of what functions compute, by its id
         self.names: Counter[str] = Counter()
         self.rules: dict[str, str] = {}
         self.products: dict[str, str] = {}
@@ -188,9 +191,11 @@ class _Rewriter:
             self.made[step.function] = Made(recipe, _parameters(step, operands, out))
             return self.render(recipe)
 
-        # One function may be called with a constant weight, and with a variable one.
+        # What a call computes may differ by the outputs that are used, by how many slices are alike in its
+        # shape, and by whether its weight is constant.
         known = getattr(step.subject, "weight", None) is not None
-        function = self._once((step.function, layouts, step.choice, known), step.function, make)
+        key = (step.function, self._text(step.read), layouts, step.choice, known)
+        function = self._once(key, step.function, make)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
         if packed and step.var in self.plan.places:
@@ -200,6 +205,12 @@ class _Rewriter:
             result = self._call(function, arguments, shape, str(step.var.ty.dtype))
             (self.packed if packed else self.plain)[step.var] = result
         self.rules[step.function] = step.choice.algorithm
+
+    def _text(self, read: Read) -> bytes:
+        """Return a text of what a function computes, made once; the plans keep `read`, and so its id."""
+        if id(read) not in self.texts:
+            self.texts[id(read)] = pickled(read)
+        return self.texts[id(read)]
 
     def _into(self, whole: relax.Var, function: tvm.ir.GlobalVar, arguments: list[relax.Expr]) -> None:
         """Emit a call that writes a part of a concatenation; the first call allocates the buffer."""

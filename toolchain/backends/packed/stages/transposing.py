@@ -29,9 +29,11 @@ _WORTH = (
 def applies(shape: Sequence[int], layout: Layout, machine: Machine) -> bool:
     """Return whether squares can convert between plain and this layout, without too much repeated work."""
     width, lanes = _width(shape, layout), layout.lanes
+    if lanes == 1 or lanes & (lanes - 1):  # each round of a transpose halves the distance of neighbours
+        return False
     if machine.pieces.fine:  # two pieces must not write the same place
-        return lanes > 1 and width > 0 and width % lanes == 0
-    return lanes > 1 and width >= lanes and width >= _WORTH * lanes * -(-width // lanes)
+        return width > 0 and width % lanes == 0
+    return width >= lanes and width >= _WORTH * lanes * -(-width // lanes)
 
 
 def _width(shape: Sequence[int], layout: Layout) -> int:

@@ -1,7 +1,8 @@
 """Transposed convolution on packed values, as stride x stride convolutions whose outputs interleave.
 
 Outputs with equal remainder by the stride, a phase, are a direct convolution with stride 1 over the taps that
-meet them. Tiles are as in `direct`; the weight has the taps of every phase side by side.
+meet them. Tiles are as in `direct`; the weight has the taps of every phase side by side. Where there are
+many phases, a loop goes over those that differ by their remainders alone.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from math import prod
 from tvm import tirx
 
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
+from toolchain.backends.packed.algorithms.interleaved.runs import Run, first_tap, runs_of
 from toolchain.backends.packed.algorithms.interleaved.taps import inside
-from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, phases_of, weight_shape
+from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, weight_shape
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.emitter import Emitter
@@ -48,7 +50,7 @@ def interleaved(
 class _Place:
     """The position of a tile of a phase: image, output blocks, place on all axes but the last, first column.
 
-    `tap` is the index of the phase's first tap in the weight.
+    The phase is `steps` phases from the first of each run.
     """
 
     n: Expr
@@ -56,8 +58,13 @@ class _Place:
     line: list[Expr]
     first: Expr
     columns: int
-    phase: Sequence[OutputPhase]
-    tap: int
+    runs: Sequence[Run]
+    steps: Sequence[Expr | int]
+
+    @property
+    def phase(self) -> list[OutputPhase]:
+        """The phase, but for its remainders."""
+        return [run.first for run in self.runs]
 
 
 class _Interleaved:
@@ -79,24 +86,24 @@ class _Interleaved:
         conv = self.conv
         lines = [-(-out // stride) for out, stride in zip(conv.out[:-1], conv.stride, strict=False)]
         if self.machine.pieces.fine:
-            tap = 0
-            for phase in phases_of(conv):
-                self._tiles(phase, tap)
-                tap += prod(each.taps for each in phase)
+            for runs in runs_of(conv):
+                self._tiles(runs)
             return
         rows = self.choice.order == "rows"
         space = [conv.batch, *lines, self.groups] if rows else [conv.batch, self.groups, *lines]
         with self.nest.pieces(space) as (n, *where):
             group = where.pop() if rows else where.pop(0)
-            tap = 0
-            for phase in phases_of(conv):
-                self._phase(n, group, where, phase, tap)
-                tap += prod(each.taps for each in phase)
+            for runs in runs_of(conv):
+                many = [run.count for run in runs]
+                with self.nest.grid(many if prod(many) > 1 else []) as steps:
+                    self._phase(n, group, where, runs, steps or [0] * len(runs))
 
-    def _phase(self, n: Expr, group: Expr, line: list[Expr], phase: Sequence[OutputPhase], tap: int) -> None:
-        """Emit one row of a phase, whose taps begin at `tap` in the weight."""
-        conv, analyzer = self.conv, self.analyzer
-        counts = [conv.places(axis, each) for axis, each in enumerate(phase)]
+    def _phase(
+        self, n: Expr, group: Expr, line: list[Expr], runs: Sequence[Run], steps: Sequence[Expr | int]
+    ) -> None:
+        """Emit one row of a phase."""
+        analyzer = self.analyzer
+        counts = self._counts(runs)
         if not all(counts):
             return
         inside = [
@@ -108,32 +115,51 @@ class _Interleaved:
             for start, count, size in tiles(counts[-1], self.choice.columns):
                 with self.nest.grid([count]) as (tile,):
                     first = analyzer.simplify(tile * size + start)
-                    self._tile(_Place(n, group, line, first, size, phase, tap))
-            halo = any(self.emitter.layout(self.emitter.read.output).halo)
-            if halo and phase[-1].remainder == 0:  # the row's zeros are written once
-                row = [self._output(axis, place, phase) for axis, place in enumerate(line)]
-                for block in range(self.choice.blocks):
-                    self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
+                    self._tile(_Place(n, group, line, first, size, runs, steps))
+            self._zeros(n, group, line, runs, steps, [])
 
-    def _tiles(self, phase: Sequence[OutputPhase], tap: int) -> None:
-        """Emit every tile of a phase as a piece of its own; its taps begin at `tap` in the weight."""
-        counts = [self.conv.places(axis, each) for axis, each in enumerate(phase)]
+    def _tiles(self, runs: Sequence[Run]) -> None:
+        """Emit every tile of a run's phases as a piece of its own."""
+        counts = self._counts(runs)
         if not all(counts):
             return
-        halo = any(self.emitter.layout(self.emitter.read.output).halo)
+        many = [run.count for run in runs] if any(run.count > 1 for run in runs) else []
         for start, count, size in tiles(counts[-1], self.choice.columns):
-            space = [self.conv.batch, self.groups, *counts[:-1], count]
-            with self.nest.pieces(space, group=self.choice.group) as (n, group, *line, tile):
+            space = [*many, self.conv.batch, self.groups, *counts[:-1], count]
+            with self.nest.pieces(space, group=self.choice.group) as place:
+                steps: Sequence[Expr | int] = place[: len(many)] or [0] * len(runs)
+                n, group, *line, tile = place[len(many) :]
                 first = self.analyzer.simplify(tile * size + start)
-                self._tile(_Place(n, group, line, first, size, phase, tap))
-                if halo and not start and phase[-1].remainder == 0:
-                    row = [self._output(axis, place, phase) for axis, place in enumerate(line)]
-                    with self.nest.when(None if count == 1 else tirx.EQ(tile, 0)):
-                        for block in range(self.choice.blocks):
-                            self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
+                self._tile(_Place(n, group, line, first, size, runs, steps))
+                if not start:
+                    self._zeros(n, group, line, runs, steps, [] if count == 1 else [tirx.EQ(tile, 0)])
 
-    def _output(self, axis: int, place: Expr, phase: Sequence[OutputPhase]) -> Expr:
-        return self.analyzer.simplify(place * self.conv.stride[axis] + phase[axis].remainder)
+    def _zeros(
+        self,
+        n: Expr,
+        group: Expr,
+        line: list[Expr],
+        runs: Sequence[Run],
+        steps: Sequence[Expr | int],
+        conditions: list[Expr],
+    ) -> None:
+        """Emit the zeros around a row of the output, which its first phase writes."""
+        if runs[-1].first.remainder or not any(self.emitter.layout(self.emitter.read.output).halo):
+            return
+        if not isinstance(steps[-1], int):
+            conditions = [*conditions, tirx.EQ(steps[-1], 0)]
+        row = [self._output(axis, place, runs, steps) for axis, place in enumerate(line)]
+        with self.nest.when(tirx.all(*conditions) if conditions else None):
+            for block in range(self.choice.blocks):
+                self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
+
+    def _counts(self, runs: Sequence[Run]) -> list[int]:
+        """Return the number of outputs of each axis in a phase."""
+        return [self.conv.places(axis, run.first) for axis, run in enumerate(runs)]
+
+    def _output(self, axis: int, place: Expr, runs: Sequence[Run], steps: Sequence[Expr | int]) -> Expr:
+        remainder = runs[axis].first.remainder + steps[axis]
+        return self.analyzer.simplify(place * self.conv.stride[axis] + remainder)
 
     def _tile(self, at: _Place) -> None:
         lanes, blocks = self.lanes, self.choice.blocks
@@ -146,7 +172,7 @@ class _Interleaved:
 
         def index(block: Expr, column: Expr, lane: Expr) -> list[Expr]:
             places = enumerate([*at.line, at.first + column])
-            spatial = [self._output(axis, place, at.phase) for axis, place in places]
+            spatial = [self._output(axis, place, at.runs, at.steps) for axis, place in places]
             return [at.n, (at.group * blocks + block) * lanes + lane, *spatial]
 
         loop = self.machine.operand == "memory"
@@ -166,6 +192,7 @@ class _Interleaved:
 
         inputs = tile.inputs(self.input_lanes)
         extents = [self.inputs, *(each.taps for each in at.phase)]
+        before = first_tap(self.conv, at.runs, at.steps)
         with tile.loops(extents, self.input_lanes) as (block, *taps):
             at_tap: Expr = tirx.IntImm("int32", 0)
             for each, j in zip(at.phase, taps, strict=True):
@@ -178,9 +205,9 @@ class _Interleaved:
                 inputs.multiply(
                     lambda column, channel: source(theirs, taps, column, channel),
                     lambda channel, number, lane: emitter.weight[
-                        at.group, block, at_tap + at.tap, channel, number * lanes + lane
+                        at.group, block, at_tap + before, channel, number * lanes + lane
                     ],
-                    lambda channel: self._fetch([at.group, block + 1, at_tap + at.tap, *channel]),
+                    lambda channel: self._fetch([at.group, block + 1, at_tap + before, *channel]),
                 )
 
     def _fetch(self, place: list[Expr]) -> None:
