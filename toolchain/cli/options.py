@@ -24,11 +24,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _BOARD_VARIABLE = "TOOLCHAIN_BOARD"
 
 bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
-cluster_option = click.option(
-    "--cluster",
-    metavar="CPU",
-    help="CPU cluster by its core, such as cortex-a72; default: the bundle's, or the class's first.",
-)
+
+
+def _cluster_option(default: str) -> Callable[[Function], Function]:
+    return click.option(
+        "--cluster",
+        metavar="CPU",
+        help=f"CPU cluster, named by its core, such as cortex-a72; default: {default}.",
+    )
+
+
+cluster_option = _cluster_option("the first of the board class")
+"""For commands that compile a network."""
+_cluster_of_bundle = _cluster_option("the one of the build; if the board lacks it, the first")
+"""For commands that run a bundle."""
 
 
 class _DeviceOption(click.Option):
@@ -240,7 +249,7 @@ def execution_options(function: Function) -> Function:
             click.option(
                 "--threads", type=click.IntRange(min=1), metavar="N", help="Default: the cluster's cores."
             ),
-            cluster_option,
+            _cluster_of_bundle,
             click.option(
                 "--spin-us",
                 type=click.IntRange(0, 1_000_000),
