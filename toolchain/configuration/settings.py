@@ -70,7 +70,10 @@ class Settings(Table):
     )
     state_dir: Path = Field(
         _default_folder(platformdirs.user_state_dir),
-        description="Emulated boards, the running lab, event logs; may be deleted when neither runs.",
+        description="Emulated boards, the running lab, event logs, unfinished acceptances, journals of "
+        "rollouts. Stop the lab and the emulated boards before you delete it. Without the journals earlier "
+        "rollouts cannot be resumed or reported, and this host no longer refuses a version older than one it "
+        "rolled out; each board still refuses what is older than the newest it ran.",
     )
     jobs: int = Field(
         len(os.sched_getaffinity(0)), ge=1, le=4096, description="Processes that compile at the same time."
