@@ -53,8 +53,9 @@ _MODEL_OPTIONS = (
         show_default=True,
         envvar="TOOLCHAIN_RATES",
         show_envvar=True,
-        help="Speeds of cores by which code is chosen without records: the board class's, so that every "
-        "build gives the same, or what `board probe` measured; auto: the board's if there are any.",
+        help="Speeds of cores by which code is chosen for tasks without tuning records. class: those of the "
+        "board class, the same in every build; board: those that `board probe` measured on this board; auto: "
+        "the board's if it was measured, else the class's.",
     ),
     _named(
         "--arch",
@@ -81,13 +82,15 @@ _MODEL_OPTIONS = (
         "--start-pack",
         default="",
         metavar="OPERATOR",
-        help="With --device vta: regions begin after this operator; default: max_pool2d, if there is one.",
+        help="With --device vta: the VTA computes only layers after this operator, the CPU those before it. "
+        "Default: max_pool2d, or from the first layer on if the network has none.",
     ),
     _named(
         "--stop-pack",
         default="",
         metavar="OPERATOR",
-        help="With --device vta: regions end before this operator; default: mean, a global average pool.",
+        help="With --device vta: the VTA computes only layers before this operator, the CPU those after it. "
+        "Default: mean (a global average pool), or up to the last layer if the network has none.",
     ),
     _named(
         "--batch",

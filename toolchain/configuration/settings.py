@@ -107,8 +107,9 @@ class Settings(Table):
     )
     unchecked_peers: bool = Field(
         False,
-        description="Let a program use the lab though this system does not tell whose program it is; others' "
-        "are refused in any case where that can be seen.",
+        description="Whether the lab and `toolchain ui` accept a connection when this system does not show "
+        "which account opened it. If so, the lab's servers on boards accept every account, too. By default "
+        "such connections are refused; one that is seen to be another account's is always refused here.",
     )
     tls_authorities: Path | None = Field(
         None,

@@ -36,11 +36,11 @@ class CodeOptions:
         For a device whose entry in board.toml has `arch`: the architectures to make machine code for,
         separated by commas, in place of the entry's.
     rates
-        Speeds by which code is chosen without records: those of the board class, or what was measured on the
-        board; `auto`: the board's if there are any.
+        Speeds of cores by which code is chosen for tasks without records. `class`: those of the board class;
+        `board`: those that were measured on this board; `auto`: the board's if it has any, else the class's.
     start_pack, stop_pack
-        For a VTA: the operator after which its regions begin, and the one before which they end; empty: the
-        first pooling and the last average.
+        For a VTA, which computes only layers between these two operators; the CPU computes the others. Empty:
+        `max_pool2d` and `mean`, if the network has them.
     """
 
     device: str = "cpu"

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     default=1.5,
     show_default=True,
     metavar="X",
-    help="Begin no other phase if the field's median latency is more than X times the lab's.",
+    help="Begin no other phase if the boards' median latency is more than X times the lab's, and more than "
+    "--slack-ms above it.",
 )
 @click.option(
     "--slack-ms",
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
     default=1.0,
     show_default=True,
     metavar="T",
-    help="Milliseconds more than the lab's that are never too slow: a self-test has a few cold runs.",
+    help="Milliseconds above the lab's latency that --max-slowdown always allows. A board's self-test is a "
+    "few runs after a cold start, in which a tiny network looks slow.",
 )
 @click.option(
     "--window",

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     "--watchdog",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help="With --service: restart it when it has not sent WATCHDOG=1 for so long; see sd_notify(3).",
+    help="With --service: restart it when it has sent no WATCHDOG=1 for this time; see sd_notify(3).",
 )
 @click.option("--network", is_flag=True, help="With --service: let it use IP, and not Unix sockets alone.")
 @click.option(
@@ -86,7 +86,11 @@ if TYPE_CHECKING:
 )
 @click.option("--ignore-clock", is_flag=True, help="Continue even if the board's clock is wrong by days.")
 @click.option(
-    "--remove", is_flag=True, help="Undo everything: processes, governors, files; with --account, that too."
+    "--remove",
+    is_flag=True,
+    help="Undo what provisioning did: stop edge-rt and services, restore the governors, remove edge-rt and "
+    "its files. Releases, and what --passwords set, stay. With --account NAME: also remove that account, if "
+    "provisioning made it.",
 )
 @output_options
 def provision(
