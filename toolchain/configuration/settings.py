@@ -61,7 +61,7 @@ class Settings(Table):
     )
     data_dir: Path = Field(
         _default_folder(platformdirs.user_data_dir),
-        description="The store of tuning records.",
+        description="The store of tuning records, which cannot be made again; which bundles passed `verify`.",
     )
     records_url: SecretStr | None = Field(
         None,
