@@ -113,7 +113,8 @@ def test_shapes_whose_steps_differ_by_other_places_share_no_function(tmp_path: P
     """With 8 rows of `x`, steps of `s` and `x` are alike, by rows; with 8 of `y`, of `s` and `y`, by more."""
     corners = {"s": [(0, 0), (1, 0)], "x": [(2, 0), (3, 0)], "y": [(2, 1), (3, 2)]}
     weights = {"axes": np.array([1, 2]), "w": np.linspace(-1, 1, 16, dtype="f4").reshape(4, 4)}
-    nodes, steps = [], []
+    nodes: list[onnx.NodeProto] = []
+    steps: list[str] = []
     for source, corner in ((source, corner) for source, places in corners.items() for corner in places):
         step = f"step{len(steps)}"
         weights[f"{step}_begin"], weights[f"{step}_end"] = np.array(corner), np.add(corner, (1, 4))

@@ -21,7 +21,7 @@ def turned(axes: list[tuple[int, int, int, int]], size: int) -> Transposed:
     out = tuple(
         max(1, (size - 1) * step + (taps - 1) * wide + 1 - 2 * before) for step, taps, wide, before in axes
     )
-    buffer = tirx.decl_buffer((1,))
+    buffer = tirx.decl_buffer((1,), "float32")
     sizes = (size,) * len(axes)
     return Transposed(1, 8, 8, 1, sizes, kernel, out, stride, dilation, buffer, buffer, buffer, crop)
 
