@@ -319,7 +319,7 @@ def test_a_field_that_older_programs_refuse_is_written_only_if_it_has_a_value(
 
 def test_times_of_any_zone_are_compared_as_times(store: RecordStore, tmp_path: Path) -> None:
     put(store, 1.0, confirmed=True, created="2026-07-01T13:00:00.000+14:00")  # the evening before, in UTC
-    put(store, 2.0, confirmed=True, created="2026-07-01T00:00:00.000+00:00")
+    put(store, 2.0, confirmed=True, created="20260701T000000+00:00")
     file = tmp_path / "zones.jsonl"
     write_records(file, store.functions(), store.all())
     with RecordStore(tmp_path / "other.sqlite") as other:

@@ -79,8 +79,10 @@ def test_the_best_are_found_behind_many_that_builds_cannot_take(store: RecordSto
 def test_the_best_among_groups_are_in_the_order_of_preference(store: RecordStore) -> None:
     """What a run left out makes a group of its own, and so does each kind; a build takes from several."""
     off = replace(PROVENANCE, excluded="winograd")
-    confirmed = put(store, 5.0, kind="default", payload="", confirmed=True, created="2026-01-01")
-    put(store, 4.0, kind="metaschedule", confirmed=True, created="2025-12-31")
+    confirmed = put(
+        store, 5.0, kind="default", payload="", confirmed=True, created="2026-01-01T00:00:00.000+00:00"
+    )
+    put(store, 4.0, kind="metaschedule", confirmed=True, created="2025-12-31T00:00:00.000+00:00")
     put(store, 1.0, kind="metaschedule")
     every = put(store, 3.0, kind="cpu", payload=DIRECT)
     without = put(store, 2.0, kind="cpu", payload=DIRECT, provenance=off)
@@ -100,7 +102,9 @@ def test_the_best_among_groups_are_in_the_order_of_preference(store: RecordStore
 
 def test_the_newest_come_in_pages_that_are_read_when_they_are_needed(store: RecordStore) -> None:
     fill(store, 200)
-    late = put(store, 500.0, created="2025-01-01")  # it was imported: it is older than its number
+    late = put(
+        store, 500.0, created="2025-01-01T00:00:00.000+00:00"
+    )  # it was imported: it is older than its number
     watched = Watched(store._database, "EXPLAIN QUERY PLAN")
     store._database = watched
     first = list(islice(store.newest(), 10))
@@ -130,7 +134,13 @@ def test_a_selection_means_the_same_to_the_database(
     put(store, 1.0, created="2026-01-01T00:00:00.000+00:00")
     put(store, 2.0, created="2026-01-02T00:00:00.000+00:00", provenance=replace(PROVENANCE, board="desk"))
     key = replace(KEY, workload="abcd" * 4)
-    put(store, 3.0, key, function=store.add_function(key.workload, "dense", "x"), created="2026-02-02T00:00")
+    put(
+        store,
+        3.0,
+        key,
+        function=store.add_function(key.workload, "dense", "x"),
+        created="2026-02-02T00:00:00.000+00:00",
+    )
     found = list(store.newest(selection))
     assert len(found) == store.count(selection) == count
     assert set(found) == {record for record in store.all() if record in selection}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,26 @@ def test_then_another_cpu_or_threads_of_level_and_class(store: RecordStore) -> N
     put(store, 1.0, key=replace(OTHER_CPU, board_class="rack"))
     hit = lookup(store, KEY, KINDS)
     assert (hit.record, hit.how) == (near, "other-cpu-or-threads")
+
+
+def test_a_record_that_is_just_being_removed_is_passed_over(
+    store: RecordStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another process, between two questions of this one."""
+    near = put(store, 9.0, key=OTHER_THREADS, function=store.add_function(KEY.workload, "matmul", "other"))
+    exact = put(store, 1.0)
+    definition = store.definition
+
+    def asked(identity: str) -> str:
+        if identity == exact.function:
+            with sqlite3.connect(Path(store.name)) as db:
+                db.execute("DELETE FROM records WHERE function=?", (identity,))
+                db.execute("DELETE FROM functions WHERE id=?", (identity,))
+        return definition(identity)
+
+    monkeypatch.setattr(store, "definition", asked)
+    hit = lookup(store, KEY, KINDS)
+    assert hit is not None and (hit.record, hit.definition) == (near, "other")
 
 
 def test_then_the_nearest_lower_level(store: RecordStore) -> None:

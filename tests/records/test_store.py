@@ -142,6 +142,8 @@ def test_a_row_with_times_of_another_form_is_skipped_and_named(store: RecordStor
         ("failure", "hunger"),
         ("level", b"\xff"),
         ("temperature_c", "warm"),
+        ("created", "2026-07-01T00:00:00"),
+        ("created", b"2026"),
         ("governor", "CAST(x'70ff' AS TEXT)"),
     ],
 )

@@ -199,11 +199,9 @@ def _record(fields: Any) -> Record:
 def _in_utc(created: str) -> str:
     """Return a time as the store itself writes it: the newest of several is found by comparing texts."""
     time = datetime.fromisoformat(created)
-    if time.tzinfo is None:
-        raise ValueError(f"created is {created}, without a time zone")
     if time > datetime.now(UTC) + _AHEAD:
         raise ValueError(f"created is {created}, which is still to come")
-    return created if created.endswith("+00:00") else time.astimezone(UTC).isoformat(timespec="milliseconds")
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def _check_fields(fields: Any, names: Iterable[str]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from toolchain.records.database import UnknownFunctionError
 from toolchain.records.key import RecordKey, level_rank
 from toolchain.records.record import Record
 from toolchain.records.shipped.file import SHIPPED, shipped_file
@@ -66,10 +68,11 @@ def _nearest(
 ) -> Hit | None:
     bests = store.bests(key, kinds, usable)
     rated = [(rating, record) for record in bests if (rating := _rate(record, key)) is not None]
-    if not rated:
-        return None
-    rating, record = max(rated, key=lambda pair: (not pair[1].provenance.modelled, pair[0]))
-    return Hit(record, _HOW[rating[0]], store.definition(record.function), shipped)
+    rated.sort(key=lambda pair: (not pair[1].provenance.modelled, pair[0]), reverse=True)
+    for rating, record in rated:
+        with suppress(UnknownFunctionError):  # another process removes it just now
+            return Hit(record, _HOW[rating[0]], store.definition(record.function), shipped)
+    return None
 
 
 _HOW: dict[int, How] = {2: "exact", 1: "other-cpu-or-threads", 0: "lower-level"}

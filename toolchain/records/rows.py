@@ -100,9 +100,13 @@ def from_fields(fields: dict[str, Any], *, strict: bool = False) -> Record:
     temperature = fields["temperature_c"]  # the one other number that need not be whole
     if isinstance(temperature, float) and not isfinite(temperature):
         raise ValueError(f"temperature_c is {temperature}, which is no number")
-    year = datetime.fromisoformat(fields["created"]).year if isinstance(fields["created"], str) else _FIRST
-    if not _FIRST <= year <= _LAST:
-        raise ValueError(f"created is in the year {year}")
+    if not isinstance(fields["created"], str):
+        raise ValueError(f"created is {fields['created']}, which is no text")
+    created = datetime.fromisoformat(fields["created"])
+    if not _FIRST <= created.year <= _LAST:
+        raise ValueError(f"created is in the year {created.year}")
+    if created.tzinfo is None:
+        raise ValueError(f"created is {fields['created']}, without a time zone")
     document = {
         "key": {name: fields[name] for name in KEY},
         "provenance": {name: fields[name] for name in PROVENANCE},

@@ -69,6 +69,11 @@ def records_in(path: Path | None, run: str | None) -> ReportRecords:
 
 
 def of_store(store: RecordStore, run: str | None) -> ReportRecords:
-    """Return a store's records of a run; errors are those of `records_in`."""
-    records = store.of_run(chosen_run(store.runs(), run))
+    """Return a store's records of a run; errors are those of `records_in`.
+
+    Runs of which nothing can be read are passed over, unless one is requested.
+    """
+    runs = store.runs()
+    wanted = [chosen_run(runs, run)] if run or not runs else [identity for identity, _last in runs]
+    records = next(filter(None, map(store.of_run, wanted)), [])
     return ReportRecords(records, store.function_names(), skipped(store))
