@@ -165,6 +165,13 @@ def test_float16_is_refused_where_the_cpu_does_not_compute_in_it(name: str, cpu:
     assert caught.value.hint == "use --dtype float32"
 
 
+@pytest.mark.parametrize("name", ["raspberrypi5", "jetson-orin", "rk3399", "x86_64"])
+def test_tfloat32_is_refused_on_every_cpu_also_on_one_that_computes_in_float16(name: str) -> None:
+    with pytest.raises(UsageError, match="--dtype tfloat32: only tensor cores") as caught:
+        target_for(load_profile(name), dtype="tfloat32")
+    assert caught.value.hint == "add --device cuda, or use --dtype float32"
+
+
 def test_code_in_float16_asks_for_what_computes_in_it_and_other_code_does_not() -> None:
     has = changed("x86_64", "x86-64-v4", optional=("+avx512fp16",))
     half, full = target_for(has, dtype="float16"), target_for(has)

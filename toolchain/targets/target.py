@@ -212,6 +212,11 @@ def _for_dtype(profile: Profile, cpu: str, dtype: str) -> tuple[str, ...]:
     """
     if dtype == "float32":
         return ()
+    if dtype == "tfloat32":
+        raise UsageError(
+            "--dtype tfloat32: only tensor cores multiply tfloat32",
+            "add --device cuda, or use --dtype float32",
+        )
     needed = profile.architecture.half
     if needed in _enabled(profile.triple, profile.features, cpu):
         return ()
