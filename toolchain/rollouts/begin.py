@@ -65,12 +65,15 @@ def check_verified(signed: SignedRelease, boards: Sequence[Board]) -> None:
     verified = signed.release.verified
     if verified is not None and not verified.board_class.endswith(EMULATED):
         return
-    real = [board.name for board in boards if not board.emulated]
-    if real:
+    real = next((board for board in boards if not board.emulated), None)
+    if real is not None:
         by = "by emulated boards alone" if verified else "by no board"
+        classes = f" --classes {real.record_class}" if verified else ""
         raise UsageError(
-            f"{signed.release.app} {signed.release.version} was verified {by}, and {real[0]} is a real one",
-            f"`toolchain verify {signed.bundle} --board {real[0]}`, then sign it anew; or --allow-unverified",
+            f"{signed.release.app} {signed.release.version} was verified {by}, and {real.name} is a real one",
+            f"`toolchain verify {signed.bundle} --board {real.name}`; remove {signed.file}, since what is "
+            f"signed cannot change; `toolchain release sign {signed.bundle} --key KEY --version VERSION "
+            f"--expires DATE{classes}` with a newer version; or add --allow-unverified",
         )
 
 
