@@ -54,7 +54,8 @@ def test_a_class_is_no_board_where_one_is_needed(state: Path) -> None:
     lay(state, "rk3399-emulated")
     with pytest.raises(UsageError, match=r"^rk3399: .*a board class.*local, rk3399-emulated") as raised:
         find_board("rk3399")
-    assert "toolchain board emulate start rk3399" in raised.value.hint
+    assert "board rk3399-emulated: `toolchain board emulate start rk3399`" in raised.value.hint
+    assert "--board" not in raised.value.hint, "some commands take a board without an option"
 
 
 @pytest.mark.parametrize("find", [find_board, find_target])

@@ -104,8 +104,8 @@ def find_boards(name: str) -> list[Board]:
     raise UsageError(
         f"{name}: that is a board class, and this step needs a board; there are: "
         + ", ".join(_board_names()),
-        f"add yours: `toolchain board add HOST --class {name}`; or start an emulated one: "
-        f"`toolchain board emulate start {name}`, then --board {emulated.default_name(name)}",
+        f"add yours: `toolchain board add HOST --class {name}`; or start an emulated one, which becomes the "
+        f"board {emulated.default_name(name)}: `toolchain board emulate start {name}`",
     )
 
 
