@@ -16,6 +16,7 @@ from toolchain.boards.inventory.lookup import LOCAL, find_board, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.files.atomic import check_writable
 from toolchain.measuring.arrays import read_inputs
 from toolchain.measuring.bench import BenchResult
 from toolchain.measuring.verify import VerifyResult
@@ -100,6 +101,7 @@ def run_demo(
     model = load_model(source, options)
     sample = read_inputs(inputs, model.inputs) if inputs else None
     build_options = BuildOptions(code=code, sample=sample, sample_option="--input")
+    check_writable(out / "report.html")
     board = find_board(board_name) if board_name else _start_board(note)
     trials: list[dict[str, Any]] = []
     with open_records(note) as store:

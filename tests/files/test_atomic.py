@@ -31,6 +31,25 @@ def test_a_file_is_replaced_with_the_usual_permissions(tmp_path: Path) -> None:
     assert names(file.parent) == ["x"]
 
 
+def test_a_folder_is_checked_before_long_work_without_a_trace(tmp_path: Path) -> None:
+    atomic.check_writable(tmp_path / "new" / "and newer" / "x")
+    assert names(tmp_path) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(ToolchainError, match=r"cannot write .*file/new/x: Not a directory"):
+        atomic.check_writable(tmp_path / "file" / "new" / "x")
+    tmp_path.chmod(0o500)
+    code = (
+        "import os, sys; from pathlib import Path; from toolchain.files import atomic\n"
+        "if not os.getuid(): os.setuid(65534)\n"
+        "atomic.check_writable(Path(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "new" / "x")], capture_output=True, text=True
+    )
+    assert "new/x: Permission denied" in done.stderr
+    assert names(tmp_path) == ["file"]
+
+
 def test_a_program_is_executable(tmp_path: Path) -> None:
     with atomic.replacing(tmp_path / "x", 0o777) as temporary:
         temporary.write_text("#!/bin/sh\n")

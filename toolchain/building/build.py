@@ -204,6 +204,10 @@ def build(
         )
     if options.check:
         require_this_host(target)
+    stem = f"{model.name}-{target.board or target.profile.name}"
+    library = out / f"{stem}.{options.format}"
+    bundle = out / f"{stem}.bundle"
+    atomic.check_writable(bundle)
     linker = linker_named(options.linker)
     linker.check(target.profile)
     backend = backend_for(target.profile, options.code)
@@ -217,9 +221,6 @@ def build(
         check_padding(model, references, tolerance_of(model, backend))
     made_by = bundling(model, backend, target, made_for, references, linker, pad=options.pad)
     reference, cases = references[0], made_by.cases
-    stem = f"{model.name}-{target.board or target.profile.name}"
-    library = out / f"{stem}.{options.format}"
-    bundle = out / f"{stem}.bundle"
     with scratch_folder() as folder:
         progress("lowering the network")
         with backend.lower(model, made_for, compiles=True) as network:

@@ -120,6 +120,21 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: Path) -> None:
+    """Check, before long work, that `path` can be written at its end; nothing is made.
+
+    Raises
+    ------
+    ToolchainError
+        The nearest existing folder above `path` is none, or cannot be written.
+    """
+    try:
+        folder = next(each for each in path.absolute().parents if each.exists())
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def write_bytes(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write `data` to `path` atomically; errors and `mode` as of `replacing`."""
     with replacing(path, mode) as temporary:

@@ -33,3 +33,11 @@ def test_its_options_reach_the_run(invoke: Toolchain, files: Path, monkeypatch: 
 
     monkeypatch.setattr("toolchain.demo.run_demo", stop)
     refused(invoke, files, 1, ["4 trials of 300 s"], "demo", "good.onnx", "--trials", "4", "--timeout", "300")
+
+
+@pytest.mark.usefixtures("state")
+def test_a_folder_that_cannot_be_written_is_told_before_a_board_is_started(
+    invoke: Toolchain, files: Path
+) -> None:
+    refused(invoke, files, 1, ["cannot write good.onnx/out/"], "demo", "good.onnx", "-o", "good.onnx/out")
+    assert "tuning" not in invoke("demo", "good.onnx", "-o", "good.onnx/out").err

@@ -81,3 +81,14 @@ def test_names_and_options_that_are_none(
     invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
 ) -> None:
     refused(invoke, files, 2, says, *arguments)
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("option", ["--report", "--export"])
+def test_files_that_cannot_be_written_are_told_before_anything_is_measured(
+    invoke: Toolchain, files: Path, option: str
+) -> None:
+    into = files / "good.onnx" / "there"
+    says = [f"cannot write {into}: Not a directory", "choose another folder"]
+    refused(invoke, files, 1, says, "tune", "good.onnx", "--board", "local", option, into)
+    assert "tuning" not in invoke("tune", "good.onnx", "--board", "local", option, into).err

@@ -173,6 +173,7 @@ def command(
     from toolchain.api.rates import with_chosen_rates_of_all
     from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
+    from toolchain.files.atomic import check_writable
 
     _check_offline(export, import_, search["runner"], dry_run=dry_run)
     offline = export is not None or import_ is not None
@@ -185,6 +186,9 @@ def command(
             f"{option}: candidates for {code.device_kind} are not measured on boards",
             "tune without it: a model or simulator on this host measures them",
         )
+    for path in (report, export):
+        if path and not dry_run:
+            check_writable(path)
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
     if on_boards and not dry_run and not offline:
         hold_places(boards)
