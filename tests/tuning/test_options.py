@@ -18,6 +18,7 @@ from toolchain.tuning.options import TuneOptions
         ({"search_seed": 0}, "--search-seed 0: must be 1 or more"),
         ({"time_s": 0.0}, "--time 0: must be above 0"),
         ({"early_stopping": 0}, "--early-stopping 0: must be 1 or more"),
+        ({"builders": "foo"}, "--builders foo: neither a number of processes"),
         ({"scheduler": "greedy"}, "--scheduler greedy: .*use one of: gradient, round-robin"),
     ],
 )

@@ -87,3 +87,7 @@ class TuneOptions:
             raise UsageError(f"--search-seed {self.search_seed}: must be 1 or more")
         if self.time_s is not None and self.time_s <= 0:
             raise UsageError(f"--time {self.time_s:g}: must be above 0")
+        if self.builders is not None:
+            from toolchain.tuning.builders.choice import check_builders  # slow to import
+
+            check_builders(self.builders)

@@ -65,6 +65,10 @@ NAMES = [
         ["--tuner xbg: no tuner of this name", "use one of: xgb"],
     ),
     (
+        ["tune", "good.onnx", "--board", "local", "--dry-run", "--builders", "foo"],
+        ["--builders foo: neither a number of processes", "such as --builders 4"],
+    ),
+    (
         ["tune", "good.onnx", "--board", "local", "--dry-run", "--runner", "board"],
         ["--runner board: no runner of this name", "use one of: boards"],
     ),

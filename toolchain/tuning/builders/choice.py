@@ -34,10 +34,22 @@ def compilers_for(builders: str | None, notice: Callable[[str], None]) -> Compil
     """
     if builders is None:
         return HostCompilers(settings().jobs)
+    check_builders(builders)
     if builders.startswith(SCHEME):
         return FleetCompilers(builders, notice)
-    if builders.isdecimal() and 1 <= int(builders) <= _MOST:
-        return HostCompilers(int(builders))
+    return HostCompilers(int(builders))
+
+
+def check_builders(builders: str) -> None:
+    """Check that `builders` is a number of processes or has a fleet's scheme; connects to nothing.
+
+    Raises
+    ------
+    UsageError
+        It is neither.
+    """
+    if builders.startswith(SCHEME) or (builders.isdecimal() and 1 <= int(builders) <= _MOST):
+        return
     raise UsageError(
         f"--builders {builders}: neither a number of processes (1 to {_MOST}) nor a fleet's address",
         "such as --builders 4, or --builders dask://HOST:8786",
