@@ -69,6 +69,10 @@ NAMES = [
         ["--builders foo: neither a number of processes", "such as --builders 4"],
     ),
     (
+        ["tune", "good.onnx", "--board", "local", "--dry-run", "--max-mib", "48"],
+        ["--max-mib: only --export writes a folder", "add --export DIR"],
+    ),
+    (
         ["tune", "good.onnx", "--board", "local", "--dry-run", "--runner", "board"],
         ["--runner board: no runner of this name", "use one of: boards"],
     ),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
+from click.core import ParameterSource
 
 from toolchain.cli.engine import container_for, files_of
 from toolchain.cli.event_log import event_log
@@ -23,6 +24,7 @@ from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result
+from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
@@ -179,8 +181,6 @@ def command(
     offline = export is not None or import_ is not None
     on_boards = measured_on_boards(search["runner"], code.device_kind)
     if offline and not on_boards:
-        from toolchain.errors import UsageError
-
         option = "--export" if export else "--import"
         raise UsageError(
             f"{option}: candidates for {code.device_kind} are not measured on boards",
@@ -252,6 +252,7 @@ def _check_offline(export: Path | None, import_: Path | None, runner: str | None
     for option, given in (("--export", export), ("--import", import_)):
         others = {"--import": import_ and option != "--import", "--runner": runner, "--dry-run": dry_run}
         if given and (odd := next((name for name, other in others.items() if other), None)):
-            from toolchain.errors import UsageError
-
             raise UsageError(f"{option} and {odd} do not go together", f"leave {odd} out")
+    source = click.get_current_context().get_parameter_source("max_mib")
+    if export is None and source is ParameterSource.COMMANDLINE:
+        raise UsageError("--max-mib: only --export writes a folder", "add --export DIR, or leave it out")
