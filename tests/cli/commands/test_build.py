@@ -93,6 +93,10 @@ def test_unsupported_operators_are_all_named(invoke: Toolchain, files: Path) -> 
 
 NAMES = [
     (["build", "good.onnx", "--board", "rk3388", "-o", "out"], ["--board rk3388", "rk3399"]),
+    (
+        ["build", "good.onnx", "--board", "local", "--check", "--engine", "docker", "-o", "out"],
+        ["--check runs the sample on this host", "use --engine host"],
+    ),
 ]
 
 

@@ -22,6 +22,7 @@ from toolchain.cli.options import (
 from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
 from toolchain.cli.quantised import show_quantised
+from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,8 +108,12 @@ def command(
 
     target = with_chosen_rates(find_target(board_name(board)), code, note)
     target.profile.device(code.device_kind)
-    if check and engine in (None, "auto"):
-        engine = "host"
+    if check and engine == "docker":
+        raise UsageError(
+            "--check runs the sample on this host, and --engine docker builds in a container",
+            "use --engine host; or build without --check, and `toolchain verify` the bundle",
+        )
+    engine = "host" if check else engine
     if container := container_for(
         engine, target.profile, code.device_kind, files_of(model, inputs, options.value_files), [output]
     ):
