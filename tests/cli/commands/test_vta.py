@@ -93,8 +93,18 @@ def test_a_program_that_is_not_portable_ends_with_4(invoke: Toolchain, folder: P
 
 
 def test_what_is_no_dump_is_named(invoke: Toolchain, folder: Path) -> None:
-    wrong = invoke("vta", "lint", folder)
-    assert wrong.code == 2 and wrong.says("layout.json cannot be read: No such file", "insn.bin, dram.bin")
+    (folder / "insn.bin").write_bytes(bytes(16))
+    for verb in ("lint", "simulate"):
+        wrong = invoke("vta", verb, folder)
+        assert wrong.code == 2 and wrong.says(
+            "layout.json cannot be read: No such file", "insn.bin, dram.bin"
+        )
+        wrong = invoke("vta", verb, folder / "insn.bin")
+        assert wrong.code == 2 and wrong.says("cannot be read: Not a directory", "vta compile --dump DIR")
+        assert "file of instructions" not in wrong.err, "this command takes folders alone"
+    assert invoke("vta", "disasm", folder / "nosuch").says(
+        "nosuch cannot be read", "or a file of instructions"
+    )
 
 
 @pytest.mark.usefixtures("files")
@@ -152,6 +162,20 @@ def test_a_board_class_with_an_unknown_configuration_says_so(invoke: Toolchain, 
 
 
 CONV = ("--conv", "1,14,14,20,40,3,3,1,1,2,2")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((), "what is to be compiled?"),
+        ((*CONV, "--model", "net.onnx"), "--conv and --model exclude each other"),
+    ],
+)
+def test_either_a_convolution_or_a_network_is_compiled(
+    invoke: Toolchain, given: tuple[str, ...], says: str
+) -> None:
+    wrong = invoke("vta", "compile", *given, "--dump", "new")
+    assert wrong.code == 2 and wrong.says(says, "hint: ")
 
 
 def test_a_convolution_is_compiled(invoke: Toolchain, folder: Path) -> None:

@@ -73,7 +73,9 @@ def compile_(
     """
     from toolchain.vta.reading import find_config
 
-    if (conv is None) == (model is None):
+    if conv is not None and model is not None:
+        raise UsageError("--conv and --model exclude each other", "leave one of them out")
+    if conv is None and model is None:
         raise UsageError("what is to be compiled?", f"one of --conv {_EXAMPLE} and --model zoo:resnet-18")
     design = find_config(config)
     if model is not None:

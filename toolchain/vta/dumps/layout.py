@@ -34,6 +34,9 @@ PHYSICAL_BASE = PAGE_BYTES
 _LARGEST_LAYOUT = 2**20
 _MOST = 4096  # largest number of inputs, and of outputs
 _AGAIN = "write the dump again"
+_GIVE_DUMP = (
+    f"give a folder with {INSTRUCTIONS}, {BEFORE} and {LAYOUT}, as `vta compile --dump DIR` writes it"
+)
 _ITEM_BYTES = {"int8": 1, "uint8": 1, "int32": 4, "float32": 4}
 
 
@@ -167,7 +170,7 @@ def read_program(file: Path) -> bytes:
     UsageError
         The file cannot be read, or is longer than any program.
     """
-    return _read(file, MOST_BYTES)
+    return _read(file, MOST_BYTES, f"{_GIVE_DUMP}, or a file of instructions")
 
 
 def decode_file(file: Path, data: bytes, config: VtaConfig) -> list[Instruction]:
@@ -203,14 +206,14 @@ def _of_size(file: Path, size: int, key: str) -> bytes:
     return data
 
 
-def _read(file: Path, most: int) -> bytes:
+def _read(file: Path, most: int, hint: str = _GIVE_DUMP) -> bytes:
     try:
         with open_plain(file) as opened:
             data = opened.read(most + 1)
     except OSError as error:
         raise UsageError(
             f"{printable(str(file))} cannot be read: {error.strerror or error}",
-            f"give a folder with {INSTRUCTIONS}, {BEFORE} and {LAYOUT}, or a file of instructions",
+            hint,
         ) from error
     if len(data) > most:
         raise _wrong(file, f"it has more than {most} bytes")
