@@ -29,7 +29,7 @@ from toolchain.architectures.rates import BoardRates
 from toolchain.configuration.file import FILE_NAME, find_file
 from toolchain.configuration.labgrid import LabgridPlace
 from toolchain.configuration.power import PowerCommands
-from toolchain.configuration.table import Table
+from toolchain.configuration.table import Table, reason_of
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import printable, shortened
 
@@ -227,12 +227,12 @@ def read_configuration(start: Path, environment: dict[str, str]) -> Configuratio
     if file is not None:
         try:
             values = tomllib.loads(file.read_text())
-        except (
-            ValueError,
-            RecursionError,
-            OSError,
-        ) as error:  # invalid TOML or UTF-8, or a number of 5000 digits
-            raise UsageError(f"{file} cannot be read: {error}", f"edit {file}") from error
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror}", f"see `ls -ld {file}`") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{file} cannot be read: it is not text in UTF-8", f"edit {file}") from error
+        except (ValueError, RecursionError) as error:  # also a number of 5000 digits
+            raise UsageError(f"{file} cannot be read: it is not TOML: {error}", f"edit {file}") from error
         origins.update(dict.fromkeys(values, str(file)))
         # Relative to the file, not to the caller.
         for key in _FOLDERS:
@@ -309,7 +309,7 @@ def _explain(error: ValidationError, origins: dict[str, str], file: Path | None)
         meant = f"did you mean {near[0]!r}? " if near and first["type"] == "extra_forbidden" else ""
         return f"{where}: {problem}", f"{meant}the keys are: {', '.join(sorted(keys))}"
     said = shown_value(first["loc"], first["input"])
-    problem = first["msg"]
+    problem = reason_of(first)
     if first["type"] == "string_pattern_mismatch" and (meaning := _meaning(first["loc"])):
         problem = f"wanted: {meaning}"
     is_variable = where.startswith(ENVIRONMENT_PREFIX)
@@ -318,8 +318,11 @@ def _explain(error: ValidationError, origins: dict[str, str], file: Path | None)
 
 
 def _meaning(place: tuple[int | str, ...]) -> str:
-    """Return what the reference says of a key of a board; empty if it is in a table of its own."""
-    field = _entry_keys().get(str(place[2])) if len(place) == _IN_ENTRY else None
+    """Return what the reference says of a key, or of a board's; empty if it is in a table of its own."""
+    if place[-1] == "[key]":
+        return "a board's name: up to 63 letters, digits, '_', '.' and '-', first a letter or digit"
+    keys = {1: Settings.model_fields, _IN_ENTRY: _entry_keys()}.get(len(place), {})
+    field = keys.get(str(place[-1]))
     return (field.description or "") if field else ""
 
 

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+_KINDS = {
+    "bool": "true or false",
+    "dict": "a table",
+    "float": "a number",
+    "int": "a whole number",
+    "model": "a table",
+    "path": "a path",
+    "string": "a text",
+    "tuple": "a list",
+}
+"""What a value of the wrong type must be, by the first word of pydantic's name of the error."""
 
 
 class Table(BaseModel):
@@ -19,3 +34,11 @@ class Table(BaseModel):
         if any("\0" in str(word) for word in words):  # TOML can write it; no file's name or argument may
             raise ValueError("it holds a NUL")
         return value
+
+
+def reason_of(error: ErrorDetails) -> str:
+    """Return what is wrong with a value, in the words of TOML instead of pydantic's."""
+    kind, _, what = error["type"].partition("_")
+    if kind in _KINDS and what in ("type", "parsing", "from_float", "attributes_type"):
+        return f"it must be {_KINDS[kind]}"
+    return error["msg"].removeprefix("Value error, ").replace("Input should be ", "it must be ")

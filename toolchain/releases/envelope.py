@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -168,7 +169,8 @@ def _signature(value: object) -> Signature:
 
 
 def _base64(text: str) -> bytes:
-    decoded = b64decode(text, validate=True)
-    if b64encode(decoded).decode() != text:  # its last digit has bits that mean nothing
-        raise ValueError("a text is not in standard base64")
-    return decoded
+    with suppress(ValueError):
+        decoded = b64decode(text, validate=True)
+        if b64encode(decoded).decode() == text:  # else its last digit has bits that mean nothing
+            return decoded
+    raise ValueError("a text is not in standard base64")

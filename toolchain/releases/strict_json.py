@@ -34,6 +34,10 @@ def parse(data: bytes) -> Any:
             parse_constant=_refuse_float,
             parse_int=_integer,
         )
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON (line {error.lineno}, column {error.colno})") from None
+    except UnicodeDecodeError:
+        raise ValueError("it is not text in UTF-8") from None
     except RecursionError:
         raise ValueError(f"it is nested deeper than {DEEPEST} levels") from None
     if (count := _check(value, 0)) > MOST_VALUES:

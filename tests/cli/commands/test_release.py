@@ -20,6 +20,7 @@ from tests.releases.made import small_bundle
 from toolchain.measuring.verifications import remember
 from toolchain.releases.signed import open_release
 from toolchain.releases.signers.openssh import make_pair
+from toolchain.releases.trust import TRUST_TYPE
 from toolchain.releases.trust_file import read_trust
 
 pytestmark = pytest.mark.slow  # with its whole file
@@ -280,6 +281,7 @@ def write(name: str, text: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text(text)
 
 
+_TRUST = {"payloadType": TRUST_TYPE, "signatures": []}
 BAD = [
     ("tar", tar_bundle, 2, ["tar of objects", "--format so"], [*SIGN, *TERMS]),
     ("cut", cut_bundle, 2, ["truncated"], [*SIGN, *TERMS]),
@@ -301,6 +303,10 @@ BAD = [
     ("no trust", signed_by_anna, 2, ["nosuch"], ["release", "verify", "tiny.bundle", "--trust", "nosuch"]),
     ("trust is none", then(signed_by_anna, write("t", "{}")), 4, ["not a DSSE envelope"],
      ["release", "verify", "tiny.bundle", "--trust", "t"]),
+    ("trust is a letter", write("t", "dear anna"), 4, ["it is not JSON (line 1, column 1)"],
+     ["release", "trust", "show", "t"]),
+    ("trust is not base64", write("t", json.dumps({**_TRUST, "payload": "!"})), 4, ["standard base64"],
+     ["release", "trust", "show", "t"]),
     ("trust is a folder", signed_by_anna, 2, ["folder"],
      ["release", "verify", "tiny.bundle", "--trust", "."]),
     ("trust is empty", write("t", ""), 2, ["empty"], ["release", "trust", "show", "t"]),

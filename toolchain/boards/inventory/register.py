@@ -28,6 +28,7 @@ from toolchain.configuration.settings import (
     state_dir,
 )
 from toolchain.configuration.starter import starter_text
+from toolchain.configuration.table import reason_of
 from toolchain.errors import UsageError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
@@ -249,4 +250,4 @@ def _check(document: tomlkit.TOMLDocument) -> None:
             problem = error.errors()[0]
             key = ".".join(str(part) for part in ("boards", name, *problem["loc"]))
             value = shown_value(("boards", name, *problem["loc"]), problem["input"])
-            raise UsageError(f"{key} = {value}: {problem['msg']}") from error
+            raise UsageError(f"{key} = {value}: {reason_of(problem)}") from error
