@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
 from pathlib import Path
@@ -192,7 +193,9 @@ def load_profile(name: str) -> Profile:
         file = folder / name / PROFILE_FILE
         if re.fullmatch(r"[A-Za-z0-9_.-]+", name) and file.is_file():
             return read_profile(file)
-    raise UsageError(f"no board class {name!r}", f"the classes are: {', '.join(class_names())}")
+    near = difflib.get_close_matches(name, class_names(), n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"no board class {name!r}", f"{meant}the classes are: {', '.join(class_names())}")
 
 
 def read_profile(file: Path) -> Profile:

@@ -266,8 +266,9 @@ def test_a_folder_where_the_file_should_be(tmp_path: Path) -> None:
 
 def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    with pytest.raises(ToolchainError, match=r"cannot write .*records\.sqlite"):
+    with pytest.raises(ToolchainError, match=r"cannot write .*records\.sqlite") as caught:
         RecordStore(tmp_path / "data" / "records.sqlite")
+    assert "TOOLCHAIN_DATA_DIR names the folder" in caught.value.hint
 
 
 def test_the_shipped_file_needs_no_writable_folder(store: RecordStore) -> None:

@@ -242,5 +242,6 @@ def test_the_architectures_of_a_gpu_can_be_chosen() -> None:
     assert device_target(cuda, "cuda").target.keys == ("cuda", "gpu", "sm_80", "sm_90", "sm_120")
     one = device_target(cuda, "cuda", arch="sm_90")
     assert one.target.keys == ("cuda", "gpu", "sm_90") and one.target.attrs["arch"] == "sm_90"
-    with pytest.raises(UsageError, match=r"--arch sm_90,sm_42: arch is sm_80 or newer"):
+    with pytest.raises(UsageError, match=r"--arch sm_90,sm_42: arch is sm_80 or newer") as caught:
         device_target(cuda, "cuda", arch="sm_90,sm_42")
+    assert "--arch native" in caught.value.hint

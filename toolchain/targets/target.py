@@ -198,7 +198,8 @@ def _with_architectures(device: Device, arch: str) -> Device:
         if check := kind_of(device.kind).check:
             check(changed)
     except ValueError as error:
-        raise UsageError(f"--arch {arch}: {error}") from error
+        hint = "name the GPU's, such as --arch sm_90, or --arch native for a GPU here; or leave --arch out"
+        raise UsageError(f"--arch {arch}: {error}", hint) from error
     return changed
 
 

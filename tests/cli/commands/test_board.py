@@ -58,7 +58,8 @@ def test_an_emulated_board_comes_and_goes(invoke: Toolchain, state: Path) -> Non
 NAMES = [
     (["board", "show", "nosuch"], ["nosuch", "local"]),
     (["board", "emulate", "start", "nosuch"], ["nosuch", "rk3399"]),
-    (["board", "emulate", "stop", "nosuch"], ["nosuch"]),
+    (["board", "emulate", "start", "rk3388"], ["rk3388", "did you mean 'rk3399'?"]),
+    (["board", "emulate", "stop", "nosuch"], ["nosuch", "board emulate start CLASS"]),
     (["board", "emulate", "start", "rk3399", "--name", "../x"], ["--name ../x"]),
 ]
 
@@ -69,6 +70,7 @@ def test_names_and_options_that_are_none(
     invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
 ) -> None:
     refused(invoke, files, 2, says, *arguments)
+    assert "starting an emulated nosuch" not in invoke(*arguments).err
 
 
 def test_a_broken_board_class_names_file_and_key(invoke: Toolchain, folder: Path) -> None:

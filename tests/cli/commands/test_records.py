@@ -57,6 +57,10 @@ def test_no_records_are_no_error(invoke: Toolchain, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "none"))
     configuration.cache_clear()
     assert invoke("records", "list", "--json").document == []
+    for verb in ("list", "best"):
+        odd = invoke("records", verb, "--class", "nope", "--class", "rk3399+emulated", "--json")
+        assert (odd.code, odd.document) == (0, []) and odd.says("no board class 'nope'", "pynq")
+        assert "class 'rk3399" not in odd.err
 
 
 @pytest.mark.usefixtures("records")

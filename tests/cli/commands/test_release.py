@@ -180,7 +180,7 @@ def other_keys(folder: Path) -> None:
 
 
 KEYS = [
-    ("nosuch", ["nosuch", "No such file"]),
+    ("nosuch", ["nosuch", "No such file", "`toolchain release keygen` makes one"]),
     ("rsa", ["rsa", "kind ssh-rsa", "keygen"]),
     ("rsa.pub", ["rsa.pub", "ssh-rsa"]),
     ("ecdsa", ["ecdsa-sha2-nistp256"]),

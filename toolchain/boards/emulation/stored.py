@@ -98,5 +98,8 @@ def removal_hint(name: str) -> str:
 
 def unknown_board(name: str) -> UsageError:
     """Return the error for a name that no emulated board has."""
-    known = ", ".join(names()) or "none"
-    return UsageError(f"there is no emulated board {name!r}", f"the emulated boards are: {known}")
+    known = f"the emulated boards are: {', '.join(names())}" if names() else "there is none now"
+    return UsageError(
+        f"there is no emulated board {name!r}",
+        f"{known}; `toolchain board emulate start CLASS` starts one",
+    )

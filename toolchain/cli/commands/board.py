@@ -132,7 +132,9 @@ def start(class_name: str, kind: str, name: str | None, device: str | None) -> N
     A container or machine that was stopped, by a reboot for instance, is started again with its files.
     """
     from toolchain.boards.emulation import emulated
+    from toolchain.profiles import load_profile
 
+    load_profile(class_name)
     note(f"starting an emulated {class_name}")
     board = emulated.start(class_name, kind=kind, name=name, progress=note, device=device or "")
     made = emulated.kind(board.name)

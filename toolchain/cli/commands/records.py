@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli.commands import records_exchange, records_repair
-from toolchain.cli.commands.records_exchange import builds, selection_options
+from toolchain.cli.commands.records_exchange import builds, note_unknown_classes, selection_options
 from toolchain.cli.options import Moment
 from toolchain.cli.output import note, output_options, print_json_list, table, wants_json
 
@@ -56,8 +56,10 @@ def list_records(selection: Selection, boards: tuple[str, ...], since: str | Non
             print_json_list(map(_row, newest))
         else:
             _show(list(newest))
-        more = store.count(chosen) - limit if limit is not None else 0
-    if more > 0:
+        count = store.count(chosen)
+    if count == 0:
+        note_unknown_classes(chosen)
+    if limit is not None and (more := count - limit) > 0:
         note(f"… and {more} more: --limit N shows more; --task, --board and --since filter them")
 
 
@@ -75,6 +77,8 @@ def best(selection: Selection) -> None:
 
     with open_records(note) as store:
         chosen = [each for each in taken(store, builds()) if each.record in selection]
+    if not chosen:
+        note_unknown_classes(selection)
     options = ["" if "" in each.options else ", ".join(each.options) for each in chosen]
     records = [each.record for each in chosen]
     if wants_json():

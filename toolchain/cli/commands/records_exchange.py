@@ -39,6 +39,16 @@ def selection_options(function: Function) -> Function:
     return cast(Function, called)
 
 
+def note_unknown_classes(selection: Selection) -> None:
+    """Say which classes of a selection that fits no record do not exist at all."""
+    from toolchain.profiles import class_names
+    from toolchain.records.key import EMULATED
+
+    for name in selection.classes:
+        if name.removesuffix(EMULATED) not in class_names():
+            note(f"there is no board class {name!r}; the classes are: {', '.join(class_names())}")
+
+
 def builds() -> list[BuildVariant]:
     """Return the kinds of builds, each with the records that it can use."""
     from toolchain.backends.table import backend_rows

@@ -118,7 +118,13 @@ class SqliteFile:
         except UnicodeError as error:  # SQLite's message quotes a damaged table
             raise self.unreadable("its tables are damaged") from error
         except OSError as error:
-            raise cannot_write(self.path, error) from error
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> ToolchainError:
+        refused = cannot_write(self.path, error)
+        return ToolchainError(
+            refused.message, f"{refused.hint}; TOOLCHAIN_DATA_DIR names the folder of records"
+        )
 
     def _explain(self, error: sqlite3.Error) -> ToolchainError:
         name = getattr(error, "sqlite_errorname", "")
@@ -130,7 +136,7 @@ class SqliteFile:
                 "end the other program that writes to it (`fuser` names it), then try again",
             )
         number = next((n for code, n in _REFUSED.items() if name.startswith(code)), 0)
-        refused = cannot_write(self.path, OSError(number, str(error)))
+        refused = self._refused(OSError(number, str(error)))
         if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
             return UnknownFunctionError(refused.message, refused.hint)
         return refused

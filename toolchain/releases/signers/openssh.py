@@ -64,7 +64,7 @@ def read_key(path: Path) -> KeyFile:
         The file cannot be read, is no OpenSSH key or of another kind than Ed25519, or others may read it
         though it is private.
     """
-    content = read_limited(path, _MOST_BYTES, "the key")
+    content = read_limited(path, _MOST_BYTES, "the key", MADE_BY)
     private = content.lstrip().startswith(_BEGIN)
     try:
         key, locked = _private_half(content) if private else (public_line(content.decode("ascii")), False)
