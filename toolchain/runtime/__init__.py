@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.runtime.cache import ARCHES, Runtime, arch_of, ensure_runtime
+from toolchain.runtime.cache import ARCHES, Runtime, arch_of, ensure_runtime, planned_runtime
 from toolchain.runtime.fingerprint import expected_fingerprint
 
-__all__ = ["ARCHES", "Runtime", "arch_of", "ensure_runtime", "expected_fingerprint"]
+__all__ = ["ARCHES", "Runtime", "arch_of", "ensure_runtime", "expected_fingerprint", "planned_runtime"]

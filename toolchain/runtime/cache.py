@@ -86,19 +86,31 @@ def ensure_runtime(arch: str, *, progress: Callable[[str], None] | None = None) 
     ToolchainError
         The compiler failed, the disk is full, or another process has been compiling it too long.
     """
+    runtime = planned_runtime(arch)
+    folder = runtime.program.parent
+    if not _is_whole(folder):
+        _compile_once(folder.parent, folder, arch, progress or (lambda _: None))
+    return runtime
+
+
+def planned_runtime(arch: str) -> Runtime:
+    """Return edge-rt for an architecture as `ensure_runtime` does, but compile nothing: files may be missing.
+
+    Raises
+    ------
+    UsageError
+        edge-rt does not support this architecture.
+    MissingError
+        TVM's packages are not installed.
+    """
     if arch not in ARCHES:
         raise UsageError(
             f"edge-rt cannot be compiled for {arch!r}",
             f"the architectures are: {', '.join(ARCHES)}",
         )
     fingerprint = expected_fingerprint()
-    root = config.cache_dir() / "runtime"
-    folder = root / f"{fingerprint}-{arch}"
-    program, library = (folder / name for name in (PROGRAM, LIBRARY))
-    runtime = Runtime(program, library, NATIVE / "edge_rt.h", fingerprint, arch)
-    if not _is_whole(folder):
-        _compile_once(root, folder, arch, progress or (lambda _: None))
-    return runtime
+    folder = config.cache_dir() / "runtime" / f"{fingerprint}-{arch}"
+    return Runtime(folder / PROGRAM, folder / LIBRARY, NATIVE / "edge_rt.h", fingerprint, arch)
 
 
 def is_compiled(arch: str) -> bool:

@@ -47,7 +47,7 @@ PARCEL = Parcel("edge-rt", (PROGRAM,), "edge-rt", PROGRAM.remote)
 READY = replace(
     EMPTY,
     mode="700",
-    files={PROGRAM.remote: RemoteFile(PROGRAM.size, 100.0)},
+    files={PROGRAM.remote: RemoteFile(3 * 2**20, 100.0)},
     links={"edge-rt": PROGRAM.remote},
     entries=("bin", "edge-rt"),
 )

@@ -23,6 +23,16 @@ def test_it_plans_does_repeats_and_undoes(invoke: Toolchain, state: Path) -> Non
     assert not (state / "boards" / "local").exists()
 
 
+def test_a_dry_run_compiles_nothing(
+    invoke: Toolchain, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("toolchain.runtime.cache.compile_runtime", lambda *_: pytest.fail("it compiles"))
+    planned = invoke("board", "provision", "local", "--dry-run")
+    assert planned.code == 0 and "1. send edge-rt: bin/edge-rt-" in planned.out
+    assert "(compiled first)" in planned.out and list((state / "boards" / "local").iterdir()) == []
+
+
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(
     ("arguments", "says"),

@@ -103,7 +103,7 @@ def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...], *, roota
             "see who owns it and whether it is mounted read-only: "
             f"`toolchain board exec {board} -- ls -ld {facts.root}`",
         )
-    needed = sum(cargo.size for cargo in missing) / 2**20 + SPARE_MIB
+    needed = sum(cargo.size or 0 for cargo in missing) / 2**20 + SPARE_MIB
     if facts.free_kib / 1024 < needed:
         raise ToolchainError(
             f"board {board} has {facts.free_kib / 1024:.0f} MiB free in {facts.root}, "

@@ -124,7 +124,7 @@ def provision(
         if options.account is not None and account_steps(facts, options) and not rootable:
             skipped.append(f"--account {options.account}: {no_root(board, facts, 'it').message}")
             options = replace(options, account=None)
-        parcels = parcels_for(board.profile, sdk=options.sdk, progress=how.progress)
+        parcels = parcels_for(board.profile, sdk=options.sdk, progress=how.progress, compiles=not how.dry_run)
         system = [*account_steps(facts, options), *governor_steps(facts, options)]
         moves = options.account not in (None, facts.user)
         own = _as_user(board, options.account or "") if moves else None

@@ -88,11 +88,11 @@ class SetupOptions:
 
 @dataclass(frozen=True)
 class Cargo:
-    """A file to upload, to a path that names its content; `size` in bytes."""
+    """A file to upload, to a path that names its content; `size` in bytes, None before it is compiled."""
 
     remote: str
     content: Path
-    size: int
+    size: int | None
     executable: bool = False
 
 
@@ -112,7 +112,7 @@ class Parcel:
     def missing(self, facts: Facts) -> list[Cargo]:
         """Return the files to send; a file with the right name and size is complete."""
         there = facts.files
-        return [c for c in self.files if c.remote not in there or there[c.remote].size != c.size]
+        return [c for c in self.files if c.remote not in there or c.size not in (None, there[c.remote].size)]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[BoardStep]:
     steps = []
     for parcel in parcels:
         for cargo in parcel.missing(facts):
-            size = f"{cargo.size / 2**20:.1f} MiB"
+            size = "compiled first" if cargo.size is None else f"{cargo.size / 2**20:.1f} MiB"
             title = f"send {parcel.title}: {cargo.remote} ({size})"
             steps.append(BoardStep(title, Put(cargo.content, cargo.remote, cargo.executable)))
         if facts.links.get(parcel.link) != parcel.target:
