@@ -74,7 +74,7 @@ def test_a_bundle_that_was_built_for_the_simulation_runs_there(for_vta: Bundle, 
     assert found.passed and found.place["ran_on"] == "vta:sim"
     with pytest.raises(UsageError, match="was built for vta:sim") as raised:
         verify_bundle(simulated, local, device="cpu")
-    assert raised.value.hint == "--device vta:sim"
+    assert "leave --device out" in raised.value.hint
 
 
 @pytest.mark.parametrize(

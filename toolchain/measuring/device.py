@@ -36,7 +36,7 @@ def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: s
     Raises
     ------
     UsageError
-        The bundle needs another kind of device, or the board has no such device.
+        The board has no such device.
     """
     kind = manifest.runtime.device
     there = _devices(facts, kind)
@@ -44,17 +44,27 @@ def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: s
     first = next((each for each in there if each.word != simulation(kind)), ChosenDevice(kind))
     if wanted is None:
         return built_for or first
-    if wanted.partition(":")[0] != kind:
-        raise UsageError(
-            f"--device {wanted}: {manifest.model.name} was built for {manifest.device}",
-            f"--device {built_for.word if built_for else kind}",
-        )
     if wanted == kind:
         return ChosenDevice(kind, first.number, first.name)
     if found := _called(wanted, there, kind):
         return found
     known = ", ".join(each.word if each.name in each.word else f"{each.word} ({each.name})" for each in there)
     raise UsageError(f"--device {wanted}: board {board.name} has no such device", f"it has: {known}")
+
+
+def check_kind(manifest: Manifest, wanted: str | None) -> None:
+    """Check that a bundle was built for the kind of a wanted device; needs no answer of a board.
+
+    Raises
+    ------
+    UsageError
+        The bundle needs another kind of device.
+    """
+    if wanted is not None and wanted.partition(":")[0] != manifest.runtime.device:
+        raise UsageError(
+            f"--device {wanted}: {manifest.model.name} was built for {manifest.device}",
+            "leave --device out, or build the network for that device",
+        )
 
 
 def _devices(facts: EdgeRtInfo, kind: str) -> list[ChosenDevice]:

@@ -14,7 +14,7 @@ from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
-from toolchain.measuring.device import chosen_device, simulation_warnings
+from toolchain.measuring.device import check_kind, chosen_device, simulation_warnings
 from toolchain.measuring.fit import check_device, check_facts, check_machine
 from toolchain.measuring.library import library_for
 from toolchain.profiles import Profile
@@ -107,6 +107,7 @@ def place(
     """
     manifest = bundle.manifest
     check_machine(manifest, board)
+    check_kind(manifest, device)
     used, warnings = _cluster(manifest, board.profile, cluster)
     cores = board.profile.cluster(used).cores
     if threads is not None and threads < 1:

@@ -34,6 +34,18 @@ def test_outputs_are_written_by_name(invoke: Toolchain, files: Path, bundles: di
 
 
 @pytest.mark.usefixtures("state")
+def test_a_device_of_another_kind_is_told_before_edge_rt_is_compiled(
+    invoke: Toolchain, files: Path, bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "toolchain.measuring.place.install", lambda *_, **__: pytest.fail("it asks the board")
+    )
+    given = ("--board", "local", f"--input={INPUT}=good.npy", "-o", "out.npz", "--device", "cuda:0")
+    says = ["--device cuda:0: ", "was built for cpu", "leave --device out"]
+    refused(invoke, files, 2, says, "run", bundles["local"].path, *given)
+
+
+@pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("value", "says"), INPUTS, ids=[row[0] for row in INPUTS])
 def test_inputs_that_do_not_fit(
     invoke: Toolchain, files: Path, bundles: dict[str, Bundle], value: str, says: list[str]
