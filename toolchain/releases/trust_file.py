@@ -45,7 +45,7 @@ def read_trust(path: Path) -> TrustChain:
     CheckError
         It is no trust, or a version lacks signatures or skips a number.
     """
-    lines = read_limited(path, MOST_BYTES, "the trust").splitlines()
+    lines = read_limited(path, MOST_BYTES, "the trust", "`toolchain release init` makes one").splitlines()
     if not lines:
         raise UsageError(f"{path} is not a trust: it is empty", "`toolchain release init` makes one")
     if len(lines) > MOST_VERSIONS:
