@@ -20,10 +20,7 @@ def read_release_keys(path: Path) -> ReleaseKeys:
     CheckError
         It is a trust whose signatures fail.
     """
-    if (
-        read_limited(path, MOST_BYTES, "the trust", "`toolchain release init` makes one")
-        .lstrip()
-        .startswith(b"{")
-    ):
+    content = read_limited(path, MOST_BYTES, "the trust", "`toolchain release init` makes one")
+    if content.lstrip().startswith(b"{"):
         return release_keys(read_trust(path))
     return ReleaseKeys([read_key(path).key], 1, name=f"key {path}")

@@ -76,7 +76,12 @@ def test_the_newest_are_listed_and_the_others_counted(
     with user_store() as store:
         for day in range(1, 61):
             desk = replace(PROVENANCE, board="desk")
-            put(store, float(day), created=f"2026-{1 + day // 31:02}-{1 + day % 28:02}", provenance=desk)
+            put(
+                store,
+                float(day),
+                created=f"2026-{1 + day // 31:02}-{1 + day % 28:02}T00:00+00:00",
+                provenance=desk,
+            )
     monkeypatch.setenv("TZ", "UTC")
     ran = invoke("records", "list")
     assert len(ran.out.splitlines()) == 1 + 50

@@ -276,7 +276,7 @@ def test_a_networks_regions_are_compiled(invoke: Toolchain, folder: Path) -> Non
     ("typed", "said"),
     [
         ([], "one of --conv"),
-        (["--conv", "1,8,8,16,16,3,3,1,1,1,1", "--model", "net.onnx"], "one of --conv"),
+        (["--conv", "1,8,8,16,16,3,3,1,1,1,1", "--model", "net.onnx"], "--conv and --model"),
         (["--model", "net.onnx", "--residual"], "--residual: of one convolution"),
         (["--model", "net.onnx", "--knobs", "tile_h=1"], "--knobs: of one convolution"),
         (["--model", "none.onnx"], "none.onnx"),

@@ -14,7 +14,7 @@ from math import prod
 from tvm import tirx
 
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
-from toolchain.backends.packed.algorithms.interleaved.runs import Run, first_tap, runs_of
+from toolchain.backends.packed.algorithms.interleaved.runs import PhaseRun, first_tap, runs_of
 from toolchain.backends.packed.algorithms.interleaved.taps import inside
 from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, weight_shape
 from toolchain.backends.packed.layout import Layouts
@@ -58,7 +58,7 @@ class _Place:
     line: list[Expr]
     first: Expr
     columns: int
-    runs: Sequence[Run]
+    runs: Sequence[PhaseRun]
     steps: Sequence[Expr | int]
 
     @property
@@ -99,7 +99,7 @@ class _Interleaved:
                     self._phase(n, group, where, runs, steps or [0] * len(runs))
 
     def _phase(
-        self, n: Expr, group: Expr, line: list[Expr], runs: Sequence[Run], steps: Sequence[Expr | int]
+        self, n: Expr, group: Expr, line: list[Expr], runs: Sequence[PhaseRun], steps: Sequence[Expr | int]
     ) -> None:
         """Emit one row of a phase."""
         analyzer = self.analyzer
@@ -118,7 +118,7 @@ class _Interleaved:
                     self._tile(_Place(n, group, line, first, size, runs, steps))
             self._zeros(n, group, line, runs, steps, [])
 
-    def _tiles(self, runs: Sequence[Run]) -> None:
+    def _tiles(self, runs: Sequence[PhaseRun]) -> None:
         """Emit every tile of a run's phases as a piece of its own."""
         counts = self._counts(runs)
         if not all(counts):
@@ -139,7 +139,7 @@ class _Interleaved:
         n: Expr,
         group: Expr,
         line: list[Expr],
-        runs: Sequence[Run],
+        runs: Sequence[PhaseRun],
         steps: Sequence[Expr | int],
         conditions: list[Expr],
     ) -> None:
@@ -153,11 +153,11 @@ class _Interleaved:
             for block in range(self.choice.blocks):
                 self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
 
-    def _counts(self, runs: Sequence[Run]) -> list[int]:
+    def _counts(self, runs: Sequence[PhaseRun]) -> list[int]:
         """Return the number of outputs of each axis in a phase."""
         return [self.conv.places(axis, run.first) for axis, run in enumerate(runs)]
 
-    def _output(self, axis: int, place: Expr, runs: Sequence[Run], steps: Sequence[Expr | int]) -> Expr:
+    def _output(self, axis: int, place: Expr, runs: Sequence[PhaseRun], steps: Sequence[Expr | int]) -> Expr:
         remainder = runs[axis].first.remainder + steps[axis]
         return self.analyzer.simplify(place * self.conv.stride[axis] + remainder)
 

@@ -15,7 +15,7 @@ _APART = 16
 
 
 @dataclass(frozen=True)
-class Run:
+class PhaseRun:
     """Phases of an axis with equal taps at equal places.
 
     Attributes
@@ -33,13 +33,13 @@ class Run:
     before: int
 
 
-def runs_of(conv: Transposed) -> list[tuple[Run, ...]]:
+def runs_of(conv: Transposed) -> list[tuple[PhaseRun, ...]]:
     """Return all combinations of the axes' runs; of a layer with few phases each is a run."""
     apart = prod(conv.stride) <= _APART
     return list(pairs(*(list(_runs(conv, axis, apart)) for axis in range(len(conv.out)))))
 
 
-def first_tap(conv: Transposed, runs: Sequence[Run], steps: Sequence[Expr | int]) -> Expr | int:
+def first_tap(conv: Transposed, runs: Sequence[PhaseRun], steps: Sequence[Expr | int]) -> Expr | int:
     """Return the index in the weight of the first tap of a phase, `steps` phases from the first of each run.
 
     Weights have the taps phase by phase, those of the last axis innermost.
@@ -51,16 +51,16 @@ def first_tap(conv: Transposed, runs: Sequence[Run], steps: Sequence[Expr | int]
     return found
 
 
-def _runs(conv: Transposed, axis: int, apart: bool) -> Iterator[Run]:
+def _runs(conv: Transposed, axis: int, apart: bool) -> Iterator[PhaseRun]:
     before = 0
     found: list[OutputPhase] = []
     for phase in conv.phases(axis):
         if found and (apart or _kind(conv, axis, phase) != _kind(conv, axis, found[0])):
-            yield Run(found[0], len(found), before)
+            yield PhaseRun(found[0], len(found), before)
             before += len(found) * found[0].taps
             found = []
         found.append(phase)
-    yield Run(found[0], len(found), before)
+    yield PhaseRun(found[0], len(found), before)
 
 
 def _kind(conv: Transposed, axis: int, phase: OutputPhase) -> tuple[int, ...]:
