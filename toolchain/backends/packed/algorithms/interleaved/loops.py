@@ -47,8 +47,8 @@ def interleaved(
 
 
 @dataclass(frozen=True)
-class _Place:
-    """The position of a tile of a phase: image, output blocks, place on all axes but the last, first column.
+class _Row:
+    """A row of a phase: image, output blocks, and the place on all axes but the last.
 
     The phase is `steps` phases from the first of each run.
     """
@@ -56,8 +56,6 @@ class _Place:
     n: Expr
     group: Expr
     line: list[Expr]
-    first: Expr
-    columns: int
     runs: Sequence[PhaseRun]
     steps: Sequence[Expr | int]
 
@@ -96,27 +94,24 @@ class _Interleaved:
             for runs in runs_of(conv):
                 many = [run.count for run in runs]
                 with self.nest.grid(many if prod(many) > 1 else []) as steps:
-                    self._phase(n, group, where, runs, steps or [0] * len(runs))
+                    self._row(_Row(n, group, where, runs, steps or [0] * len(runs)))
 
-    def _phase(
-        self, n: Expr, group: Expr, line: list[Expr], runs: Sequence[PhaseRun], steps: Sequence[Expr | int]
-    ) -> None:
-        """Emit one row of a phase."""
+    def _row(self, row: _Row) -> None:
+        """Emit a row."""
         analyzer = self.analyzer
-        counts = self._counts(runs)
+        counts = self._counts(row.runs)
         if not all(counts):
             return
         inside = [
             place < count
-            for place, count in zip(line, counts, strict=False)
+            for place, count in zip(row.line, counts, strict=False)
             if not analyzer.can_prove(place < count)
         ]
         with self.nest.when(tirx.all(*inside) if inside else None):
             for start, count, size in tiles(counts[-1], self.choice.columns):
                 with self.nest.grid([count]) as (tile,):
-                    first = analyzer.simplify(tile * size + start)
-                    self._tile(_Place(n, group, line, first, size, runs, steps))
-            self._zeros(n, group, line, runs, steps, [])
+                    self._tile(row, analyzer.simplify(tile * size + start), size)
+            self._zeros(row, [])
 
     def _tiles(self, runs: Sequence[PhaseRun]) -> None:
         """Emit every tile of a run's phases as a piece of its own."""
@@ -127,87 +122,79 @@ class _Interleaved:
         for start, count, size in tiles(counts[-1], self.choice.columns):
             space = [*many, self.conv.batch, self.groups, *counts[:-1], count]
             with self.nest.pieces(space, group=self.choice.group) as place:
-                steps: Sequence[Expr | int] = place[: len(many)] or [0] * len(runs)
                 n, group, *line, tile = place[len(many) :]
-                first = self.analyzer.simplify(tile * size + start)
-                self._tile(_Place(n, group, line, first, size, runs, steps))
+                row = _Row(n, group, line, runs, place[: len(many)] or [0] * len(runs))
+                self._tile(row, self.analyzer.simplify(tile * size + start), size)
                 if not start:
-                    self._zeros(n, group, line, runs, steps, [] if count == 1 else [tirx.EQ(tile, 0)])
+                    self._zeros(row, [] if count == 1 else [tirx.EQ(tile, 0)])
 
-    def _zeros(
-        self,
-        n: Expr,
-        group: Expr,
-        line: list[Expr],
-        runs: Sequence[PhaseRun],
-        steps: Sequence[Expr | int],
-        conditions: list[Expr],
-    ) -> None:
+    def _zeros(self, row: _Row, conditions: list[Expr]) -> None:
         """Emit the zeros around a row of the output, which its first phase writes."""
-        if runs[-1].first.remainder or not any(self.emitter.layout(self.emitter.read.output).halo):
+        if row.phase[-1].remainder or not any(self.emitter.layout(self.emitter.read.output).halo):
             return
-        if not isinstance(steps[-1], int):
-            conditions = [*conditions, tirx.EQ(steps[-1], 0)]
-        row = [self._output(axis, place, runs, steps) for axis, place in enumerate(line)]
+        if not isinstance(row.steps[-1], int):
+            conditions = [*conditions, tirx.EQ(row.steps[-1], 0)]
+        line = [self._output(row, axis, place) for axis, place in enumerate(row.line)]
         with self.nest.when(tirx.all(*conditions) if conditions else None):
             for block in range(self.choice.blocks):
-                self.emitter.zero_halo(n, group * self.choice.blocks + block, row)
+                self.emitter.zero_halo(row.n, row.group * self.choice.blocks + block, line)
 
     def _counts(self, runs: Sequence[PhaseRun]) -> list[int]:
         """Return the number of outputs of each axis in a phase."""
         return [self.conv.places(axis, run.first) for axis, run in enumerate(runs)]
 
-    def _output(self, axis: int, place: Expr, runs: Sequence[PhaseRun], steps: Sequence[Expr | int]) -> Expr:
-        remainder = runs[axis].first.remainder + steps[axis]
+    def _output(self, row: _Row, axis: int, place: Expr) -> Expr:
+        remainder = row.phase[axis].remainder + row.steps[axis]
         return self.analyzer.simplify(place * self.conv.stride[axis] + remainder)
 
-    def _tile(self, at: _Place) -> None:
+    def _tile(self, row: _Row, first: Expr, columns: int) -> None:
+        """Emit the outputs of a row from column `first` of its phase on."""
         lanes, blocks = self.lanes, self.choice.blocks
         instruction = self.machine.instruction(self.emitter.dtype)
-        counts = [each.taps for each in at.phase]
+        counts = [each.taps for each in row.phase]
         count = self.inputs * self.input_lanes * prod(counts)
-        tile = Tile(self.nest, instruction, blocks, at.columns, count, self.choice.loads)
+        tile = Tile(self.nest, instruction, blocks, columns, count, self.choice.loads)
         if all(counts):
-            self._sum(at, tile)
+            self._sum(row, first, columns, tile)
 
         def index(block: Expr, column: Expr, lane: Expr) -> list[Expr]:
-            places = enumerate([*at.line, at.first + column])
-            spatial = [self._output(axis, place, at.runs, at.steps) for axis, place in places]
-            return [at.n, (at.group * blocks + block) * lanes + lane, *spatial]
+            places = enumerate([*row.line, first + column])
+            spatial = [self._output(row, axis, place) for axis, place in places]
+            return [row.n, (row.group * blocks + block) * lanes + lane, *spatial]
 
         loop = self.machine.operand == "memory"
-        store_all(self.emitter, tile.totals, at.columns, index, loop=loop)
+        store_all(self.emitter, tile.totals, columns, index, loop=loop)
 
-    def _sum(self, at: _Place, tile: Tile) -> None:
+    def _sum(self, row: _Row, first: Expr, columns: int, tile: Tile) -> None:
         emitter, pads, lanes = self.emitter, self.conv.pads, self.lanes
 
         def source(block: Expr, taps: list[Expr], column: Expr, channel: Expr) -> Expr:
             spatial = [
                 place + (each.offset + before + origin) - j * each.back
                 for place, each, j, before, origin in zip(
-                    [*at.line, at.first + column], at.phase, taps, pads, emitter.origin, strict=False
+                    [*row.line, first + column], row.phase, taps, pads, emitter.origin, strict=False
                 )
             ]
-            return tirx.BufferLoad(emitter.x, [at.n, block, *spatial, channel])
+            return tirx.BufferLoad(emitter.x, [row.n, block, *spatial, channel])
 
         inputs = tile.inputs(self.input_lanes)
-        extents = [self.inputs, *(each.taps for each in at.phase)]
-        before = first_tap(self.conv, at.runs, at.steps)
+        extents = [self.inputs, *(each.taps for each in row.phase)]
+        before = first_tap(self.conv, row.runs, row.steps)
         with tile.loops(extents, self.input_lanes) as (block, *taps):
             at_tap: Expr = tirx.IntImm("int32", 0)
-            for each, j in zip(at.phase, taps, strict=True):
+            for each, j in zip(row.phase, taps, strict=True):
                 at_tap = at_tap * each.taps + j
-            shared = at.group // self.shared * self.inputs if self.shared else 0
+            shared = row.group // self.shared * self.inputs if self.shared else 0
             theirs = self.nest.simplify(block + shared)
             with self.nest.when(
-                inside(self.conv, at.phase, [*at.line, at.first], at.columns, taps, self.analyzer)
+                inside(self.conv, row.phase, [*row.line, first], columns, taps, self.analyzer)
             ):
                 inputs.multiply(
                     lambda column, channel: source(theirs, taps, column, channel),
                     lambda channel, number, lane: emitter.weight[
-                        at.group, block, at_tap + before, channel, number * lanes + lane
+                        row.group, block, at_tap + before, channel, number * lanes + lane
                     ],
-                    lambda channel: self._fetch([at.group, block + 1, at_tap + before, *channel]),
+                    lambda channel: self._fetch([row.group, block + 1, at_tap + before, *channel]),
                 )
 
     def _fetch(self, place: list[Expr]) -> None:
