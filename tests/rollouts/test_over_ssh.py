@@ -71,7 +71,7 @@ def test_a_cut_in_the_middle_of_a_part_costs_what_was_on_its_way(
     given = delivery(tmp_path, padding=SIZE)
     board = board_at(clocked, link, tmp_path / "b")
     stock_directly(clocked, tmp_path / "b")  # the link counts the bytes of each connection
-    link.rate = 2e6
+    link.rate = 5e5
     link.cut_after = SIZE // 2
     work, steps = job(board, given)
     incoming = tmp_path / "b" / "field" / "tiny" / "incoming"
@@ -116,7 +116,7 @@ def test_a_killed_session_is_a_broken_link(clocked: Sshd, link: Proxy, tmp_path:
     board = board_at(clocked, link, tmp_path / "b")
     stocked(board)
     board.transport.close()  # the link counts the bytes of each connection
-    link.rate = 1e6
+    link.rate = 2e5
     work, steps = job(board, delivery(tmp_path, padding=SIZE))
     results: list[Outcome] = []
     thread = threading.Thread(target=lambda: results.append(finish(work)))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.rollouts.toys import APP, CLOCK, delivery, toy_board, write_policy
+from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.rollouts.attempt import Delivery
 from toolchain.rollouts.back import roll_back
@@ -115,7 +116,13 @@ def test_a_stopped_rollout_goes_on_where_it_was(tmp_path: Path) -> None:
     for board in boards:
         write_policy(tmp_path / board.name, health=["sleep", "0.5"])
     given, stop = delivery(tmp_path), threading.Event()
-    threading.Timer(1.0, stop.set).start()
+    active = tmp_path / boards[0].name / "field" / APP / "current"  # set before its health is asked for
+
+    def stop_then() -> None:
+        until(active.is_symlink)
+        stop.set()
+
+    threading.Thread(target=stop_then, daemon=True).start()
     rollout, ended, _ = roll_out(tmp_path, given, boards, Rules(at_once=2), stop)
     done = [name for name, _, outcome in rollout.rows() if outcome.state == "installed"]
     assert not ended.complete and 0 < len(done) < 6, rollout.rows()
@@ -138,7 +145,7 @@ def test_what_was_stopped_before_its_gate_was_passed_is_judged_before_it_goes_on
 ) -> None:
     boards, given, stop = fleet(tmp_path, 3), delivery(tmp_path, "2.0.0"), threading.Event()
     roll_out(tmp_path, delivery(tmp_path, "1.0.0"), boards, Rules())
-    rules = Rules(phases=("1", "100%"), pause_s=1.0)
+    rules = Rules(phases=("1", "100%"), pause_s=4.0)
 
     def listen(event: AnyEvent) -> None:
         if isinstance(event, BoardDone):

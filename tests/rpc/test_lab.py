@@ -247,7 +247,7 @@ def test_a_folder_that_cannot_be_written(state: Path) -> None:
 def test_a_lease_that_outlives_its_time_is_taken_back(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_MARGIN_S", 0.5)
     started = lab.start([local_board()])
-    opened = session.open_session(HOST, started.port, "local", 1, 10)
+    opened = session.open_session(HOST, started.port, "local", 5, 10)
     stuck = [process for process in family(state) if process.name().startswith("edge-rt")]
     assert len(stuck) == 2  # the server, and its session, which cannot end it
     for process in stuck:

@@ -246,10 +246,10 @@ def test_a_board_that_is_silent_is_away_and_taken_in_again(site: Site) -> None:
         for _ in range(5):  # all the while nobody else notices
             asked = time.monotonic()
             found = lab.status()
-            assert time.monotonic() - asked < 5
+            assert time.monotonic() - asked < 30
             assert found.keys == {"local": FREE, "x86_64": {"total": 0, "free": 0, "pending": 0}}
             assert "one" in found.boards["one"].reason
-            open_session(HOST, started.port, "local", 30, 5)
+            open_session(HOST, started.port, "local", 30, 60)
             until(lambda: lab.status().keys["local"]["free"] == 1)
             time.sleep(0.2)
     finally:

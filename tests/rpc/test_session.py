@@ -120,8 +120,8 @@ def test_a_server_that_dies_under_load_is_replaced(running: lab.Lab, state: Path
 
 
 def test_a_session_that_lasts_too_long_is_ended_by_the_server(running: lab.Lab) -> None:
-    opened = open_session(HOST, running.port, "local", 1, 10)
-    time.sleep(1.2)
+    opened = open_session(HOST, running.port, "local", 3, 10)
+    time.sleep(3.2)
     with pytest.raises(Exception, match=r"\S"):
         opened.get_function("edge.info")()
     until(lambda: lab.status().keys["local"]["free"] == 1)
@@ -134,7 +134,7 @@ def test_a_server_that_does_not_answer(running: lab.Lab, monkeypatch: pytest.Mon
         server.register("silent", silent.getsockname()[1])
         with pytest.raises(ToolchainError, match=r"did not answer within 0\.5 s"):
             open_session(HOST, running.port, "silent", 30, 0.1)
-    assert threading.active_count() == before
+    until(lambda: threading.active_count() <= before)
 
 
 def test_a_server_that_has_gone(running: lab.Lab) -> None:

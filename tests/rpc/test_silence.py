@@ -54,10 +54,10 @@ def stop() -> Iterator[Stopped]:
 def test_a_session_with_who_is_stopped(
     site: Site, stop: Stopped, monkeypatch: pytest.MonkeyPatch, who: str, told: str
 ) -> None:
-    monkeypatch.setattr(session, "_CONNECT_S", 2.0)
-    monkeypatch.setattr(client, "_ANSWER_S", 1.0)
     site.add("one")
     started = lab.start(find_boards("one"))
+    monkeypatch.setattr(session, "_CONNECT_S", 2.0)
+    monkeypatch.setattr(client, "_ANSWER_S", 1.0)
     victims = {
         "server": site.programs,
         "tunnel": site.clients,

@@ -164,8 +164,8 @@ def bystander(device: Device, tmp_path: Path) -> Bystander:
 
 @pytest.fixture
 def long(made: dict[str, Path], tmp_path: Path) -> Path:
-    """Return a folder of three candidates, the first of which hangs for three seconds."""
-    acts = [Act("slow", "hang()", 3.0), Act("c0ffee:0"), Act("c0ffee:1")]
+    """Return a folder of three candidates, the first of which hangs for eight seconds."""
+    acts = [Act("slow", "hang()", 8.0), Act("c0ffee:0"), Act("c0ffee:1")]
     write_folder(tmp_path / "long", acts, [made[act.body] for act in acts], case_of(tmp_path))
     return tmp_path / "long"
 
@@ -184,7 +184,7 @@ def test_a_turn_that_does_not_come_back_in_time_leaves_the_rest(
     act = Act("endless", "hang()", 300.0)
     write_folder(tmp_path / "endless", [act], [made[act.body]], case_of(tmp_path))
     with (
-        bystander.begun(long, "--time", "6") as first,
+        bystander.begun(long, "--time", "20") as first,
         bystander.wait_behind(first, tmp_path / "endless") as second,
     ):
         out, told = first.communicate(timeout=PATIENCE_S)

@@ -227,7 +227,7 @@ def test_a_library_that_is_no_library(device: Device, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "why"),
     [
-        ("hang", "its driver did not answer within 0.500000 s"),
+        ("hang", "its driver did not answer within 5.000000 s"),
         ("crash", "its driver ended the process that asked it: Segmentation fault"),
         ("exit", "its driver ended the process that asked it"),
     ],
@@ -238,7 +238,7 @@ def test_a_driver_that_does_harm_harms_nothing_but_its_devices(
     environment = {"LD_LIBRARY_PATH": broken, "STUB_HARM": harm, "STUB_MARK": tmp_path / "opened"}
     state = ("--state", tmp_path / "state")
     begin = time.monotonic()
-    code, answer = device("info", "--devices", "--timeout", "0.5", *state, **environment)
+    code, answer = device("info", "--devices", "--timeout", "5", *state, **environment)
     assert code == 0 and opencl(answer) == {"kind": "opencl", "names": [], "problem": why}
     assert answer["devices"][0]["names"], "the CPU is there as before"
     assert time.monotonic() - begin < 30 and (tmp_path / "opened").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def test_wider_vectors_are_faster_and_none_beats_the_bound(native: Edge, state: 
     (cluster,) = said["clusters"]
     peaks = _gops(cluster["one"])
     names = [name for name in ("sse", "avx2", "avx512") if name in peaks]
-    assert [peaks[name] for name in names] == sorted(peaks[name] for name in names)
+    # Some cores compute in vectors of 512 bits at the rate of 256.
+    assert all(peaks[narrow] <= 1.05 * peaks[wide] for narrow, wide in pairwise(names))
     assert ("avx512" in peaks) == ("avx512f" in host_cpu_flags())
     levels = {"sse": "x86-64", "avx2": "x86-64-v3", "avx512": "x86-64-v4"}
     for name in names:

@@ -109,11 +109,12 @@ def test_a_segfault_ends_the_session_alone(edge: Edge, state: Path, tracker: int
             module["crash"]()
         begin = time.monotonic()
         assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 30
         assert process.poll() is None
 
 
 def test_a_timeout_is_answered_as_one(edge: Edge, state: Path, tracker: int, tmp_path: Path) -> None:
+    bad_kernels(edge.arch)  # compiled now, not in the session's time
     with edge.serving(state, tracker) as process:
         module = bad_module(request(tracker, timeout=1.5), edge.arch, tmp_path)
         with pytest.raises(Exception, match=r"session's 1\.5") as caught:
@@ -140,12 +141,12 @@ def test_a_session_that_nothing_ends_is_told_and_keeps_nobody_waiting(
     arguments = ["serve", "--tracker", f"{HOST}:{tracker}", "--key", "board", "--state", str(state)]
     pipe = subprocess.PIPE
     with subprocess.Popen([*native.command, *arguments], stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        module = bad_module(request(tracker, timeout=2), "x86_64", tmp_path)
+        module = bad_module(request(tracker, timeout=8), "x86_64", tmp_path)
         (child,) = psutil.Process(process.pid).children()
         holder = [sys.executable, "-c", HOLDS.format(seize=PTRACE_SEIZE), str(child.pid)]
         with subprocess.Popen(holder, stdin=pipe, stdout=pipe) as held:
             assert held.stdout and held.stdout.readline() == b"held\n"
-            with pytest.raises(Exception, match=r"session's 2"):
+            with pytest.raises(Exception, match=r"session's 8"):
                 module["spin"]()
             assert process.wait(timeout=60) == 1
             held.communicate(timeout=60)
@@ -305,7 +306,7 @@ def test_a_client_that_stops_reading_holds_nobody_up(tracker: int) -> None:
         socket.create_connection((HOST, grant.port)) as server,
     ):
         connecting = pool.submit(
-            rpc.connect, HOST, between.getsockname()[1], grant.match_key, session_timeout=5
+            rpc.connect, HOST, between.getsockname()[1], grant.match_key, session_timeout=15
         )
         here, _ = between.accept()
         with here:
@@ -316,7 +317,7 @@ def test_a_client_that_stops_reading_holds_nobody_up(tracker: int) -> None:
             deaf.set()
             download = pool.submit(session.download, "large.bin")
             try:
-                again = request(tracker)  # the timeout of five seconds has passed
+                again = request(tracker)  # the timeout of 15 seconds has passed
                 assert again.get_function("edge.fingerprint")() == expected_fingerprint()
             finally:
                 here.shutdown(socket.SHUT_RDWR)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -205,12 +204,17 @@ def test_no_inference_fails_while_edge_rt_changes_the_release(
         until(lambda: served(log) == board.current())
         with client.asking():
             wait_for_answers()
-            for words in (("install", files[1]), ("rollback", "--app", APP), ("install", files[1])):
+            for words, now in (
+                (("install", files[1]), 1),
+                (("rollback", "--app", APP), 0),
+                (("install", files[1]), 1),
+            ):
                 before = board.current()
                 call(board, *words)
                 assert board.current() != before
                 until(lambda: served(log) == board.current())
-                wait_for_answers()
+                # Both workers take requests until the one before has been told.
+                until(lambda: client.answers[-20:] == [now] * 20)  # noqa: B023
             # edge-rt would refuse such a release. No worker can open it: the one before goes on.
             broken = board.app / "releases" / "broken"
             broken.mkdir()
@@ -225,8 +229,7 @@ def test_no_inference_fails_while_edge_rt_changes_the_release(
     print(f"{len(client.answers)} inferences; the slowest took {client.slowest_s * 1e3:.0f} ms, ", end="")
     print(f"the longest gap between two answers {client.gap_s * 1e3:.0f} ms")
     assert not client.wrong
-    changes = [new for old, new in pairwise(client.answers) if old != new]
-    assert (client.answers[0], changes) == (0, [1, 0, 1])
+    assert (client.answers[0], client.answers[-1]) == (0, 1)
     assert not client.path.exists()
 
 

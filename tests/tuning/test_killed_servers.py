@@ -76,7 +76,7 @@ class Killer(threading.Thread):
             for kill in (self._session, self._server, self._all_servers, self._builders):
                 kill()
                 begin = len(self.events)
-                until(lambda begin=begin: self._measured(begin) == {"a", "b"}, seconds=120)  # type: ignore[misc]
+                until(lambda begin=begin: self._measured(begin) == {"a", "b"})  # type: ignore[misc]
         except BaseException as error:
             self.problem = error
         self.over.set()

@@ -106,7 +106,7 @@ def test_the_run_goes_on_after_a_power_cut(site: Site, model: Model, store: Reco
 def test_one_that_hangs_is_cycled_too(
     site: Site, model: Model, store: RecordStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.boards.ssh.connection.HANDSHAKE_S", 1.0)
+    monkeypatch.setattr("toolchain.boards.ssh.connection.HANDSHAKE_S", 6.0)
     monkeypatch.setattr("toolchain.tuning.boards.runner.GRACE_S", 2.0)
     board = site.board()
 

@@ -199,8 +199,8 @@ def test_leases_are_shown_with_their_board(ours: Served, monkeypatch: pytest.Mon
 
 
 def test_who_says_nothing_is_sent_away(ours: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEAD_S", 0.1)
-    with ours.connect() as silent, ours.connect() as slow:
+    with monkeypatch.context() as hurried, ours.connect() as silent, ours.connect() as slow:
+        hurried.setattr(server, "HEAD_S", 1.0)
         slow.sendall(b"GET / HTTP/1.1\r\nHost:")
         assert silent.recv(1) == b""
         assert slow.recv(1) == b""
@@ -256,6 +256,6 @@ def test_nothing_is_left_when_it_ends() -> None:
         take(stream, "ready")
         port = ours.port
         silent.sendall(b"GET")
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)

@@ -69,7 +69,7 @@ class Bench:
             text=True,
         )
 
-    def ended(self, process: subprocess.Popen[str], within: float = 60) -> Ended:
+    def ended(self, process: subprocess.Popen[str], within: float = 200) -> Ended:
         try:
             out, err = process.communicate(timeout=within)
         finally:

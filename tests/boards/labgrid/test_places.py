@@ -82,7 +82,7 @@ def test_one_that_somebody_else_holds_is_an_error_with_a_name(rack: Coordinator)
     begun = time.monotonic()
     with pytest.raises(ToolchainError) as raised, held_places([board(rack.place())], None, print):
         pass
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 100
     where = f"its place {PLACE} of the labgrid coordinator {rack.address}"
     said = f"board rk: {where} is held by berta on desk since 2"
     assert raised.value.message.startswith(said) and "wait_s" in raised.value.hint

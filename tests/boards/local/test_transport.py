@@ -56,8 +56,8 @@ def test_a_crash_leaves_no_core_dump(board: LocalTransport) -> None:
 @pytest.mark.slow
 def test_at_the_deadline_the_whole_group_is_killed(board: LocalTransport) -> None:
     begun = time.monotonic()
-    with pytest.raises(DeadlineError, match=r"sh did not end within 0.5 s"):
-        board.run(["sh", "-c", STUBBORN], timeout=0.5)
+    with pytest.raises(DeadlineError, match=r"sh did not end within 3 s"):
+        board.run(["sh", "-c", STUBBORN], timeout=3)
     assert time.monotonic() - begun < 30
     assert_gone(pids(board))
 

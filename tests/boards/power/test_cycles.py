@@ -64,7 +64,7 @@ def test_one_that_is_off_is_cycled_once_and_answers(rack: Rack) -> None:
 
 
 def test_one_that_hangs_is_silent(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolchain.boards.ssh.connection.HANDSHAKE_S", 1.0)
+    monkeypatch.setattr("toolchain.boards.ssh.connection.HANDSHAKE_S", 6.0)
     board = rack.board()
     rack.server.process.send_signal(signal.SIGSTOP)
     assert "no SSH server answered" in str(silence_of(board))

@@ -55,7 +55,7 @@ def test_between_off_and_on_is_a_pause(tmp_path: Path) -> None:
 @pytest.mark.parametrize("then", ["exit 3", "sleep 600"])
 def test_a_board_is_not_left_off_when_off_fails(tmp_path: Path, then: str) -> None:
     file = tmp_path / "said"
-    power = PowerCommands(on=noting(file, "on"), off=noting(file, "off", then), pause_s=0, timeout_s=0.5)
+    power = PowerCommands(on=noting(file, "on"), off=noting(file, "off", then), pause_s=0, timeout_s=3)
     with pytest.raises(ToolchainError, match="command for power off"):
         switch(board(power), "cycle")
     assert file.read_text().split() == ["off", "on"]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.waiting import PATIENCE_S
 from toolchain.boards.ssh.address import SshAddress
 
 _UNPACKED = Path(__file__).parents[3] / ".venv" / "sshd"  # by tools/servers.sh, where the system has none
@@ -138,12 +139,12 @@ def libraries() -> str:
 
 
 def _wait_for_banner(server: Sshd) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         assert server.process.poll() is None, (server.folder / "log").read_text()
         with (
             contextlib.suppress(OSError),
-            socket.create_connection(("127.0.0.1", server.port), 1) as probe,
+            socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as probe,
         ):
             if probe.recv(4) == b"SSH-":
                 return

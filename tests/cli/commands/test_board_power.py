@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from base64 import b64encode
@@ -180,7 +182,12 @@ def test_a_board_that_edge_rt_measures_is_left_on(rack: Rack, invoke: Toolchain,
     lock = rack.server.root / "state" / "measure.lock"
     with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE) as probing:
         until(lambda: lock.exists() and lock.read_text())
-        ran = invoke("board", "power", "off", "rk")
+        measuring = json.loads(lock.read_text())["pid"]
+        os.kill(measuring, signal.SIGSTOP)  # else it may have ended before it is looked for
+        try:
+            ran = invoke("board", "power", "off", "rk")
+        finally:
+            os.kill(measuring, signal.SIGCONT)
         probe = f"probe for {user_at_host()} (process"
         assert ran.code == 1 and ran.says("board rk is not switched", probe, "measures")
         assert probing.wait(60) == 0, "nothing disturbed it"

@@ -233,7 +233,7 @@ def test_ctrl_c_leaves_each_board_old_or_new_and_resume_goes_on(
     assert invoke("deploy", bundle_of("1.0.0"), *group, "--trust", "trust.json").code == 0
     second = sign(folder, invoke, networks[1], "2.0.0", "--unverified")
     for name in BOARDS:
-        write_policy(fleet, name, health=["sleep", "1"])
+        write_policy(fleet, name, health=["sleep", "3"])
     options = ("--allow-unverified", "--at-once", "1", "--json")
     terminal = Terminal()
     command = [sys.executable, "-m", "toolchain", "deploy", second, *group, *options]

@@ -286,8 +286,8 @@ def test_on_a_terminal_it_has_one_of_the_same_size(run: Run) -> None:
         "import sys; from pathlib import Path\n"
         "from toolchain.images.engine import connect\n"
         "from toolchain.images.running.step import Step, run_step\n"
-        'script = \'sleep 0.5; stty size; echo problem >&2; while [ "$(stty size)" = "33 91" ];'
-        " do sleep 0.1; done; stty size'\n"
+        'script = \'after() { while [ "$(stty size)" = "$1" ]; do sleep 0.1; done; stty size; }; \'\n'
+        'script += \'after "0 0"; echo problem >&2; after "33 91"\'\n'
         "with connect() as engine:\n"
         f"    step = Step({run.image!r}, ['/bin/sh', '-c', script], Path('/'), [], terminal=True)\n"
         "    sys.exit(run_step(engine, step, sys.stdout.buffer, sys.stderr.buffer))\n"
@@ -304,7 +304,7 @@ def test_on_a_terminal_it_has_one_of_the_same_size(run: Run) -> None:
                 if b"problem" in data:
                     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
                     process.send_signal(signal.SIGWINCH)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     finally:
         process.kill()
         process.wait()

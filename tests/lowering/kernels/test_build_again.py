@@ -14,6 +14,7 @@ import onnx
 import psutil
 import pytest
 
+from tests.waiting import until
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.configuration.settings import configuration
@@ -134,8 +135,9 @@ def test_ctrl_c_leaves_no_process_and_no_file(model: Model, tmp_path: Path) -> N
     for line in process.stderr:
         if line.startswith("compiling"):
             break
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) == 2
+    parent = psutil.Process(process.pid)
+    until(lambda: len(parent.children(recursive=True)) == 2 or process.poll() is not None)
+    children = parent.children(recursive=True)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     psutil.wait_procs(children, 10)
