@@ -141,6 +141,11 @@ def test_a_class_may_have_what_was_measured_on_one_of_its_boards(tmp_path: Path)
         (LAST, '[[devices]]\nkind = "vta"\nconfig = "../a"', "devices.0.config: '../a': String should match"),
         (LAST, '[[devices]]\nkind = "vta"\nconfig = "a.json"', "'a.json': no such file beside it"),
         (LAST, f"{OPENCL}max_work_group = 0", "devices.0.max_work_group: 0: Input should be greater than"),
+        (
+            LAST,
+            OPENCL.replace("bytes = 16", "bytes = 24"),
+            "devices.0.vector_bytes: 24: Input should be 4, 8",
+        ),
         ("[[clusters]]", "[[clusters", "cannot be read"),
     ],
 )

@@ -51,6 +51,7 @@ OPERATORS = (
     "layer norm of rows",
     "masks",
     "concat whole blocks",
+    "cumulative sum",
     "slice channels",
     "split",
 )
@@ -76,6 +77,12 @@ def test_winograd(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(choices, "default_choice", wanted)
     assert close([layer(each) for each in WINOGRADS], board, tmp_path)
     assert {each.tile for each in taken if each is not None} > {(1, 2)}
+
+
+def test_an_update_of_a_cache(board: Board, tmp_path: Path) -> None:
+    """Both values of a selection may be read, wherever its condition is false."""
+    (cache,) = [case for case in CASES if case.name == "update of a cache"]
+    assert close([cache.model(packed=False)], board, tmp_path)
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "plain"])

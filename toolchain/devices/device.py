@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,7 +49,9 @@ class Device(BaseModel):
         ge=1,
         description="private memory of a work item, in bytes; code that needs more spills, or is rejected",
     )
-    vector_bytes: int | None = Field(None, ge=4, description="width of its vector arithmetic, in bytes")
+    vector_bytes: Literal[4, 8, 16, 32, 64] | None = Field(
+        None, description="width of its vector arithmetic, in bytes"
+    )
     half: bool | None = Field(None, description="whether it computes in float16")
     config: str | None = Field(
         None,

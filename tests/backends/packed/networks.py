@@ -387,6 +387,18 @@ MOVES = (
         {"k": _i(5)},
         outputs=("v", "i"),
     ),
+    Case(
+        "scatter to places counted from the end",
+        (op("ScatterElements", "a", "at", "u", axis=1),),
+        {"u": _random(1, 2, 9, 11), "at": np.repeat(_i(-3, -20), 99).reshape(1, 2, 9, 11)},
+        opset=18,
+    ),
+    Case(
+        "update of a cache",
+        (op("TensorScatter", "a", "u", "at"),),
+        {"u": _random(1, 20, 1, 11), "at": _i(5)},
+        opset=24,
+    ),
     Case("cumulative sum", (op("CumSum", "a", "ax"),), {"ax": np.int64(1)}),
     Case(
         "table of what was found",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 import tvm_ffi
@@ -133,3 +134,20 @@ def test_vectors_have_the_widths_that_there_are(name: str) -> None:
 
 def test_other_vectors_are_there_where_a_machine_cuts_them_itself() -> None:
     assert any(not widths(MADE[name](AARCH64)) <= {1, *WIDTHS} for name in MADE)
+
+
+@pytest.mark.parametrize("shape", [(70_000, 200), (1, 66_000, 3, 200), (80_000, 2, 2, 2)])
+def test_no_grid_has_more_groups_than_a_gpu_runs(shape: tuple[int, ...]) -> None:
+    """Along its second and third axis; along the first there may be 2^31."""
+    x = te.placeholder(shape, name="x")
+    found = read(te.create_prim_func([x, topi.nn.relu(x)]))
+    function = algorithm_of(GENERAL).function(found, None, GENERAL, [None, None], GPU)
+    groups: dict[str, int] = {}
+
+    def launch(node: tirx.AttrStmt) -> None:
+        if node.attr_key == "thread_extent":
+            groups[node.node.thread_tag] = int(node.value)
+
+    tvm_ffi.structural_walk(function.body, [(tirx.AttrStmt, launch)])
+    assert prod(groups.values()) >= max(shape), "of groups and of items"
+    assert all(groups.get(f"blockIdx.{axis}", 1) <= 65_535 for axis in "yz"), groups

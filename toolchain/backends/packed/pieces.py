@@ -22,6 +22,9 @@ ITEMS = 64
 Up to so many a Mali-T860 gives 16 registers each (docs/decisions/0042).
 """
 
+MOST_GROUPS = 65535
+"""Most groups along an axis of a grid but the first (CUDA C++ Programming Guide)."""
+
 
 class Pieces(Protocol):
     """Emits the loop or grid that runs the pieces.
@@ -101,8 +104,12 @@ class WorkItems:
         before = list(space)[: len(space) - len(kept)]
         extents = [*reversed(kept), *([prod(before)] if before else [])]
         sizes = group_of(extents, self.most, group)
+        counts = _counts(extents, sizes)
+        if any(count > MOST_GROUPS for count in counts[1:]):  # then all along the first axis
+            kept, before, extents = [], list(space), [prod(space)]
+            sizes = group_of(extents, self.most)
+            counts = _counts(extents, sizes)
         with ExitStack() as stack:
-            counts = [-(-extent // size) for extent, size in zip(extents, sizes, strict=True)]
             groups = [
                 bind(analyzer, stack.enter_context(ir.launch_thread(f"blockIdx.{axis}", count)), count)
                 for axis, count in zip("xyz", counts, strict=False)
@@ -127,6 +134,11 @@ class WorkItems:
                 stack.enter_context(analyzer.constraint_scope(condition))
             rest = places(at[len(kept)], before, analyzer) if before else []
             yield [*rest, *reversed(at[: len(kept)])]
+
+
+def _counts(extents: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Return the number of groups along each axis."""
+    return [-(-extent // size) for extent, size in zip(extents, sizes, strict=True)]
 
 
 def places(index: Expr, extents: Sequence[int], analyzer: Analyzer) -> list[Expr]:

@@ -58,7 +58,7 @@ def _scattered_cache(inputs: list[relax.Expr], attributes: Attributes) -> relax.
                 step = tirx.Select(step < zero, step + extent, step)
             near = tirx.min(tirx.max(step, zero), new - 1)
             inside = tirx.EQ(step, near)
-            return tirx.Select(inside, update(*place[:axis], near, *place[axis + 1 :]), cache(*place))
+            return tirx.if_then_else(inside, update(*place[:axis], near, *place[axis + 1 :]), cache(*place))
 
         return te.compute(cache.shape, value, name="scattered")
 
@@ -70,11 +70,11 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     data, indices, updates = inputs
     whole, part = _shape(data), _shape(indices)
     axis = attributes.get("axis", 0) % len(whole)
+    indices = _counted(indices, [whole[axis]])
     reduction = _reduction(attributes)
     alike = all(whole[each] == part[each] for each in range(len(whole)) if each not in (0, axis, axis + 1))
     if alike:
         return relax.op.scatter_elements(data, indices, updates, axis=axis, reduction=reduction)
-    indices = _counted(indices, [whole[axis]])
     dtype, count = str(indices.ty.dtype), int(np.prod(part))
     grid = np.moveaxis(np.indices(part), 0, -1).reshape(count, len(whole)).astype(dtype)
     chosen = np.broadcast_to(np.eye(len(whole), dtype=bool)[axis], grid.shape)

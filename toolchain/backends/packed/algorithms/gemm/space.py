@@ -15,10 +15,10 @@ from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGe
 from toolchain.backends.packed.algorithms.implicit_gemm.cost import cost as cost_of_products
 from toolchain.backends.packed.loops.work_group import ARRIVALS
 from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.pieces import MOST_GROUPS
 from toolchain.backends.packed.recognise.matmul import Matmul
 
 _FEW = 8  # rows with which the items of a group share out the inner axis rather than places
-_AXIS = 65535  # most groups along an axis of the grid but the first (CUDA C++ Programming Guide)
 _SPLITS = (1, 2, 4, 8)
 
 
@@ -36,7 +36,7 @@ def legal(choice: GemmChoice, product: Matmul, machine: Machine) -> bool:
         return False
     wide = -(-conv.co // choice.channels(machine.lanes))
     tiles = wide * -(-product.rows.extent // choice.places) * product.batch.extent
-    return max(wide, product.batch.extent * choice.splits) <= _AXIS and (
+    return max(wide, product.batch.extent * choice.splits) <= MOST_GROUPS and (
         choice.splits == 1 or tiles <= ARRIVALS
     )
 
