@@ -27,24 +27,23 @@ def operands(read: Read, lanes: int) -> list[tuple[int, int]] | None:
     found: list[tuple[int, int]] = []
     channel = 0
     while channel < shape[1]:
-        place = _source(read, shape, channel, channel)
+        place = _source(read, shape, channel, 1)
         if place is None:
             return None
         size = shape_of(read.params[place])[1]
         ends = channel + size == shape[1]
-        if size % lanes and not ends:
+        if (size % lanes and not ends) or _source(read, shape, channel, size) != place:
             return None
-        if any(_source(read, shape, channel, each) != place for each in range(channel, channel + size)):
-            return None  # a part of it, or its channels in another order
         found.append((place, channel // lanes))
         channel += size
     return found if len(found) > 1 and channel == shape[1] else None
 
 
-def _source(read: Read, shape: Sequence[int], start: int, channel: int) -> int | None:
-    """Return the parameter that output channel `channel` copies, if its channels begin at `start`."""
+def _source(read: Read, shape: Sequence[int], start: int, count: int) -> int | None:
+    """Return the parameter of which `count` output channels from `start` on copy the first ones in order."""
     analyzer = Analyzer()
-    n, *spatial = (bind(analyzer, tirx.Var("i", "int32"), size) for size in (shape[0], *shape[2:]))
+    extents = (shape[0], count, *shape[2:])
+    n, channel, *spatial = (bind(analyzer, tirx.Var("i", "int32"), size) for size in extents)
     stage = read.producer(read.output)
     if stage is None:
         return None
@@ -53,17 +52,16 @@ def _source(read: Read, shape: Sequence[int], start: int, channel: int) -> int |
         return None if read.place(buffer) is None else tirx.BufferLoad(buffer, index)
 
     try:
-        bound = bindings(stage, [n, tirx.IntImm("int32", channel), *spatial])
+        bound = bindings(stage, [n, start + channel, *spatial])
         value = analyzer.simplify(substitute(stage.value, bound, inlined(read, stored, analyzer)))
     except UnreadableError:
         return None
     if not isinstance(value, TensorLoad) or len(value.indices) != len(shape):
         return None
-    batch, own, *rest = value.indices
     size = shape_of(value.source)
-    if (size[0], *size[2:]) != (shape[0], *shape[2:]) or not isinstance(own, tirx.IntImm):
+    if (size[0], *size[2:]) != (shape[0], *shape[2:]) or size[1] < count:
         return None
-    if int(own) != channel - start or not all(map(_same, [batch, *rest], [n, *spatial], size[:1] + size[2:])):
+    if not all(map(_same, value.indices, [n, channel, *spatial], extents)):
         return None
     return read.parameter(value.source)
 
