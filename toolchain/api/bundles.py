@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -37,6 +37,9 @@ class Execution(TypedDict, total=False):
         Seconds to wait for a busy board; default: none.
     graph
         Whether a GPU's driver gets the kernels as one graph; default True.
+    progress
+        Called with a message while edge-rt is compiled for the board, which takes minutes the first time;
+        default: nothing is told.
     """
 
     device: str | None
@@ -46,6 +49,7 @@ class Execution(TypedDict, total=False):
     timeout: float | None
     wait: float | None
     graph: bool
+    progress: Callable[[str], None] | None
 
 
 def verify(

@@ -13,6 +13,8 @@ import click
 from click.core import ParameterSource
 
 from toolchain.cli import complete
+from toolchain.cli.output import note
+from toolchain.cli.progress import thinned_out
 from toolchain.devices.table import OWN, kind_names
 from toolchain.errors import UsageError
 
@@ -236,7 +238,16 @@ def at_option(function: Function) -> Function:
 
 
 def execution_options(function: Function) -> Function:
-    """Add the options of executing a bundle, passed as `toolchain.api.bundles.Execution` has them."""
+    """Add the options of executing a bundle, passed as `toolchain.api.bundles.Execution` has them.
+
+    The function also gets its `progress`, which prints.
+    """
+
+    @functools.wraps(function)
+    def called(**given: Any) -> None:
+        function(**given, progress=thinned_out(note))
+
+    decorated = cast(Function, called)
     for option in reversed(
         (
             click.option(
@@ -279,5 +290,5 @@ def execution_options(function: Function) -> Function:
             ),
         )
     ):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return decorated

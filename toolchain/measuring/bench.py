@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -129,6 +130,7 @@ def bench_bundle(
     spin_us: int | None = None,
     device: str | None = None,
     graph: bool = True,
+    progress: Callable[[str], None] | None = None,
 ) -> BenchResult:
     """Time the bundle's network on the board with its sample input.
 
@@ -143,7 +145,7 @@ def bench_bundle(
         Number of warm-up inferences; default 3, on an emulated board 1.
     profile
         Whether to time each operator, too.
-    threads, cluster, timeout, wait, spin_us, device, graph
+    threads, cluster, timeout, wait, spin_us, device, graph, progress
         As in `run_bundle`.
 
     Raises
@@ -161,7 +163,7 @@ def bench_bundle(
     ):
         if value is not None and not value >= least:
             raise UsageError(f"{option} {value:g}: too small", f"give {least} or more")
-    placed = place(bundle, board, threads, cluster, spin_us, device, graph)
+    placed = place(bundle, board, threads, cluster, spin_us, device, graph, progress)
     budget = BUDGET_S if time_s is None and repeat is None else time_s
     samples = _MOST_RUNS if repeat is None else repeat
     warmup = (1 if board.emulated else 3) if warmup is None else warmup

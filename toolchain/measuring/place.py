@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,7 @@ def place(
     spin_us: int | None = None,
     device: str | None = None,
     graph: bool = True,
+    progress: Callable[[str], None] | None = None,
 ) -> PlacedBundle:
     """Check that the bundle fits the board, and install edge-rt and the library there.
 
@@ -96,6 +98,8 @@ def place(
         `KIND`, `KIND:NUMBER` or `KIND:NAME`, such as `vta:sim`; default: see `chosen_device`.
     graph
         False: the device begins the network's kernels one by one, where it would begin them as one graph.
+    progress
+        As of `edge_rt.install.install`.
 
     Raises
     ------
@@ -118,7 +122,7 @@ def place(
             "leave the option out",
         )
     # Drivers are opened only for networks that need them.
-    runtime = install(board, drivers=bool(set(manifest.runtime.devices) - {CPU}))
+    runtime = install(board, progress, drivers=bool(set(manifest.runtime.devices) - {CPU}))
     check_facts(manifest, board, runtime.facts)
     computes = chosen_device(manifest, board, runtime.facts, device)
     warnings += check_device(manifest, board, runtime.facts, computes.number)

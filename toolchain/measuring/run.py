@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -25,6 +25,7 @@ def run_bundle(
     spin_us: int | None = None,
     device: str | None = None,
     graph: bool = True,
+    progress: Callable[[str], None] | None = None,
     *,
     pad: bool = False,
 ) -> dict[str, np.ndarray]:
@@ -36,7 +37,7 @@ def run_bundle(
         The bundle to run, and the board that runs it.
     inputs
         All inputs by name, in one of the bundle's shapes and with its dtypes.
-    threads, cluster, spin_us, device, graph
+    threads, cluster, spin_us, device, graph, progress
         As in `measuring.place.place`.
     timeout
         Timeout in seconds; default: computed from the network's FLOPs and the board.
@@ -54,7 +55,7 @@ def run_bundle(
         The board is busy, lost or too slow, or the library crashes.
     """
     bundle = shape_for(bundle, inputs, pad=pad)
-    placed = place(bundle, board, threads, cluster, spin_us, device, graph)
+    placed = place(bundle, board, threads, cluster, spin_us, device, graph, progress)
     limit = deadline(
         bundle.manifest.model.flops,
         board.profile,

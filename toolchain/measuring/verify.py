@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,13 +111,14 @@ def verify_bundle(
     spin_us: int | None = None,
     device: str | None = None,
     graph: bool = True,
+    progress: Callable[[str], None] | None = None,
 ) -> VerifyResult:
     """Run the bundle's sample input on the board and compare the outputs with the expected ones.
 
     Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error.
     """
     manifest = bundle.manifest
-    placed = place(bundle, board, threads, cluster, spin_us, device, graph)
+    placed = place(bundle, board, threads, cluster, spin_us, device, graph, progress)
     limit = deadline(
         manifest.model.flops,
         board.profile,
