@@ -43,7 +43,7 @@ def load(source: str | Path, options: ModelOptions | None = None) -> Model:
     Parameters
     ----------
     source
-        `zoo:NAME`, or an `.onnx`, `.tflite` or `.pt2` file.
+        `zoo:NAME`, or an `.onnx` or `.tflite` file.
     options
         Shapes, constants, cuts and quantising; default: the network as it is.
 
