@@ -21,9 +21,14 @@ def header(spec: Tensor) -> bytes:
     Readers compare with these bytes instead of parsing: numpy's parser evaluates Python literals and raises
     many kinds of errors for bad ones.
     """
-    text = f"{{'descr': {_dtype(spec).str!r}, 'fortran_order': False, 'shape': {spec.shape!r}, }}"
+    text = f"{{'descr': {stored_dtype(spec).str!r}, 'fortran_order': False, 'shape': {spec.shape!r}, }}"
     if spec.shape:
         text += " " * (_GROWTH - len(str(spec.shape[0])))
+    return framed(text)
+
+
+def framed(text: str) -> bytes:
+    """Return the `.npy` header with this text: behind the magic, and padded as the format demands."""
     text += " " * (-(len(_MAGIC) + 2 + len(text) + 1) % _ALIGNMENT) + "\n"
     return _MAGIC + len(text).to_bytes(2, "little") + text.encode("ascii")
 
@@ -38,7 +43,7 @@ def encode(array: Array, spec: Tensor) -> bytes:
     """
     if tuple(array.shape) != spec.shape or array.dtype.name != spec.dtype:
         raise ValueError(f"{form(array.dtype.name, array.shape)}, expected {form(spec.dtype, spec.shape)}")
-    return header(spec) + array.astype(_dtype(spec), copy=False).tobytes(order="C")
+    return header(spec) + array.astype(stored_dtype(spec), copy=False).tobytes(order="C")
 
 
 def decode(data: bytes, spec: Tensor) -> Array:
@@ -54,10 +59,11 @@ def decode(data: bytes, spec: Tensor) -> Array:
         raise ValueError(f"its header is not that of {form(spec.dtype, spec.shape)}")
     if len(data) - len(start) != spec.nbytes:
         raise ValueError(f"{len(data) - len(start)} bytes of elements, expected {spec.nbytes}")
-    return np.frombuffer(data, _dtype(spec), offset=len(start)).reshape(spec.shape)
+    return np.frombuffer(data, stored_dtype(spec), offset=len(start)).reshape(spec.shape)
 
 
-def _dtype(spec: Tensor) -> np.dtype[Any]:
+def stored_dtype(spec: Tensor) -> np.dtype[Any]:
+    """Return the dtype of a tensor's elements in a file, which are little-endian."""
     return np.dtype(spec.dtype).newbyteorder("<")
 
 

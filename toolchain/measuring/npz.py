@@ -15,10 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.bundles.manifest import Tensor
-from toolchain.bundles.tensors import form
+from toolchain.bundles.tensors import form, framed, stored_dtype
 
-_MAGIC = b"\x93NUMPY\x01\x00"
-_ALIGNMENT = 64
 _FIELDS = struct.Struct("<HHHHHIIIHH")  # the fields that are in both zip headers of a member
 _VERSION, _UTF8_NAMES, _STORED, _TIME, _DATE, _NO_EXTRA = 20, 0x800, 0, 0, 0x21, 0
 _LOCAL, _CENTRAL, _END = b"PK\3\4", b"PK\1\2", b"PK\5\6"
@@ -56,8 +54,9 @@ def read_npz(file: Path, specs: Sequence[Tensor]) -> dict[str, np.ndarray]:
             raise ValueError(
                 f"output {spec.name!r} is not an intact {form(spec.dtype, spec.shape)} as in the manifest"
             )
-        outputs[spec.name] = np.frombuffer(content, _dtype(spec), spec.nbytes // _dtype(spec).itemsize, start)
-        outputs[spec.name] = outputs[spec.name].reshape(spec.shape)
+        dtype = stored_dtype(spec)
+        elements = np.frombuffer(content, dtype, spec.nbytes // dtype.itemsize, start)
+        outputs[spec.name] = elements.reshape(spec.shape)
         if spec.dtype == "bool" and outputs[spec.name].view(np.uint8).max(initial=0) > 1:
             raise ValueError(f"output {spec.name!r} contains a bool that is neither true nor false")
         at = end
@@ -96,10 +95,4 @@ def _name(place: int) -> bytes:
 
 def _npy_header(spec: Tensor) -> bytes:
     shape = "".join(f"{extent}," for extent in spec.shape)
-    text = f"{{'descr': {_dtype(spec).str!r}, 'fortran_order': False, 'shape': ({shape}), }}"
-    text += " " * (_ALIGNMENT - 1 - (len(_MAGIC) + 2 + len(text)) % _ALIGNMENT) + "\n"
-    return _MAGIC + len(text).to_bytes(2, "little") + text.encode()
-
-
-def _dtype(spec: Tensor) -> np.dtype:
-    return np.dtype(spec.dtype).newbyteorder("<")
+    return framed(f"{{'descr': {stored_dtype(spec).str!r}, 'fortran_order': False, 'shape': ({shape}), }}")
