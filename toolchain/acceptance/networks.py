@@ -11,13 +11,12 @@ from toolchain.acceptance.document import rounded
 from toolchain.acceptance.found import BenchFound, BoardConditions, VerifyFound
 from toolchain.acceptance.public import keyword
 from toolchain.acceptance.step import StepEnd
-from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.bench import bench_bundle, unsteadiness
 from toolchain.measuring.numerics import Comparison
 from toolchain.measuring.verify import verify_bundle
 
 _LEAST_FOR_DRIFT = 8  # runs, of which two are a quarter
 _DRIFT = 1.05  # how much longer the last quarter of the runs may take
-_NOISE = 0.1  # as `bench` warns
 _CLOCK = 0.95  # of the highest clock, below which a core with the governor `performance` is throttled
 _SHARE, _LEAST_S, _MOST_S = 0.05, 2.0, 30.0
 
@@ -142,8 +141,8 @@ def drift(times_ms: tuple[float, ...]) -> float | None:
 
 def _problems(found: BenchFound) -> list[str]:
     problems = []
-    if found.noise > _NOISE:
-        problems.append(f"the times vary by {found.noise:.0%} of their mean: something else runs on this CPU")
+    if unsteady := unsteadiness(found.noise):
+        problems.append(unsteady)
     if found.drift is not None and found.drift > _DRIFT:
         problems.append(f"the last runs took {found.drift - 1:.0%} longer than the first: throttled by heat?")
     if clock := throttled(found.after):

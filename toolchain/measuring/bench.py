@@ -271,14 +271,21 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
     )
 
 
+def unsteadiness(noise: float) -> str:
+    """Return what to say of times that vary too much to rely on; empty if they do not."""
+    if noise > _STEADY:
+        return f"the times vary by {noise:.0%} of their mean: something else runs on this CPU"
+    return ""
+
+
 def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarray) -> list[str]:
     warnings = []
     if placed.board.emulated:
         warnings.append("an emulated board: its times say nothing about silicon")
     elif placed.manifest.emulated:
         warnings.append("built with the tuning records of an emulated board, which say nothing about silicon")
-    if noise > _STEADY:
-        warnings.append(f"the times vary by {noise:.0%} of their mean: something else runs on this CPU")
+    if unsteady := unsteadiness(noise):
+        warnings.append(unsteady)
     if len(times) < LEAST_FOR_CONFIDENCE:
         warnings.append(f"only {len(times)} runs: give it longer with --time")
     if answer.governor not in (None, "performance"):
