@@ -47,14 +47,14 @@ def expires_option(help_text: str) -> Callable[[Function], Function]:
     return click.option("--expires", type=Day(), metavar="DATE", help=help_text)
 
 
-def key_option(help_text: str, *, required: bool = True) -> Callable[[Function], Function]:
+def key_option(help_text: str) -> Callable[[Function], Function]:
     """Add `--key`, which may be given several times; passed as `keys`."""
     return click.option(
         "--key",
         "keys",
         metavar="K",
         multiple=True,
-        required=required,
+        required=True,
         shell_complete=_complete_file,
         help=help_text,
     )

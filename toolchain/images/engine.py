@@ -215,10 +215,10 @@ class Engine:
             printed = self.api.exec_start(made["Id"])
             return int(self.api.exec_inspect(made["Id"])["ExitCode"]), bytes(printed)
 
-    def log(self, container: str, lines: int = 5) -> str:
-        """Return the last lines that a container printed."""
+    def log(self, container: str) -> str:
+        """Return the last five lines that a container printed."""
         with self.asked(f"read the log of {container[:12]}"):
-            return bytes(self.api.logs(container, tail=lines)).decode(errors="replace").strip()
+            return bytes(self.api.logs(container, tail=5)).decode(errors="replace").strip()
 
     def put(self, container: str, archive: bytes) -> None:
         """Unpack a tar at the root of a container, running or not."""

@@ -108,17 +108,17 @@ def read_envelope(bundle: Path, file: Path | None = None) -> tuple[Path, Envelop
     return path, parse_envelope(data, RELEASE_TYPE, f"release {path}")
 
 
-def open_release(bundle: Path, file: Path | None = None) -> SignedRelease:
+def open_release(bundle: Path) -> SignedRelease:
     """Read a bundle's release and compare the bundle's bytes with it; the signatures are not checked.
-
-    Parameters and errors are those of `read_envelope`.
 
     Raises
     ------
+    UsageError
+        A file cannot be read, or the bundle has no release.
     CheckError
-        The statement is about another bundle, or is no statement of a release.
+        The release is no envelope of one; or its statement is about another bundle, or is none of a release.
     """
-    return compared(bundle, *read_envelope(bundle, file))
+    return compared(bundle, *read_envelope(bundle))
 
 
 def compared(bundle: Path, path: Path, envelope: Envelope) -> SignedRelease:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -85,14 +85,17 @@ class Registry:
 
     Parameters
     ----------
-    expected
-        Keys that are listed even while no server has them.
     clock
         Seconds since anything.
+
+    Attributes
+    ----------
+    expected
+        Keys that are listed even while no server has them.
     """
 
-    def __init__(self, expected: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
-        self.expected = set(expected)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.expected: set[str] = set()
         self._clock = clock
         self._servers: dict[object, tuple[str, str, str, int]] = {}
         self._offers: dict[str, list[Offer]] = {}

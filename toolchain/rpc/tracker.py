@@ -19,7 +19,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -46,17 +45,11 @@ _AT_A_DOOR = frozenset(
 
 
 class Tracker:
-    """Answers servers and clients inside a running event loop.
+    """Answers servers and clients inside a running event loop."""
 
-    Parameters
-    ----------
-    expected
-        Keys that are listed even while no server has them.
-    """
-
-    def __init__(self, expected: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop
-        self.registry = Registry(expected)
+        self.registry = Registry()
         self.port = 0
         self._servers: dict[Door | None, asyncio.Server] = {}
         self._connections: dict[asyncio.Task[None], Door | None] = {}

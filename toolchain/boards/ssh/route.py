@@ -95,7 +95,7 @@ def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = Fals
     return words
 
 
-def config_options(*, use_config: bool = True) -> list[str]:
+def config_options(*, use_config: bool) -> list[str]:
     """Return the OpenSSH options with which ssh reads the same ssh_config as we do."""
     if not use_config:
         return ["-F", "none"]

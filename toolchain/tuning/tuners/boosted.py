@@ -52,15 +52,13 @@ class Committee:
     ----------
     objective
         `reg:squarederror`: predict scores. `rank:pairwise`: predict their order within a lesson.
-    threads
-        Number of threads for training and prediction.
     leaning
         Whether a linear trend predicts scores first, so that the trees learn only its residuals. Only the
         trend uses the last feature.
     """
 
-    def __init__(self, objective: Objective, seed: int, threads: int = 1, *, leaning: bool = False) -> None:
-        self._params = {**_TREES, "objective": objective, "nthread": threads, "verbosity": 0, "seed": seed}
+    def __init__(self, objective: Objective, seed: int, *, leaning: bool = False) -> None:
+        self._params = {**_TREES, "objective": objective, "nthread": 1, "verbosity": 0, "seed": seed}
         self._random = np.random.default_rng(seed)
         self._leaning = leaning
         self._members: list[_Member] = []
