@@ -12,6 +12,9 @@ LEAST_MS = 1e-6
 """Lower bound for any call, even an empty one: six cycles of the fastest clock. Checking a call's arguments
 takes a hundred times as long; a launch on a device takes microseconds."""
 
+LONGEST_MS = 3.2e10
+"""Upper bound for any call: a year. Sums of such numbers stay finite."""
+
 # Float32 operations of one core in a cycle, two for each multiply-add: x86-64 by the vectors that the code
 # uses, two units of 512 or 256 bits, or four of 128 bits without fused multiply-add (Zen); ARM by its cores'
 # pipes (Arm's "Software Optimization Guide" of each core: A9 to A75 one vector a cycle, A76 to A78 two).

@@ -20,6 +20,9 @@ MOST_ENTRIES = 10_000
 MOST_LINE = 1 << 16
 """Largest length in bytes of a line in a dialogue."""
 
+SLOWEST_DISK = 1e6
+"""Bytes per second that every board's disk reads and writes: the slowest SD cards."""
+
 MOST_FILE = 2**30
 """Limit of a fetched file in bytes, if the caller does not know its size."""
 

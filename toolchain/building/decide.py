@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
@@ -137,6 +137,13 @@ def decide_beside(
     if beside is None:
         return []
     return [decide_task(beside, task, store, beside.target, record_class, shipped) for task in beside.tasks]
+
+
+def recorded_points(
+    network: Network[Any], tasks: Sequence[Task], store: RecordStore, target: BoardTarget, record_class: str
+) -> Mapping[str, Any]:
+    """Return the points that a build uses today, by workload, from the user's and the shipped records."""
+    return points([decide_task(network, task, store, target, record_class) for task in tasks])
 
 
 def points(decisions: list[Decision[Any]]) -> Mapping[str, Any]:

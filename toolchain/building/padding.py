@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import prod
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from toolchain.models.judging.reference import Reference
 from toolchain.models.judging.session import ReferenceSession
 from toolchain.models.load import Model
 from toolchain.models.samples import UnusableSampleError
-from toolchain.models.several import shape_of
+from toolchain.models.several import input_elements, shape_of
 
 _HINT = (
     "leave --pad out; inputs of other shapes are refused then. Networks that take masks or lengths allow it"
@@ -63,7 +62,7 @@ def _pairs(model: Model, references: Sequence[Reference]) -> Iterator[tuple[Mode
     for small, reference in zip(model.shapes, references, strict=True):
         larger = [each for each in model.shapes if each is not small and _fits(small, each)]
         if larger:
-            yield small, min(larger, key=_elements), reference
+            yield small, min(larger, key=input_elements), reference
 
 
 def _fits(small: Model, large: Model) -> bool:
@@ -72,10 +71,6 @@ def _fits(small: Model, large: Model) -> bool:
         for mine, theirs in zip(small.inputs, large.inputs, strict=True)
         for extent, room in zip(mine.shape, theirs.shape, strict=True)
     )
-
-
-def _elements(model: Model) -> int:
-    return sum(prod(spec.shape) for spec in model.inputs)
 
 
 def _difference(expected: Mapping[str, Array], found: Mapping[str, Array], tolerance: float) -> str:

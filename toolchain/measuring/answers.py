@@ -7,14 +7,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from toolchain.answers import Answer, Sentence, Several, Word
-from toolchain.architectures.least_time import LEAST_MS
+from toolchain.architectures.least_time import LEAST_MS, LONGEST_MS
 from toolchain.boards.edge_rt.answers import Celsius, Holder
 
-# One year in ms: no inference takes longer, and sums of such numbers stay finite.
-_LONGEST_MS = 3.2e10
 _MOST_THREADS = 1024  # the limit in edge-rt
 
-Milliseconds = Annotated[float, Field(ge=LEAST_MS, le=_LONGEST_MS)]
+Milliseconds = Annotated[float, Field(ge=LEAST_MS, le=LONGEST_MS)]
 
 
 class Output(Answer):
@@ -36,14 +34,14 @@ class Operator(Answer):
 
     name: Sentence
     calls: float = Field(ge=0, le=1e12)
-    ms: float = Field(ge=0, le=_LONGEST_MS)
+    ms: float = Field(ge=0, le=LONGEST_MS)
 
 
 class Copies(Answer):
     """Times in ms to copy all inputs to a device's memory, and all outputs back."""
 
-    to_device: float = Field(ge=0, le=_LONGEST_MS)
-    from_device: float = Field(ge=0, le=_LONGEST_MS)
+    to_device: float = Field(ge=0, le=LONGEST_MS)
+    from_device: float = Field(ge=0, le=LONGEST_MS)
 
 
 class Simulated(Answer):

@@ -52,7 +52,7 @@ def load_shapes(source: str, options: ModelOptions) -> Model:
             model = replace(model, onnx=models[0].onnx)
         models.append(model)
     _check_alike(models, options)
-    models.sort(key=_elements, reverse=True)
+    models.sort(key=input_elements, reverse=True)
     module = _merged([model.module for model in models])
     first, *others = (replace(model, module=module) for model in models)
     return replace(first, others=tuple(others), options=options)
@@ -63,7 +63,8 @@ def shape_of(model: Model) -> str:
     return " ".join(format_shape(spec.name, spec.shape) for spec in model.inputs)
 
 
-def _elements(model: Model) -> int:
+def input_elements(model: Model) -> int:
+    """Return the number of elements in a model's inputs, by which its shapes are ordered."""
     return sum(prod(spec.shape) for spec in model.inputs)
 
 

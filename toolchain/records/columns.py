@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.architectures.least_time import LEAST_MS
+from toolchain.architectures.least_time import LEAST_MS, LONGEST_MS
 from toolchain.records.key import RecordKey
 
 KEY = ("workload", "triple", "cpu", "level", "threads", "board_class", "device")
@@ -15,7 +15,6 @@ NAMES = (*KEY, *OWN, *PROVENANCE)
 IDENTITY = (*KEY, "function", "kind", "digest", "run_ms", "confirmed", "run", "board")
 """Two records with equal values in these columns are the same measurement. All are NOT NULL."""
 
-_LONGEST_MS = 3.2e10  # a year
 _NUMBERS = {
     **dict.fromkeys(("threads", "confirmed", "trial", "modelled"), "BIGINT"),
     **dict.fromkeys(("temperature_c", "best_ms"), "DOUBLE PRECISION"),
@@ -25,7 +24,7 @@ Value = str | int | float | None
 ALL = ", ".join(NAMES)
 OF_KEY = " AND ".join(f"{name}=?" for name in KEY)
 # Earlier versions stored whatever time a board reported; impossible times are ignored.
-POSSIBLE = f"(best_ms IS NULL OR (best_ms >= {LEAST_MS} AND best_ms < {_LONGEST_MS}))"
+POSSIBLE = f"(best_ms IS NULL OR (best_ms >= {LEAST_MS} AND best_ms < {LONGEST_MS}))"
 _SAME = " AND ".join(f"refuted.{name} = records.{name}" for name in (*KEY, "digest"))
 # A candidate that ran and was later found to compute a wrong result. `created` decides what is later, not the
 # row id: an imported record is older than its row.
@@ -62,7 +61,7 @@ INSERT_NEW = (
 
 def possible_ms(ms: float) -> bool:
     """Whether this is a plausible duration of one call."""
-    return LEAST_MS <= ms < _LONGEST_MS
+    return LEAST_MS <= ms < LONGEST_MS
 
 
 def key_values(key: RecordKey) -> tuple[Value, ...]:

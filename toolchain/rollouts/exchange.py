@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from toolchain.answers import lie, understood
-from toolchain.boards.transport import MOST_LINE, Dialogue
+from toolchain.boards.transport import MOST_LINE, SLOWEST_DISK, Dialogue
 from toolchain.errors import ToolchainError
 from toolchain.foreign import last_line
 from toolchain.releases.signed import SignedRelease
@@ -15,7 +15,6 @@ from toolchain.rollouts.answers import InstallLine
 
 PATIENCE_S = 60.0  # for a board that takes no bytes
 _STEP_S = 180.0  # for a step that answers at once unless the board's disk hangs
-_SLOWEST_DISK = 1e6  # bytes per second to read and to write: the slowest SD cards
 _TEST_RUNS = 2  # its deadline, and what starts and ends around it
 _HEALTH_S = 3600.0  # the board's own policy says how long its health command may take
 _MOST_LINES = 1000  # an installation prints about a dozen
@@ -71,7 +70,7 @@ def send_release(
     """
     if dialogue.send(head, PATIENCE_S):
         told.sent(len(head))
-    reading = sum(signed.release.sizes) / _SLOWEST_DISK  # all of it, which a board does in these steps
+    reading = sum(signed.release.sizes) / SLOWEST_DISK  # all of it, which a board does in these steps
     limits = {
         **dict.fromkeys(("preflight", "receive", "check", "unpack"), _STEP_S + reading),
         "test": _STEP_S + signed.release.test.timeout_s * _TEST_RUNS,
@@ -125,7 +124,7 @@ def _send_parts(
     for index, offset in need:
         if index >= len(signed.parts) or offset > signed.parts[index].size:
             raise lie(board, _WHAT, f"it asks for part {index} from byte {offset} on, which is not there")
-        patience = PATIENCE_S + offset / _SLOWEST_DISK  # it reads what it has before it takes more
+        patience = PATIENCE_S + offset / SLOWEST_DISK  # it reads what it has before it takes more
         for chunk in _sliced(signed.part(index, offset)):
             if told.stop.is_set():
                 raise StoppedError(f"board {board}: stopped while it received {signed.parts[index].name}")

@@ -20,6 +20,7 @@ from toolchain.boards.ssh.hostkeys import write_known_hosts
 from toolchain.boards.ssh.listing import MOST_LISTING, parse_listing
 from toolchain.boards.transport import (
     MOST_FILE,
+    SLOWEST_DISK,
     Completed,
     DeadlineError,
     Dialogue,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 _STEP_S = 60.0  # for operations that are immediate unless the board's disk hangs
 _PATIENCE_S = 30.0  # between two chunks of a transfer
 _SYNC_S = 60.0
-_SLOWEST_DISK = 1e6  # bytes per second to write: the slowest SD cards
 _SLOWEST_LINK = 1e5  # bytes per second to receive: a poor radio link
 _CHUNK = 1 << 18
 _KILL_S = 5.0
@@ -123,7 +123,7 @@ class SshTransport:
             except (OSError, EOFError) as error:
                 cut = error  # the script or the connection ended; the script's error says why
             try:
-                code = script.wait(_KILL_S if cut else _SYNC_S + size / _SLOWEST_DISK)
+                code = script.wait(_KILL_S if cut else _SYNC_S + size / SLOWEST_DISK)
             except LostError as error:
                 raise LostError(f"{error.message}; {remote} was not replaced", error.hint) from error
             if code is None or (cut and code == 0):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.building.decide import decide_task, points
+from toolchain.building.decide import recorded_points
 from toolchain.errors import UsageError
 from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
@@ -18,7 +18,7 @@ from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.runtime import arch_of, ensure_runtime
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Backend, Network
+from toolchain.tasks.backend import Backend
 from toolchain.tasks.key import record_key
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.cases import Cases, run_cases
@@ -102,7 +102,7 @@ def export(
         cases = stack.enter_context(run_cases(lambda text: listener(Notice(text))))
         for task in tasks:
             cases.begin(task, network.reference(task))
-        recorded = {} if options.fresh else _recorded(network, tasks, store, target, board)
+        recorded = {} if options.fresh else recorded_points(network, tasks, store, target, board.record_class)
         search = SearchStart(network, tasks, store, options, _keys(tasks, target, board), recorded)
         made = stack.enter_context(atomic.replacing_folder(folder.absolute()))
         runtime = ensure_runtime(arch_of(board.profile))
@@ -147,12 +147,6 @@ def export(
 
 def _keys(tasks: Sequence[Task], target: BoardTarget, board: Board) -> Mapping[str, Any]:
     return {task.workload: record_key(task.workload, target, board.record_class) for task in tasks}
-
-
-def _recorded(
-    network: Network[Any], tasks: Sequence[Task], store: RecordStore, target: BoardTarget, board: Board
-) -> Mapping[str, Any]:
-    return points([decide_task(network, task, store, target, board.record_class) for task in tasks])
 
 
 def _known_cases(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from typing import Any
 
 from toolchain import __version__
 from toolchain.boards.board import Board
-from toolchain.building.decide import decide_task, points
+from toolchain.building.decide import recorded_points
 from toolchain.errors import UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
@@ -20,10 +20,9 @@ from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Backend, Network
+from toolchain.tasks.backend import Backend
 from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.key import record_key
-from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import RunTime
 from toolchain.tuning.boards.cases import run_cases
@@ -100,7 +99,9 @@ def tune(
             listener=listener,
             fresh=options.fresh,
             key_of=lambda workload: record_key(workload, target, board.record_class),
-            recorded={} if options.fresh else _recorded(network, tasks, store, target, board),
+            recorded={}
+            if options.fresh
+            else recorded_points(network, tasks, store, target, board.record_class),
         )
         if not options.fresh:
             tuners = [
@@ -136,13 +137,6 @@ def tune(
         in_use_s,
         power_cycles,
     )
-
-
-def _recorded(
-    network: Network[Any], tasks: Sequence[Task], store: RecordStore, target: BoardTarget, board: Board
-) -> Mapping[str, Any]:
-    """Return the points that a build uses today, by workload, from the user's and the shipped records."""
-    return points([decide_task(network, task, store, target, board.record_class) for task in tasks])
 
 
 def _evaluator(
