@@ -93,7 +93,7 @@ def test_a_board_may_read_all_that_it_has_before_it_answers(
     signed: SignedRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks for parts among its files, and hashes what it has of a part before it takes the rest."""
-    monkeypatch.setattr("toolchain.rollouts.exchange._SLOWEST_DISK", 0.5)
+    monkeypatch.setattr("toolchain.rollouts.exchange.SLOWEST_DISK", 0.5)
     steps = ("preflight", "receive", "check", "unpack")
     preflight, receive, *others = ({"step": step} for step in steps)
     board = FakeDialogue(preflight, receive, {"need": [[1, 100]]}, *others, END)
