@@ -8,6 +8,9 @@ from typing import Any
 import onnx
 from onnx import helper
 
+CONTROL = frozenset({"If", "Loop", "Scan"})
+"""Operators with graphs inside."""
+
 
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """Yield `graph` and every graph inside its nodes."""

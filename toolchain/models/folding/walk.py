@@ -19,7 +19,7 @@ from toolchain.models.folding.infer import Inference
 from toolchain.models.folding.result import Problem
 from toolchain.models.folding.scope import Scope
 from toolchain.models.names import Names
-from toolchain.models.walk import input_values, node_name, opset_of
+from toolchain.models.walk import CONTROL, input_values, node_name, opset_of
 
 ALWAYS = 1 << 16
 """Size in bytes up to which a computed constant is always kept."""
@@ -32,8 +32,6 @@ MOST = 1 << 28
 
 MOST_DENSE = 1 << 30
 """Largest size in bytes of a sparse tensor written out with its zeros."""
-
-CONTROL = frozenset({"If", "Loop", "Scan"})
 
 
 # Folds a node of one type and returns True; or returns False to have it treated as any other.

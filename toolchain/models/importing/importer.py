@@ -16,16 +16,13 @@ from toolchain.models.preparing.resizing import with_new_resizes
 from toolchain.models.preparing.slicing import with_slices_by_inputs
 from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import all_graphs, all_nodes, all_tensors, opset_of
+from toolchain.models.walk import CONTROL, all_graphs, all_nodes, all_tensors, opset_of
 
 if TYPE_CHECKING:
     import tvm
 
 DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
 """Operator domains of the importer's table, which itself has names without domains."""
-
-CONTROL = frozenset({"If", "Loop", "Scan"})
-"""Operators that folding writes flat; if it cannot, it says why."""
 
 HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"
 
@@ -45,7 +42,7 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
     found: dict[str, list[onnx.NodeProto]] = {}
     for node in all_nodes(model.graph) if inside else model.graph.node:
         converted = node.domain in DOMAINS and (
-            node.op_type in CONTROL
+            node.op_type in CONTROL  # which folding writes flat, or says why it cannot
             or node.op_type in CONVERTERS
             or tvm_compat.onnx_converts(node.op_type, opset)
         )

@@ -11,9 +11,8 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from toolchain.models.preparing.infer_shapes import WINDOWED
 from toolchain.models.walk import all_nodes, attributes_of
-
-_WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 
 
 def with_explicit_pads(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -41,7 +40,7 @@ def with_explicit_pads(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _automatic(node: onnx.NodeProto) -> bool:
-    return node.op_type in _WINDOWED and any(
+    return node.op_type in WINDOWED and any(
         each.name == "auto_pad" and each.s not in (b"", b"NOTSET") for each in node.attribute
     )
 

@@ -8,10 +8,10 @@ from toolchain.errors import UsageError
 from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES
 from toolchain.vta.isa.fields import Fields, fields_of
-from toolchain.vta.isa.instructions import Alu, AluOp, Finish, Gemm, Instruction, Load, Opcode, Store
+from toolchain.vta.isa.instructions import FLAGS, Alu, AluOp, Finish, Gemm, Instruction, Load, Opcode, Store
 
 _OPCODE = 7
-_FLAG_NAMES = frozenset(("pop_prev", "pop_next", "push_prev", "push_next", "reset", "use_imm"))
+_BOOLS = frozenset((*FLAGS, "reset", "use_imm"))
 _NUMBERS = {int(opcode) for opcode in Opcode}
 _OPERATIONS = {int(op) for op in AluOp}
 _LOADED = {int(memory) for memory in Sram} - {int(Sram.OUT)}
@@ -73,7 +73,7 @@ def _decode(word: int, fields: Fields, revision: int) -> Instruction:
         value: Any = word >> field.low & field.mask
         if field.signed and value not in field.range:
             value -= 1 << field.width
-        values[field.name] = bool(value) if field.name in _FLAG_NAMES else value
+        values[field.name] = bool(value) if field.name in _BOOLS else value
     if opcode in (Opcode.LOAD, Opcode.STORE):
         _memory(word, opcode, values, revision)
     elif opcode is Opcode.ALU:

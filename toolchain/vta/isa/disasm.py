@@ -6,15 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolchain.vta.isa.instructions import Alu, Finish, Gemm, Instruction, Load, Store, is_nop, nop
+from toolchain.vta.isa.instructions import (
+    FLAGS,
+    Alu,
+    Finish,
+    Gemm,
+    Instruction,
+    Load,
+    Store,
+    is_nop,
+    nop,
+)
 
-_FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
-_WITHOUT: dict[str, Any] = dict.fromkeys(_FLAGS, False)
+_WITHOUT: dict[str, Any] = dict.fromkeys(FLAGS, False)
 
 
 def text_of(instruction: Instruction) -> str:
     """Return an instruction as one line; indices into DRAM and the chip are hexadecimal."""
-    words = [_body(instruction), *(flag for flag in _FLAGS if getattr(instruction, flag))]
+    words = [_body(instruction), *(flag for flag in FLAGS if getattr(instruction, flag))]
     return " ".join(words)
 
 

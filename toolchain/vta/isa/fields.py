@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from toolchain.vta.design.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Sram, VtaConfig
-from toolchain.vta.isa.instructions import Opcode
+from toolchain.vta.isa.instructions import FLAGS, Opcode
 
 _WORD = 64  # an instruction has two words; no field crosses their boundary
-_FLAGS = (("pop_prev", 1), ("pop_next", 1), ("push_prev", 1), ("push_next", 1))
 _ITERATIONS = 14
 _TOO_LONG = (
     ("first", "LOG_UOP_BUFF_SIZE smaller"),
@@ -111,7 +110,7 @@ _Widths = list[tuple[str, int]]
 
 
 def _widths(config: VtaConfig) -> dict[Opcode, tuple[_Widths, _Widths]]:
-    head: _Widths = [("opcode", 3), *_FLAGS]
+    head: _Widths = [("opcode", 3), *((flag, 1) for flag in FLAGS)]
     old = config.isa_rev == 1
     buffers = config.buffers
     uop, inp = buffers[Sram.UOP].index_bits, buffers[Sram.INP].index_bits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -47,6 +47,10 @@ class Flags:
     pop_next: bool = False
     push_prev: bool = False
     push_next: bool = False
+
+
+FLAGS = tuple(field.name for field in fields(Flags))
+"""The names of the flags, in the order of their bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa.instructions import (
+    FLAGS,
     Alu,
     AluOp,
     Finish,
@@ -18,7 +19,6 @@ from toolchain.vta.lint.problem import Finder
 
 _SHIFTS = range(-16, 16)
 _BEYOND = {PipelineStage.LOAD: ("pop_prev", "push_prev"), PipelineStage.STORE: ("pop_next", "push_next")}
-_FLAGS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
 def check_alone(finder: Finder, index: int, instruction: Instruction, config: VtaConfig) -> None:
@@ -35,7 +35,7 @@ def check_alone(finder: Finder, index: int, instruction: Instruction, config: Vt
         case Gemm() | Alu():
             _loops(finder, index, instruction)
         case Finish():
-            if any(getattr(instruction, flag) for flag in _FLAGS):
+            if any(getattr(instruction, flag) for flag in FLAGS):
                 finder.add("finish", index, "it has flags; let a NOP before it take tokens")
     if isinstance(instruction, Alu):
         _alu(finder, index, instruction)
