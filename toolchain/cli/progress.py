@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,9 +9,9 @@ from contextlib import contextmanager
 
 from toolchain.cli import terminal
 from toolchain.cli.output import note
+from toolchain.events.counted import is_counted, is_last
 from toolchain.foreign import printable
 
-_COUNT = re.compile(r" (\d+)/(\d+) ")
 _BETWEEN_S = 5.0  # between two lines of a counted step
 
 
@@ -41,7 +40,7 @@ def step_progress() -> Iterator[Callable[[str], None]]:
 
         def tell(text: str) -> None:
             spinner.update(text=Text(printable(text)))
-            if not _COUNT.search(text) or _is_last(text):
+            if not is_counted(text) or is_last(text):
                 note(text)
 
         yield tell
@@ -53,16 +52,11 @@ def thinned_out(say: Callable[[str], None]) -> Callable[[str], None]:
 
     def tell(text: str) -> None:
         nonlocal said
-        if _COUNT.search(text):
+        if is_counted(text):
             now = time.monotonic()
-            if now - said < _BETWEEN_S and not _is_last(text):
+            if now - said < _BETWEEN_S and not is_last(text):
                 return
             said = now
         say(text)
 
     return tell
-
-
-def _is_last(text: str) -> bool:
-    found = _COUNT.search(text)
-    return found is not None and found[1] == found[2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import threading
 import time
 from collections.abc import Hashable
@@ -13,6 +12,7 @@ from contextlib import suppress
 from pydantic import ValidationError
 
 from toolchain.errors import ToolchainError
+from toolchain.events.counted import is_counted, is_last
 from toolchain.events.folder import MOST_BYTES, MOST_LINE, events_folder, new_name, prune
 from toolchain.events.lines import (
     LINE,
@@ -29,7 +29,6 @@ from toolchain.files.atomic import make_private_folder
 
 _BETWEEN_S = 1.0  # between two lines about the same thing that changes often
 _RESERVE = MOST_BYTES // 4  # bytes for lines that matter, once the others are dropped
-_COUNT = re.compile(r" (\d+)/(\d+) ")
 
 
 class EventLog:
@@ -101,7 +100,7 @@ def _often(line: EventLine) -> Hashable | None:
     """Return what a line that comes often is about; None for other lines."""
     if isinstance(line, BoardLine) and not line.done:
         return ("board", line.board, line.state)
-    if isinstance(line, StepLine) and (found := _COUNT.search(line.text)) and found[1] != found[2]:
+    if isinstance(line, StepLine) and is_counted(line.text) and not is_last(line.text):
         return "step"
     return None
 

@@ -18,19 +18,18 @@ from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.guest import IDENTITY, Guest, board_files, free_port, new_identity
 from toolchain.boards.emulation.qemu import emulated_cpu, is_foreign
 from toolchain.boards.ssh.hostkeys import checked_host_key
-from toolchain.configuration.settings import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.foreign import last_line
 from toolchain.images.debian.system import ensure_image
 from toolchain.images.debian.system_files import HOST_KEY
 from toolchain.images.engine import LABEL, ContainerRequest, Engine
+from toolchain.images.running.owners import STATE_LABEL, own_state
 from toolchain.profiles import Profile
 
 PURPOSE = "board"
 BANNER_SECONDS = 60.0  # measured: 1.5 s; the rest is margin for a busy host
 
 _BOARD_LABEL = f"{LABEL}.board"
-_STATE_LABEL = f"{LABEL}.state"  # the state folder that owns it; boards of other folders are left alone
 _SSH_PORT = 22
 _PORTS_TRIED = 5
 _PORT_TAKEN = ("port is already allocated", "address already in use")  # messages of the Docker daemon
@@ -157,7 +156,7 @@ def sweep(engine: Engine, known: Mapping[str, str | None]) -> None:
     """
     for container in engine.containers(PURPOSE):
         name = container.labels.get(_BOARD_LABEL, "")
-        ours = container.labels.get(_STATE_LABEL) == _state()
+        ours = container.labels.get(STATE_LABEL) == own_state()
         if ours and not (name in known and known[name] in (None, container.id)):
             engine.remove(container.id)
 
@@ -170,23 +169,19 @@ def programs(engine: Engine, board: ContainerBoard) -> list[str]:
 
 
 def _wanted(image: str, profile: Profile, name: str, port: int) -> ContainerRequest:
-    state = hashlib.sha256(_state().encode()).hexdigest()[:8]
+    state = hashlib.sha256(own_state().encode()).hexdigest()[:8]
     return ContainerRequest(
         image=image,
         name=f"{LABEL}-{name}-{state}",
         hostname=name.replace("_", "-"),
         purpose=PURPOSE,
-        labels={_BOARD_LABEL: name, _STATE_LABEL: _state()},
+        labels={_BOARD_LABEL: name, STATE_LABEL: own_state()},
         environment={"QEMU_CPU": emulated_cpu(profile)} if is_foreign(profile) else {},
         ports={_SSH_PORT: port},
         capabilities=_CAPABILITIES,
         memory_mib=profile.memory_mib,
         processes=_PROCESSES,
     )
-
-
-def _state() -> str:
-    return str(state_dir().absolute())
 
 
 def _host_key(engine: Engine, container: str) -> str:

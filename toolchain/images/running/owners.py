@@ -12,24 +12,25 @@ from toolchain.processes.life import Life
 
 PURPOSE = "step"  # value of the label `LABEL`: what such a container is for
 _OWNER_LABEL = f"{LABEL}.owner"
-_STATE_LABEL = f"{LABEL}.state"  # containers of other state folders are left alone
+STATE_LABEL = f"{LABEL}.state"  # the state folder that owns it; containers of other folders are left alone
 
 
 def owner_labels() -> dict[str, str]:
     """Return the labels for containers that this process creates."""
-    return {LABEL: PURPOSE, _STATE_LABEL: _state(), _OWNER_LABEL: _owner()}
+    return {LABEL: PURPOSE, STATE_LABEL: own_state(), _OWNER_LABEL: _owner()}
 
 
 def sweep(engine: Engine) -> None:
     """Remove containers left by killed processes."""
     for container in engine.containers(PURPOSE):
         labels = container.labels
-        if labels.get(_STATE_LABEL) == _state() and not _lives(labels.get(_OWNER_LABEL, "")):
+        if labels.get(STATE_LABEL) == own_state() and not _lives(labels.get(_OWNER_LABEL, "")):
             with suppress(ToolchainError):  # another step does it
                 engine.remove(container.id)
 
 
-def _state() -> str:
+def own_state() -> str:
+    """Return the value of `STATE_LABEL` for containers of this process."""
     return str(state_dir().absolute())
 
 

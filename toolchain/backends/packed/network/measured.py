@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
@@ -13,6 +12,7 @@ from toolchain import tvm_compat
 from toolchain.backends.packed.network.alone import generated
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.recognise.read import Read, shape_of
+from toolchain.backends.packed.recognise.split import among
 from toolchain.lowering.functions.tasks import FusedTask
 
 
@@ -28,7 +28,7 @@ def measured(task: FusedTask, choices: Choices) -> FusedTask:
         return task
     *inputs, target = step.read.params
     func = task.func
-    if target.same_as(func.params[-1]) or not all(_among(each, func.params) for each in inputs):
+    if target.same_as(func.params[-1]) or not all(among(each, func.params) for each in inputs):
         return task
     shapes = tuple(tuple(int(extent) for extent in shape_of(each)) for each in step.read.params)
     return replace(task, func=_only(func, step.read), shapes=shapes, call=step.value, outputs=1)
@@ -41,10 +41,10 @@ def _only(func: tirx.PrimFunc, part: Read) -> tirx.PrimFunc:
     kept: list[tirx.Stmt] = []
     wanted = [target]
     for statement in reversed(root.body.seq):
-        if any(_among(buffer, wanted) for buffer in _stored(statement)):
+        if any(among(buffer, wanted) for buffer in _stored(statement)):
             kept.insert(0, statement)
             wanted += _loaded(statement)
-    inner = [each for each in root.alloc_buffers if _among(each, wanted) and not each.same_as(target)]
+    inner = [each for each in root.alloc_buffers if among(each, wanted) and not each.same_as(target)]
     body = kept[0] if len(kept) == 1 else tirx.SeqStmt(kept)
     block = s_tir.SBlock([], [], [], root.name_hint, body, None, inner)
     params = cast("list[tirx.Var]", list(part.params))  # a buffer is a variable, which the stubs do not say
@@ -61,7 +61,3 @@ def _loaded(statement: tirx.Stmt) -> list[tirx.Buffer]:
     found: list[TensorLoad] = []
     tvm_compat.walked(statement, [(TensorLoad, found.append)])
     return [load.source for load in found]
-
-
-def _among(buffer: tirx.Buffer, buffers: Iterable[tirx.Buffer]) -> bool:
-    return any(buffer.same_as(each) for each in buffers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from tvm import tirx
 from tvm.sym import Analyzer
@@ -49,15 +49,16 @@ def until(read: Read, target: tirx.Buffer, given: Sequence[tirx.Buffer] = ()) ->
     stages: list[Stage] = []
     for stage in reversed(read.stages):
         written = [part.buffer for part in stage.parts]
-        if any(_among(buffer, wanted) and not _among(buffer, given) for buffer in written):
+        if any(among(buffer, wanted) and not among(buffer, given) for buffer in written):
             stages.insert(0, stage)
             wanted += [load.source for part in stage.parts for load in loads(part.value)]
     known = [param for param in read.params if read.producer(param) is None]
-    inputs = [buffer for buffer in (*known, *given) if _among(buffer, wanted)]
+    inputs = [buffer for buffer in (*known, *given) if among(buffer, wanted)]
     return Read((*inputs, target), tuple(stages))
 
 
-def _among(buffer: tirx.Buffer, buffers: Sequence[tirx.Buffer]) -> bool:
+def among(buffer: tirx.Buffer, buffers: Iterable[tirx.Buffer]) -> bool:
+    """Return whether a buffer is one of these."""
     return any(buffer.same_as(each) for each in buffers)
 
 
