@@ -16,6 +16,9 @@ from toolchain.backends.packed.recognise.split import FLOATING
 Loads = Literal["inputs", "weights"]
 FLOATS = (multiply_add("float32"), multiply_add("float16"))
 
+STAYS = 256 << 10
+"""Bytes of weights that are assumed to stay in L2 between runs."""
+
 
 @dataclass(frozen=True)
 class Tiles:

@@ -32,7 +32,7 @@ from toolchain.backends.packed.algorithms.items import (
 )
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
 from toolchain.backends.packed.loops.cut import shares
-from toolchain.backends.packed.machine import Loads, Machine
+from toolchain.backends.packed.machine import STAYS, Loads, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 # Most input numbers per row of a device's tile if they form no vectors. By the model of a Mali, 3 channels,
@@ -44,7 +44,6 @@ _WIDEST = 14  # columns per tile; a row of 28 sums leaves LLVM too few registers
 _LARGE = 28  # smallest image height at which a piece of a few rows is enough work
 _ROWS = 8  # largest number of rows per piece without passes; 4 to 8 measured alike
 _FEW = 1024  # largest output size at which passes pay: they gain 5 % at 28x28, and lose 3 % from 56x56 on
-_STAYS = 256 << 10  # bytes of weights that are assumed to stay in L2 between runs
 _SECOND = 1 << 20  # bytes of weights that stay in L2 while rows and images pass through it
 _FEWER = 0.9  # tiles of several widths must load so many fewer vectors than tiles of one block
 _SHORTEST = 64  # fewest products per sum in a pass, to pay for loading the sum from the output and storing it
@@ -177,7 +176,7 @@ def _choice(conv: Convolution, machine: Machine, blocks: int, limit: int) -> Dir
     if _flattens(conv, machine) and conv.out[-1] < 2 * limit and conv.out[-1] % limit:
         flat, columns = True, min(limit, prod(conv.out))
     waits = machine.products_of(conv.dtype).plain  # the output can hold a sum until the next pass
-    passes = machine.prefetches and waits and weights >= _STAYS and prod(conv.out) <= _FEW
+    passes = machine.prefetches and waits and weights >= STAYS and prod(conv.out) <= _FEW
     rows = 1 if flat else rows_of_piece(conv, machine, groups, MOST_ROWS if passes else _ROWS)
     one = columns >= prod(conv.out) if flat else rows == 1 and columns >= conv.out[-1]
     return DirectChoice(

@@ -25,11 +25,9 @@ from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.tile import Tile
-from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.machine import STAYS, Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import OutputPhase, Transposed
-
-_STAYS = 256 << 10  # bytes of weights that are assumed to stay in L2 between runs
 
 
 def interleaved(
@@ -92,8 +90,7 @@ class _Interleaved:
         with self.nest.pieces(space) as (n, *where):
             group = where.pop() if rows else where.pop(0)
             for runs in runs_of(conv):
-                many = [run.count for run in runs]
-                with self.nest.grid(many if prod(many) > 1 else []) as steps:
+                with self.nest.grid(_phases(runs)) as steps:
                     self._row(_Row(n, group, where, runs, steps or [0] * len(runs)))
 
     def _row(self, row: _Row) -> None:
@@ -102,12 +99,12 @@ class _Interleaved:
         counts = self._counts(row.runs)
         if not all(counts):
             return
-        inside = [
+        there = [
             place < count
-            for place, count in zip(row.line, counts, strict=False)
+            for place, count in zip(row.line, counts[:-1], strict=True)
             if not analyzer.can_prove(place < count)
         ]
-        with self.nest.when(tirx.all(*inside) if inside else None):
+        with self.nest.when(tirx.all(*there) if there else None):
             for start, count, size in tiles(counts[-1], self.choice.columns):
                 with self.nest.grid([count]) as (tile,):
                     self._tile(row, analyzer.simplify(tile * size + start), size)
@@ -118,7 +115,7 @@ class _Interleaved:
         counts = self._counts(runs)
         if not all(counts):
             return
-        many = [run.count for run in runs] if any(run.count > 1 for run in runs) else []
+        many = _phases(runs)
         for start, count, size in tiles(counts[-1], self.choice.columns):
             space = [*many, self.conv.batch, self.groups, *counts[:-1], count]
             with self.nest.pieces(space, group=self.choice.group) as place:
@@ -179,7 +176,7 @@ class _Interleaved:
 
         inputs = tile.inputs(self.input_lanes)
         extents = [self.inputs, *(each.taps for each in row.phase)]
-        before = first_tap(self.conv, row.runs, row.steps)
+        of_phase = first_tap(self.conv, row.runs, row.steps)
         with tile.loops(extents, self.input_lanes) as (block, *taps):
             at_tap: Expr = tirx.IntImm("int32", 0)
             for each, j in zip(row.phase, taps, strict=True):
@@ -192,18 +189,24 @@ class _Interleaved:
                 inputs.multiply(
                     lambda column, channel: source(theirs, taps, column, channel),
                     lambda channel, number, lane: emitter.weight[
-                        row.group, block, at_tap + before, channel, number * lanes + lane
+                        row.group, block, at_tap + of_phase, channel, number * lanes + lane
                     ],
-                    lambda channel: self._fetch([row.group, block + 1, at_tap + before, *channel]),
+                    lambda channel: self._fetch([row.group, block + 1, at_tap + of_phase, *channel]),
                 )
 
     def _fetch(self, place: list[Expr]) -> None:
         """Prefetch the weights of the same tap and the next input block, unless L2 holds all weights."""
         weight = self.emitter.weight
         shape = [int(extent) for extent in weight.shape]
-        if not self.machine.prefetches or prod(shape) * self.machine.size(self.conv.dtype) < _STAYS:
+        if not self.machine.prefetches or prod(shape) * self.machine.size(self.conv.dtype) < STAYS:
             return
         rest = shape[len(place) :]
         for start in range(0, prod(rest), LINE):
             index = [start // prod(rest[axis + 1 :]) % rest[axis] for axis in range(len(rest))]
             prefetch(weight, [*place, *index], near=True)
+
+
+def _phases(runs: Sequence[PhaseRun]) -> list[int]:
+    """Return the extents of loops over the phases of these runs; none if each has one phase."""
+    counts = [run.count for run in runs]
+    return counts if prod(counts) > 1 else []
