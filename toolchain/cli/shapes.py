@@ -1,4 +1,4 @@
-"""Prints the results of the shapes of a bundle, one after the other."""
+"""Prints the results of a bundle, in each of its shapes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,29 @@ Result = TypeVar("Result", bound=Documented)
 
 
 def emit_shapes(
-    shapes: Sequence[Bundle],
+    bundle: Bundle,
+    at: Sequence[str],
     results: Sequence[Result],
     whole: Mapping[str, object],
     show: Callable[[Result], None],
 ) -> None:
-    """Print each shape with its result, or one document: `shapes`, each with its `inputs`, and `whole`."""
-    from toolchain.measuring.shapes import listed_inputs, shape_of
+    """Print the results of a bundle.
 
-    pairs = list(zip(shapes, results, strict=True))
+    Parameters
+    ----------
+    at
+        The shapes that were asked for; as of `shapes_at`.
+    results
+        Of each of these shapes in their order.
+    whole
+        What the document of a bundle with several shapes has beside `shapes`, each with its `inputs`.
+    """
+    if not bundle.manifest.shapes:
+        emit(results[0].to_json(), lambda: show(results[0]))
+        return
+    from toolchain.measuring.shapes import listed_inputs, shape_of, shapes_at
+
+    pairs = list(zip(shapes_at(bundle, at), results, strict=True))
 
     def tell() -> None:
         for shape, result in pairs:

@@ -16,7 +16,7 @@ from toolchain.cli.options import (
     bundle_argument,
     execution_options,
 )
-from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.output import note, output_options, table
 from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 
@@ -73,7 +73,6 @@ def command(
     from toolchain.api.bundles import bench
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
-    from toolchain.measuring.shapes import shapes_at
 
     found, place = read_bundle(bundle), find_board(board_name(board))
     hold_places([place], execution["wait"])
@@ -89,10 +88,7 @@ def command(
             profile=profile,
             **execution,
         )
-    if found.manifest.shapes:
-        emit_shapes(shapes_at(found, at), results, {}, show)
-    else:
-        emit(results[0].to_json(), lambda: show(results[0]))
+    emit_shapes(found, at, results, {}, show)
 
 
 def show(result: BenchResult) -> None:

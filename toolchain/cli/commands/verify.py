@@ -15,7 +15,7 @@ from toolchain.cli.options import (
     bundle_argument,
     execution_options,
 )
-from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.cli.output import note, output_options, table, wants_json
 from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
@@ -42,7 +42,6 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
     from toolchain.api.bundles import verify
     from toolchain.boards.inventory.lookup import find_board
     from toolchain.bundles.read import read_bundle
-    from toolchain.measuring.shapes import shapes_at
 
     found, place = read_bundle(bundle), find_board(board_name(board))
     hold_places([place], execution["wait"])
@@ -51,10 +50,7 @@ def command(bundle: Path, board: str | None, at: tuple[str, ...], **execution: U
         passed = all(result.passed for result in results)
         if not passed:
             end_as_failed(log, "an output exceeds its tolerance")
-    if found.manifest.shapes:
-        emit_shapes(shapes_at(found, at), results, {"passed": passed}, show)
-    else:
-        emit(results[0].to_json(), lambda: show(results[0]))
+    emit_shapes(found, at, results, {"passed": passed}, show)
     if wants_json() and not passed:
         click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
     for result in results:
