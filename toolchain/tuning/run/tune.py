@@ -91,6 +91,7 @@ def tune(
             listener(StepBegan("trying the way to the board with a known-good kernel"))
             preflight(probe, evaluator, reference)
         listener(StepBegan("measuring the defaults"))
+        recorded = {} if options.fresh else recorded_points(network, tasks, store, target, board.record_class)
         context = RunContext(
             evaluator=evaluator,
             cases=cases,
@@ -99,9 +100,7 @@ def tune(
             listener=listener,
             fresh=options.fresh,
             key_of=lambda workload: record_key(workload, target, board.record_class),
-            recorded={}
-            if options.fresh
-            else recorded_points(network, tasks, store, target, board.record_class),
+            recorded=recorded,
         )
         if not options.fresh:
             tuners = [
