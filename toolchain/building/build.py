@@ -242,20 +242,20 @@ def build(
         array.nbytes for each in references for array in (*each.sample.values(), *each.outputs.values())
     )
     return BuildResult(
-        bundle.absolute(),
-        digest,
-        library.absolute(),
-        hashlib.sha256(library.read_bytes()).hexdigest(),
-        made_for,
-        made.decisions[: len(own)],
-        reference,
-        model.quantised,
-        made.decisions[len(own) :],
-        Size(bundle.stat().st_size, weights_of(model.onnx), made.objects.transformed, sample),
-        made_by.tolerances,
-        checked,
-        tuple(map(shape_of, model.shapes)),
-        made.objects.copied,
+        bundle=bundle.absolute(),
+        bundle_sha256=digest,
+        library=library.absolute(),
+        library_sha256=hashlib.sha256(library.read_bytes()).hexdigest(),
+        target=made_for,
+        decisions=made.decisions[: len(own)],
+        reference=reference,
+        quantised=model.quantised,
+        beside=made.decisions[len(own) :],
+        size=Size(bundle.stat().st_size, weights_of(model.onnx), made.objects.transformed, sample),
+        tolerances=made_by.tolerances,
+        checked=checked,
+        shapes=tuple(map(shape_of, model.shapes)),
+        copied=made.objects.copied,
     )
 
 

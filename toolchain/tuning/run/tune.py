@@ -127,14 +127,14 @@ def tune(
         power_cycles = dict(evaluator.runner.power_cycles)
     measured = {name: sum(run.boards[name] for run in runs) for name in evaluator.runner.names}
     return TuneResult(
-        tuned,
-        time.monotonic() - given.begun,
-        measured,
-        in_network,
-        context.provenance.run,
-        search_s,
-        in_use_s,
-        power_cycles,
+        tasks=tuned,
+        seconds=time.monotonic() - given.begun,
+        boards=measured,
+        network=in_network,
+        run=context.provenance.run,
+        search_s=search_s,
+        in_use_s=in_use_s,
+        power_cycles=power_cycles,
     )
 
 
