@@ -7,12 +7,9 @@ import difflib
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory import register
-from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.nowhere import class_alone
-from toolchain.configuration.settings import configuration, state_dir
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.files.atomic import make_private_folder
-from toolchain.host import host_profile
 from toolchain.profiles import class_names, load_profile
 from toolchain.runtime import arch_of
 from toolchain.targets.build_for import BuildFor
@@ -22,25 +19,7 @@ LOCAL = "local"
 
 def local_board() -> Board:
     """Return the board `local`: this host, with the features that its CPU reports."""
-    root = state_dir() / "boards" / LOCAL
-    try:
-        for private in (state_dir(), root):
-            make_private_folder(private)
-    except OSError as error:
-        raise ToolchainError(
-            f"cannot make the folder {root} of the board 'local': {error.strerror}",
-            "set TOOLCHAIN_STATE_DIR to a folder that can be written",
-        ) from error
-    profile = host_profile()
-    return Board(
-        name=LOCAL,
-        profile=profile,
-        emulated=False,
-        shared_cpu=True,
-        transport=LocalTransport(root),
-        tracker_key=LOCAL,
-        record_class=profile.name,
-    )
+    return register.of_this_host(LOCAL)
 
 
 def list_boards() -> list[Board]:

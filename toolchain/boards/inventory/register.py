@@ -29,7 +29,7 @@ from toolchain.configuration.settings import (
 )
 from toolchain.configuration.starter import starter_text
 from toolchain.configuration.table import reason_of
-from toolchain.errors import UsageError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.host import host_profile
@@ -64,10 +64,12 @@ def load(name: str) -> Board:
     ------
     UsageError
         Its class or host key is wrong; the message names the entry.
+    ToolchainError
+        It is this host, and its folder cannot be made.
     """
     entry = configuration().boards[name]
     if entry.host == THIS_HOST:
-        return _of_this_host(name, entry)
+        return of_this_host(name, entry.device or "")
     try:
         profile = load_profile(entry.board_class)
         arch_of(profile)  # refuses a class whose boards cannot run edge-rt
@@ -89,10 +91,25 @@ def load(name: str) -> Board:
     )
 
 
-def _of_this_host(name: str, entry: BoardEntry) -> Board:
+def of_this_host(name: str, only_device: str = "") -> Board:
+    """Return this host as a board, with the features that its CPU reports, or one of its devices.
+
+    Raises
+    ------
+    UsageError
+        The board's folder belongs to another user.
+    ToolchainError
+        The folder cannot be made.
+    """
     root = state_dir() / "boards" / name
-    for private in (state_dir(), root):
-        atomic.make_private_folder(private)
+    try:
+        for private in (state_dir(), root):
+            atomic.make_private_folder(private)
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot make the folder {root} of the board {name!r}: {error.strerror}",
+            "set TOOLCHAIN_STATE_DIR to a folder that can be written",
+        ) from error
     profile = host_profile()
     return Board(
         name=name,
@@ -102,7 +119,7 @@ def _of_this_host(name: str, entry: BoardEntry) -> Board:
         transport=LocalTransport(root),
         tracker_key=THIS_HOST,
         record_class=profile.name,
-        only_device=entry.device or "",
+        only_device=only_device,
     )
 
 
