@@ -132,17 +132,17 @@ def place(
     with named(board):
         stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
     return PlacedBundle(
-        board,
-        manifest,
-        runtime,
-        remote,
-        threads or cores,
-        used,
-        computes.word,
-        spin_us,
-        warnings,
-        library,
-        graph,
+        board=board,
+        manifest=manifest,
+        runtime=runtime,
+        library=remote,
+        threads=threads or cores,
+        cluster=used,
+        device=computes.word,
+        spin_us=spin_us,
+        warnings=warnings,
+        code=library,
+        graph=graph,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product as pairs
+from itertools import product
 from math import prod
 
 from toolchain.backends.packed.recognise.read import Expr
@@ -36,7 +36,7 @@ class PhaseRun:
 def runs_of(conv: Transposed) -> list[tuple[PhaseRun, ...]]:
     """Return all combinations of the axes' runs; of a layer with few phases each is a run."""
     apart = prod(conv.stride) <= _APART
-    return list(pairs(*(list(_runs(conv, axis, apart)) for axis in range(len(conv.out)))))
+    return list(product(*(list(_runs(conv, axis, apart)) for axis in range(len(conv.out)))))
 
 
 def first_tap(conv: Transposed, runs: Sequence[PhaseRun], steps: Sequence[Expr | int]) -> Expr | int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product as pairs
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -48,7 +48,7 @@ def pack_weight(
 
 def phases_of(conv: Transposed) -> list[tuple[OutputPhase, ...]]:
     """Return all combinations of the axes' phases, one tuple for each."""
-    return list(pairs(*(conv.phases(axis) for axis in range(len(conv.out)))))
+    return list(product(*(conv.phases(axis) for axis in range(len(conv.out)))))
 
 
 def inputs_of(conv: Transposed, wide: int, input_lanes: int) -> tuple[int, int]:
