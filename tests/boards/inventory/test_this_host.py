@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.boards.edge_rt.install import command
-from toolchain.boards.inventory.lookup import find_board, list_boards
+from toolchain.boards.inventory.lookup import broken_boards, find_board, list_boards
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.configuration.settings import configuration
 from toolchain.errors import UsageError
@@ -66,3 +66,11 @@ def test_each_has_a_lock_of_its_own() -> None:
         *("--only-device", "cuda:1"),
         *("--state", "state-cuda-1"),
     ]
+
+
+def test_one_whose_folder_cannot_be_made_spoils_no_list(entry: Path, state: Path) -> None:
+    write(entry, f'{HERE}device = "cuda:1"\n')
+    (state / "boards").mkdir(parents=True, mode=0o700)
+    (state / "boards" / "gpu-1").symlink_to("gpu-1")
+    assert [each.name for each in list_boards()] == ["local"]
+    assert "cannot make the folder" in str(broken_boards()["gpu-1"])
