@@ -48,7 +48,7 @@ def records(
             ),
             () if ms is None else (ms, ms),
             None if ms else "timeout" if number is None or number % 2 else "build",
-            created=(BEGUN + later + timedelta(seconds=seconds)).isoformat(),
+            created=(BEGUN + later + timedelta(seconds=seconds)).isoformat(timespec="milliseconds"),
             **more,
         )
 

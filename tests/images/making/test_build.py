@@ -85,7 +85,7 @@ def test_a_failing_step_is_told_with_its_last_lines(built: Built, engine: Engine
         build_images(engine, ["armhf"], progress=said.append)
     text = raised.value.message
     assert "image armhf: step 4/" in text and "RUN for i in" in text and "returned a non-zero code: 7" in text
-    assert "line 30\n" in text and "why it fails" in text
+    assert "line 30" in text and "why it fails" in text  # which of two streams comes last is chance
     assert "line 1\n" not in text and "long ago" not in text
     assert raised.value.hint.endswith(f"{tables}/armhf/Dockerfile")
     assert any(line.startswith("armhf: step 3/") for line in said)
