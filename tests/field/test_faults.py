@@ -101,9 +101,9 @@ def _at(moment: int) -> Callable[[Board], dict[str, object]]:
     return lambda board: replace(board, environment={"FIELD_NOW": str(moment)}).install(NEW)
 
 
-def _health(*words: str) -> Callable[[Board], dict[str, object]]:
+def _health(*words: str, timeout_s: int = 20) -> Callable[[Board], dict[str, object]]:
     def install(board: Board) -> dict[str, object]:
-        _policy(board, health=words, health_timeout_s=1)
+        _policy(board, health=words, health_timeout_s=timeout_s)
         end = board.install(NEW)
         (board.app / "policy.json").unlink()
         return end
@@ -168,7 +168,7 @@ RUN: dict[str, Callable[[Board], dict[str, object]]] = {
         },
     ),
     "the health command fails": _health("sh", "-c", "echo first; echo the app is ill; exit 3"),
-    "the health command hangs": _health("sleep", "1000"),
+    "the health command hangs": _health("sleep", "1000", timeout_s=1),
     "the health command fails, and the old release is damaged": _damaged,
     "another installation is at work": _busy,
 }

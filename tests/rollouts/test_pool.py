@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.rollouts.made import outcome
+from tests.waiting import until
 from toolchain.rollouts.outcome import Outcome
 from toolchain.rollouts.pool import run_jobs
 
@@ -90,7 +91,12 @@ def test_after_too_many_failures_none_begins() -> None:
 @pytest.mark.slow
 def test_a_stop_ends_what_waits_and_lets_the_others_end() -> None:
     phase = Phase(FakeJob("away", [None], time.monotonic() + 3600), FakeJob("b"), FakeJob("c"), at_once=1)
-    threading.Timer(0.3, phase.stop.set).start()
+
+    def stop_then() -> None:
+        until(lambda: {"b", "c"} <= phase.ended.keys())
+        phase.stop.set()
+
+    threading.Thread(target=stop_then, daemon=True).start()
     assert phase.run() == []
     assert phase.ended == {"b": "installed", "c": "installed", "away": "offline"}
 

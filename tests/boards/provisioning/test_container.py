@@ -271,7 +271,6 @@ def test_a_killed_run_is_continued_by_the_next(board: Board) -> None:
         for line in run.stdout:
             if line.startswith("2/"):  # the upload
                 break
-        time.sleep(0.05)
         run.kill()
     assert provision(board).changed
     assert install(board).facts.machine == "aarch64"

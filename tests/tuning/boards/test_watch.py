@@ -262,7 +262,8 @@ def test_one_that_is_slow_when_it_comes_back(run: Run, monkeypatch: pytest.Monke
 
 
 @slow
-def test_one_that_dies_again_and_again(run: Run) -> None:
+def test_one_that_dies_again_and_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "_FAR", 1e3)  # other work on the host must not put it aside first
     run.begin()
     assert set(run.measure()) == {"a", "b"}
 
