@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 from toolchain.cli import complete
 from toolchain.cli.output import note
-from toolchain.cli.progress import thinned_out
 from toolchain.devices.table import OWN, kind_names
 from toolchain.errors import UsageError
 
@@ -245,7 +244,7 @@ def execution_options(function: Function) -> Function:
 
     @functools.wraps(function)
     def called(**given: Any) -> None:
-        function(**given, progress=thinned_out(note))
+        function(**given, progress=note)
 
     decorated = cast(Function, called)
     for option in reversed(

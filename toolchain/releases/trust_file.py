@@ -17,6 +17,8 @@ MOST_VERSIONS = 256
 MOST_BYTES = 16 * 2**20
 """Largest trust file."""
 
+MADE_BY = "`toolchain release init` makes one"
+
 
 @dataclass(frozen=True)
 class TrustChain:
@@ -45,9 +47,9 @@ def read_trust(path: Path) -> TrustChain:
     CheckError
         It is no trust, or a version lacks signatures or skips a number.
     """
-    lines = read_limited(path, MOST_BYTES, "the trust", "`toolchain release init` makes one").splitlines()
+    lines = read_limited(path, MOST_BYTES, "the trust", MADE_BY).splitlines()
     if not lines:
-        raise UsageError(f"{path} is not a trust: it is empty", "`toolchain release init` makes one")
+        raise UsageError(f"{path} is not a trust: it is empty", MADE_BY)
     if len(lines) > MOST_VERSIONS:
         raise CheckError(
             f"{path} has {len(lines)} versions, more than the {MOST_VERSIONS} allowed", "get the file again"

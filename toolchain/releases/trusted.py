@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolchain.releases.reading import read_limited
 from toolchain.releases.signers.openssh import read_key
-from toolchain.releases.trust_file import MOST_BYTES, read_trust
+from toolchain.releases.trust_file import MADE_BY, MOST_BYTES, read_trust
 from toolchain.releases.verifying import ReleaseKeys, release_keys
 
 
@@ -20,7 +20,7 @@ def read_release_keys(path: Path) -> ReleaseKeys:
     CheckError
         It is a trust whose signatures fail.
     """
-    content = read_limited(path, MOST_BYTES, "the trust", "`toolchain release init` makes one")
+    content = read_limited(path, MOST_BYTES, "the trust", MADE_BY)
     if content.lstrip().startswith(b"{"):
         return release_keys(read_trust(path))
     return ReleaseKeys([read_key(path).key], 1, name=f"key {path}")

@@ -53,7 +53,7 @@ def show(trust: Path) -> None:
     """Show a trust's keys and thresholds, and the version that waits for signatures."""
     from toolchain.errors import UsageError
     from toolchain.releases.pending import pending_path, read_pending
-    from toolchain.releases.trust_file import read_trust
+    from toolchain.releases.trust_file import MADE_BY, read_trust
 
     pending = read_pending(trust)
     if pending is None or trust.exists():
@@ -64,7 +64,7 @@ def show(trust: Path) -> None:
     if pending is not None:
         document["pending"] = _pending_document(pending)
     if not document:
-        raise UsageError(f"there is no trust {trust}", "`toolchain release init` makes one")
+        raise UsageError(f"there is no trust {trust}", MADE_BY)
 
     def tell() -> None:
         if newest is not None:
