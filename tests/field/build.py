@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
@@ -18,6 +19,8 @@ from toolchain.runtime.fingerprint import GLIBC_FLOOR, NATIVE
 
 HERE = Path(__file__).parent / "installer"
 _TOOLS = Path(sys.executable).parent
+# Seconds; a load of 20 has made ten minutes too few.
+_DEADLINE_S = 1800
 
 
 @lru_cache
@@ -30,13 +33,16 @@ def installer(arch: str = "x86_64") -> Path:
         if path.is_file() and path.suffix in {".c", ".cc", ".h", ".txt", ".cmake"}
     )
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:20]
-    folder = Path(CACHE) / "tests" / f"installer-{arch}-{digest}"
-    folder.mkdir(parents=True, exist_ok=True)
+    parent = Path(CACHE) / "tests" / "installer"
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = parent / f"{arch}-{digest}"
     target = next(row.zig_target for row in LINUX.values() if row.edge_rt == arch)
-    with FileLock(folder / "lock", timeout=600):
-        if not (folder / "whole").exists():
-            _compile(folder, f"{target}.{GLIBC_FLOOR}")
-            (folder / "whole").touch()
+    with FileLock(folder.with_suffix(".lock"), timeout=_DEADLINE_S):
+        if not folder.exists():
+            # Moved when it is whole: CMake refuses a folder that another checkout has begun.
+            with TemporaryDirectory(dir=parent, prefix="building-") as new:
+                _compile(Path(new, folder.name), f"{target}.{GLIBC_FLOOR}")
+                Path(new, folder.name).rename(folder)
     return folder / "installer"
 
 
@@ -70,5 +76,5 @@ def _compile(folder: Path, target: str) -> None:
             for name in ("record", "faults")
         ),
     ):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_DEADLINE_S)
         assert done.returncode == 0, done.stdout + done.stderr
