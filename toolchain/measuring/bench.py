@@ -274,7 +274,8 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
 def unsteadiness(noise: float) -> str:
     """Return what to say of times that vary too much to rely on; empty if they do not."""
     if noise > _STEADY:
-        return f"the times vary by {noise:.0%} of their mean: something else runs on this CPU"
+        cause = "something else uses this board, or its clock changes"
+        return f"the times vary by {noise:.0%} of their mean: {cause}"
     return ""
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -98,7 +98,7 @@ class LabStatus:
         }
 
 
-def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
+def start(boards: Sequence[Board], port: int = 0, progress: Callable[[str], None] | None = None) -> LabStatus:
     """Start the lab, or add boards to the running lab, which lasts until `stop`.
 
     Returns when every board serves or is known to be away; boards that are away join when they come back.
@@ -107,6 +107,8 @@ def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
     ----------
     port
         Port of the tracker; 0 for any free one. A running lab keeps its own.
+    progress
+        Called with a line of text from time to time while edge-rt is compiled.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def start(boards: Sequence[Board], port: int = 0) -> LabStatus:
         The port is taken, or none of the boards serves (the first error is raised). Everything that this call
         started has been stopped.
     """
-    with _add(boards, keep=True, port=port):
+    with _add(boards, keep=True, port=port, progress=progress):
         found = status()
     if found is None:
         raise ToolchainError("the lab has ended again", f"see {state.folder() / 'log'}")
@@ -177,7 +179,12 @@ def stop() -> bool:
 
 
 @contextmanager
-def join(boards: Sequence[Board], threads: int | None = None, cluster: str | None = None) -> Iterator[Lab]:
+def join(
+    boards: Sequence[Board],
+    threads: int | None = None,
+    cluster: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Iterator[Lab]:
     """Join the running lab, or start one that ends with its last user.
 
     A lab that was started with `start` lasts until `stop`.
@@ -186,21 +193,31 @@ def join(boards: Sequence[Board], threads: int | None = None, cluster: str | Non
     ----------
     threads, cluster
         For servers that this call starts; sessions may choose others (`open_session`).
+    progress
+        Called with a line of text from time to time while edge-rt is compiled.
     """
     if port := os.environ.get(PORT_VARIABLE):
         yield Lab(frames.HOST, int(port))
         return
     options = [] if threads is None else ["--threads", str(threads)]
     options += [] if cluster is None else ["--cluster", cluster]
-    with _add(boards, keep=False, options=options) as lab:
+    with _add(boards, keep=False, options=options, progress=progress) as lab:
         yield lab
 
 
 @contextmanager
-def _add(boards: Sequence[Board], *, keep: bool, port: int = 0, options: Sequence[str] = ()) -> Iterator[Lab]:
+def _add(
+    boards: Sequence[Board],
+    *,
+    keep: bool,
+    port: int = 0,
+    options: Sequence[str] = (),
+    progress: Callable[[str], None] | None = None,
+) -> Iterator[Lab]:
     where = state.folder()
     for arch in {arch_of(board.profile) for board in boards}:
-        ensure_runtime(arch)  # may compile for minutes; the rest is done board by board at once
+        # May compile for minutes; the rest is done board by board at once.
+        ensure_runtime(arch, progress=progress)
     token = uuid.uuid4().hex
     user = {"token": token, **asdict(Life.own())}
     question = {

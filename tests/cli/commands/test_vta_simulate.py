@@ -45,7 +45,8 @@ def test_another_memory(invoke: Toolchain, dump: Path) -> None:
     (dump / "expected.bin").write_bytes(wrong)
     told = invoke("vta", "simulate", dump)
     assert told.code == 4
-    assert told.says("1 bytes", f"byte {OUTPUTS + 5}, in output 0", "--strict")
+    assert told.says("1 bytes", f"byte {OUTPUTS + 5}, in output 0", f"simulate {dump} --strict")
+    assert "vta disasm" in invoke("vta", "simulate", dump, "--strict").err
     said = invoke("vta", "simulate", dump, "--json")
     assert said.code == 4 and said.document["passed"] is False
     assert said.document["difference"]["first"] == OUTPUTS + 5

@@ -56,7 +56,7 @@ def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
 
         check_held(boards)
     note(f"starting servers on {', '.join(board.name for board in boards)}")
-    status = lab.start(boards, port)
+    status = lab.start(boards, port, progress=note)
     emit(status.to_json(), lambda: _show(status))
 
 

@@ -207,7 +207,7 @@ def command(
             note("a board that goes silent is not power-cycled from inside a container: add --engine host")
         # This host reaches the boards and has the keys to them; the container has not.
         cores = profile.cluster(search["cluster"])
-        with join(boards, threads=search["threads"] or cores.cores, cluster=cores.cpu) as lab:
+        with join(boards, search["threads"] or cores.cores, cores.cpu, progress=note) as lab:
             return container.run(lab)
 
     from toolchain.api.networks import load, tune

@@ -176,7 +176,7 @@ def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> 
     if judged.passed is False and wants_json():
         click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
     if judged.passed is False:
-        raise CheckError(*judged.complaint(printable(str(folder))))
+        raise CheckError(*judged.complaint(printable(str(folder)), strict=strict))
 
 
 def _summary(config: VtaConfig) -> dict[str, Any]:

@@ -348,7 +348,7 @@ def board_evaluator(
     listener(StepBegan("starting the lab"))
     with (
         closing(compilers),
-        join(boards, threads=target.threads, cluster=target.cpu) as lab,
+        join(boards, target.threads, target.cpu, lambda text: listener(StepBegan(text))) as lab,
         scratch_folder() as folder,
     ):
         builder = LibraryBuilder(compilers, boards[0].profile, folder)

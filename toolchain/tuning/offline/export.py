@@ -105,7 +105,7 @@ def export(
         recorded = {} if options.fresh else recorded_points(network, tasks, store, target, board.record_class)
         search = SearchStart(network, tasks, store, options, _keys(tasks, target, board), recorded)
         made = stack.enter_context(atomic.replacing_folder(folder.absolute()))
-        runtime = ensure_runtime(arch_of(board.profile))
+        runtime = ensure_runtime(arch_of(board.profile), progress=lambda text: listener(StepBegan(text)))
         shutil.copyfile(runtime.program, made / PROGRAM)
         (made / PROGRAM).chmod(0o755)
         compilers = stack.enter_context(

@@ -53,8 +53,8 @@ class Judged:
         """Cycles by the cycle model; None if the program was refused."""
         return None if isinstance(self.outcome, Refused) else self.outcome.model
 
-    def complaint(self, folder: str) -> tuple[str, str]:
-        """Return what is wrong with a dump that did not pass, and what to type next."""
+    def complaint(self, folder: str, *, strict: bool) -> tuple[str, str]:
+        """Return what is wrong with a dump that did not pass `judge`, and what to type next."""
         if isinstance(self.outcome, Refused):
             return f"{folder}: {self.outcome.message} ({self.outcome.rule})", f"toolchain vta disasm {folder}"
         assert self.difference is not None  # noqa: S101
@@ -63,7 +63,7 @@ class Judged:
         return (
             f"{folder}: {wrong.bytes} bytes of the memory differ from expected.bin; the first is byte "
             f"{wrong.first}, {where}: {wrong.got} instead of {wrong.expected}",
-            f"toolchain vta simulate {folder} --strict",
+            f"toolchain vta disasm {folder}" if strict else f"toolchain vta simulate {folder} --strict",
         )
 
     def document(self) -> dict[str, Any]:
