@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.running import Toolchain
 from tests.images.small_image import small_image
+from tests.unique import UNIQUE
 from toolchain.cli.engine import container_for
 from toolchain.configuration.settings import configuration
 from toolchain.devices import native_cuda
@@ -27,7 +28,7 @@ from toolchain.images.running.placement import Placement, Ready
 from toolchain.profiles import profile_folders
 from toolchain.rpc.lab import PORT_VARIABLE, join
 
-IMAGE = Image(name=f"test-engine-{os.getpid()}", description="its `toolchain` is a script", folder="base")
+IMAGE = Image(name=f"test-engine-{UNIQUE}", description="its `toolchain` is a script", folder="base")
 PROGRAM = """#!/bin/sh
 for word in "$@"; do
     echo "<$word>"

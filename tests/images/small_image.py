@@ -26,7 +26,10 @@ def small_image(
     architecture: str = "amd64",
     scripts: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Yield the tag of an image with `PROGRAMS`; `scripts` are put into its /usr/local/bin."""
+    """Yield the tag of an image with `PROGRAMS`; `scripts` are put into its /usr/local/bin.
+
+    No image of another tag has its id, by which Docker finds the containers of an image.
+    """
     with tarfile.open(folder / "layer", "w") as layer:
         for name, content in _files().items():
             add_file(layer, name.lstrip("/"), content, 0o755)
@@ -41,7 +44,7 @@ def small_image(
         tag,
         architecture,
         ["/bin/sh"],
-        {IMAGE_LABEL: "test", **(labels or {})},
+        {IMAGE_LABEL: "test", "test": tag, **(labels or {})},
     )
     engine.load_image(folder / "image")
     try:

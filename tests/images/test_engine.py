@@ -17,12 +17,13 @@ import pytest
 from docker.utils import kwargs_from_env
 
 from tests.images.docker_proxy import DockerProxy
+from tests.unique import UNIQUE
 from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.engine import IMAGE_LABEL, ContainerRequest, Engine, answers, connect
 from toolchain.images.registry.archive import write_archive
 
-TAG = f"edge-toolchain/test:{os.getpid()}"
+TAG = f"edge-toolchain/test:{UNIQUE}"
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_a_daemon_that_goes_away_is_told(short: Path, monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None:
     api = docker.APIClient(**kwargs_from_env(), version="auto")
-    foreign = api.create_container(image, name=f"edge-toolchain-look-alike-{os.getpid()}")["Id"]
+    foreign = api.create_container(image, name=f"edge-toolchain-look-alike-{UNIQUE}")["Id"]
     try:
         for act in (engine.start, engine.kill, engine.pause, engine.remove):
             with pytest.raises(ToolchainError, match="left alone"):
@@ -125,17 +126,17 @@ def test_containers_of_others_are_left_alone(engine: Engine, image: str) -> None
 
 @pytest.mark.slow
 def test_a_container_of_ours_is_limited_found_and_removed(engine: Engine, image: str) -> None:
-    made = engine.create(wanted(image, f"edge-toolchain-test-{os.getpid()}"))
+    made = engine.create(wanted(image, f"edge-toolchain-test-{UNIQUE}"))
     try:
         found = next(c for c in engine.containers("test") if c.id == made)
-        assert found.state == "created" and found.labels["test"] == f"edge-toolchain-test-{os.getpid()}"
+        assert found.state == "created" and found.labels["test"] == f"edge-toolchain-test-{UNIQUE}"
         api = docker.APIClient(**kwargs_from_env(), version="auto")
         limits = api.inspect_container(made)["HostConfig"]
         api.close()
         assert limits["CapDrop"] == ["ALL"] and not limits["Privileged"]
         assert limits["Memory"] == limits["MemorySwap"] == 16 << 20 and limits["PidsLimit"] == 16
-        with pytest.raises(ToolchainError, match=f"edge-toolchain-test-{os.getpid()}"):
-            engine.create(wanted(image, f"edge-toolchain-test-{os.getpid()}"))
+        with pytest.raises(ToolchainError, match=f"edge-toolchain-test-{UNIQUE}"):
+            engine.create(wanted(image, f"edge-toolchain-test-{UNIQUE}"))
         engine.start(made)
         until(lambda: engine.state(made) == "exited")
         assert "/nothing" in engine.log(made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.images.small_image import small_image
+from tests.unique import UNIQUE
 from toolchain import __version__
 from toolchain.images import labels as labels_module
 from toolchain.images.catalogue import image_named
@@ -44,7 +44,7 @@ def test_a_built_image_has_them(built: Callable[[str], ImageState], engine: Engi
 
 def test_what_it_stands_on_is_told_by_its_id_or_a_registrys_digest(engine: Engine, tmp_path: Path) -> None:
     image = image_named("aarch64")
-    with small_image(engine, tmp_path, f"edge-toolchain/test-labels-{os.getpid()}:latest") as tag:
+    with small_image(engine, tmp_path, f"edge-toolchain/test-labels-{UNIQUE}:latest") as tag:
         found = labels_of(engine, image, tag)
         assert found[FOUNDATION_LABEL] == engine.api.inspect_image(tag)["Id"]
     assert found[f"{ANNOTATION}.base.name"] == tag

@@ -11,6 +11,7 @@ import pytest
 from tests.images.test_ndk import BIN, NDK, archive_of
 from tests.linking.test_ndk import stand_in_for
 from tests.measuring.small_network import built, network
+from tests.unique import UNIQUE
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import image_named
 from toolchain.images.contents.context import Item, write_context
@@ -21,7 +22,7 @@ from toolchain.images.making.streamed import follow
 
 pytestmark = pytest.mark.slow
 
-TAG = "edge-toolchain/android-test:ndk"
+TAG = f"edge-toolchain/android-test:{UNIQUE}"
 PYTHON, ZIG = "/opt/venv/bin/python", "/opt/venv/lib/python3.11/site-packages/ziglang/zig"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.images.small_image import small_image
+from tests.unique import UNIQUE
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import Engine, connect
 from toolchain.mali import compiler
@@ -37,7 +37,7 @@ def compiler_image(
     folder: Path, patch: pytest.MonkeyPatch, recorded: str, version: str = ""
 ) -> Iterator[Engine]:
     """Let `MaliCompiler` find an image whose compiler answers with `recorded`."""
-    tag = f"edge-toolchain/test-mali:{os.getpid()}"
+    tag = f"edge-toolchain/test-mali:{UNIQUE}"
     answer = f"ok {len(recorded.encode())}\n{recorded}"
     scripts = {
         "mali-compiler": SCRIPT.replace("{version}", version or compiler.version()),
@@ -52,6 +52,6 @@ def compiler_image(
             return tag
 
     image = Small(**real.model_dump())
-    with connect() as engine, small_image(engine, folder, tag, {"test": tag}, scripts=scripts):
+    with connect() as engine, small_image(engine, folder, tag, scripts=scripts):
         patch.setattr(compiler, "image_named", lambda _name: image)
         yield engine

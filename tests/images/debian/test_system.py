@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unique import UNIQUE
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.images.catalogue import Image, image_named
@@ -65,7 +66,7 @@ def test_an_image_of_an_older_recipe_is_made_anew_and_removed(
     tool.write_text(f"#!/bin/sh\ncat {tmp_path}/none.tar\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
-    image = Image(name=f"test-{os.getpid()}", description="a test", system="arm64")
+    image = Image(name=f"test-{UNIQUE}", description="a test", system="arm64")
     users: list[str] = []
     made = []
 

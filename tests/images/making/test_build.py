@@ -7,8 +7,8 @@ import re
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.unique import UNIQUE
+from tests.waiting import until
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.catalogue import image_named
@@ -37,7 +39,7 @@ LIMITS = {"base": 1060, "aarch64": 1200, "armhf": 1200}
 
 
 def containers_of(engine: Engine, words: str) -> list[str]:
-    """Return the containers whose command has these words: other tests have some at the same time."""
+    """Return the containers whose command has these words, by which no other test has some."""
     return [c["Id"] for c in engine.api.containers(all=True) if words in c["Command"]]
 
 
@@ -78,7 +80,7 @@ def test_a_failing_step_is_told_with_its_last_lines(built: Built, engine: Engine
     before = built("armhf")
     (tables / "armhf" / "Dockerfile").write_text(
         "ARG FOUNDATION\nFROM ${FOUNDATION}\nRUN echo long ago\n"
-        "RUN for i in $(seq 30); do echo line $i; done; echo why it fails >&2; exit 7\n"
+        f"RUN for i in $(seq 30); do echo line $i; done; echo why it fails {UNIQUE} >&2; exit 7\n"
     )
     said: list[str] = []
     with pytest.raises(ToolchainError) as raised:
@@ -90,7 +92,7 @@ def test_a_failing_step_is_told_with_its_last_lines(built: Built, engine: Engine
     assert raised.value.hint.endswith(f"{tables}/armhf/Dockerfile")
     assert any(line.startswith("armhf: step 3/") for line in said)
     assert engine.api.inspect_image(before.tag)["Id"] == before.id  # the one from before stays
-    assert not containers_of(engine, "why it fails")
+    assert not containers_of(engine, f"why it fails {UNIQUE}")
 
 
 def test_a_dockerfile_that_is_none_is_told(built: Built, engine: Engine, tables: Path) -> None:
@@ -161,7 +163,7 @@ def test_a_change_of_code_copies_code_alone_and_a_site_leaves_no_trace(
     monkeypatch.setenv("TOOLCHAIN_TLS_AUTHORITIES", str(tmp_path / "authorities"))
     configuration.cache_clear()
     # A name of its own: other tests use the real one.
-    image = image_named("base").model_copy(update={"name": "base-test"})
+    image = image_named("base").model_copy(update={"name": f"base-test-{UNIQUE}"})
     try:
         build._build(engine, image, {}, False, print)
         anew = engine.api.inspect_image(image.tag)["RootFS"]["Layers"]
@@ -189,22 +191,19 @@ def found_in(chunks: Iterator[bytes], markers: list[bytes]) -> set[bytes]:
 def test_an_interrupted_build_leaves_no_container(built: Built, tables: Path, engine: Engine) -> None:
     before = built("armhf")
     (tables / "armhf" / "Dockerfile").write_text(
-        "ARG FOUNDATION\nFROM ${FOUNDATION}\nRUN trap exit TERM; sleep 600 & wait\n"
+        f"ARG FOUNDATION\nFROM ${{FOUNDATION}}\nRUN trap exit TERM; : {UNIQUE}; sleep 600 & wait\n"
     )
-
-    deadline = time.monotonic() + 120
+    ran: list[str] = []
 
     def interrupt() -> None:
-        with connect() as own:
-            while not containers_of(own, "sleep 600") and time.monotonic() < deadline:
-                time.sleep(0.05)
+        with connect() as own, suppress(AssertionError):
+            until(lambda: containers_of(own, UNIQUE), 300)
+            ran.append("its step")
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         build_images(engine, ["armhf"], progress=print)
-    assert time.monotonic() < deadline, "its step ran"
-    while containers_of(engine, "sleep 600"):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    assert ran
+    until(lambda: not containers_of(engine, UNIQUE))
     assert engine.api.inspect_image(before.tag)["Id"] == before.id

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.images.small_image import small_image
+from tests.unique import UNIQUE
 from toolchain.configuration.settings import cache_dir, configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import catalogue
@@ -25,7 +26,7 @@ from toolchain.images.making.smoke import smoke_test
 
 pytestmark = pytest.mark.slow
 
-IMAGE = Image(name=f"test-smoke-{os.getpid()}", description="a test", folder="mine")
+IMAGE = Image(name=f"test-smoke-{UNIQUE}", description="a test", folder="mine")
 
 
 @pytest.fixture

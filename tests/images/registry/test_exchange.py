@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ import docker.errors
 import pytest
 
 from tests.images.docker_registry import docker_registry
+from tests.unique import UNIQUE
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
@@ -28,7 +28,7 @@ from toolchain.images.registry.exchange import checked_registry, pull, push
 
 pytestmark = pytest.mark.slow
 
-IMAGE = Image(name=f"test-{os.getpid()}", description="a test", folder="none")
+IMAGE = Image(name=f"test-{UNIQUE}", description="a test", folder="none")
 SYSTEM = IMAGE.model_copy(update={"folder": "", "system": "arm64"})
 
 
@@ -82,7 +82,7 @@ def test_what_was_pushed_is_pulled_with_its_labels(
 @pytest.mark.parametrize(
     ("labels", "architecture", "says"),
     [
-        ({IMAGE_LABEL: "other"}, "amd64", r"is the image 'other', not test-\d+: not taken"),
+        ({IMAGE_LABEL: "other"}, "amd64", r"is the image 'other', not test-\w+: not taken"),
         ({IMAGE_LABEL: ""}, "amd64", r"is the image '', not"),
         ({}, "arm64", r"is for arm64 machines, not for amd64: not taken"),
     ],

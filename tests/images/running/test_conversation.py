@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.images.small_image import small_image
+from tests.unique import UNIQUE
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.running.conversation import Conversation
@@ -16,12 +16,12 @@ from toolchain.images.running.step import Step
 
 pytestmark = pytest.mark.slow
 
-TAG = f"edge-toolchain/test-conversation:{os.getpid()}"
+TAG = f"edge-toolchain/test-conversation:{UNIQUE}"
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with connect() as engine, small_image(engine, tmp_path_factory.mktemp("image"), TAG, {"test": TAG}):
+    with connect() as engine, small_image(engine, tmp_path_factory.mktemp("image"), TAG):
         yield engine
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import socket
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.images.small_image import small_image
+from tests.unique import UNIQUE
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
@@ -25,7 +25,7 @@ from toolchain.images.running import placement as module
 from toolchain.images.running.inside import IMAGE_VARIABLE
 from toolchain.images.running.placement import choose
 
-NAME = f"test-choose-{os.getpid()}"
+NAME = f"test-choose-{UNIQUE}"
 IMAGE = Image(name=NAME, description="like base, under another name", folder="base")
 
 

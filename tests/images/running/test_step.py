@@ -24,6 +24,7 @@ import pytest
 
 from tests.images.docker_proxy import DockerProxy
 from tests.images.small_image import small_image
+from tests.unique import UNIQUE
 from tests.waiting import until
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.engine import Engine, connect
@@ -32,7 +33,7 @@ from toolchain.images.running.step import Step, run_step
 
 pytestmark = pytest.mark.slow
 
-TAG = f"edge-toolchain/test-step:{os.getpid()}"
+TAG = f"edge-toolchain/test-step:{UNIQUE}"
 # It says when it runs, and ends what it does when it is interrupted.
 POLITE = "trap 'echo cleaning; exit 130' INT TERM; echo up; while :; do sleep 0.05; done"
 STUBBORN = "trap '' INT TERM; echo up; while :; do sleep 0.05; done"
