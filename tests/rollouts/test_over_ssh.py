@@ -13,7 +13,7 @@ from tests.boards.ssh.proxy import Proxy, proxy
 from tests.boards.ssh.sshd import Sshd, sshd
 from tests.releases.made import NOW
 from tests.rollouts.toys import delivery, stocked, toy_board, write_policy
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
@@ -76,14 +76,18 @@ def test_a_cut_in_the_middle_of_a_part_costs_what_was_on_its_way(
     work, steps = job(board, given)
     incoming = tmp_path / "b" / "field" / "tiny" / "incoming"
     assert work.run() is None, "the cut came too late"
-    kept = max(file.stat().st_size for file in incoming.iterdir())
-    assert kept > SIZE // 4
+
+    def kept() -> int:
+        return max(file.stat().st_size for file in incoming.iterdir())
+
+    until(lambda: kept() > SIZE // 4, what="that the board writes what has come")
+    there = kept()
     before = work._sent
     outcome = finish(work)
     assert (outcome.state, outcome.version) == ("installed", "2.0.0"), outcome
     head = len(given.head(board))
     library = max(given.signed.release.sizes)
-    assert outcome.bytes_sent - before <= 1.02 * (library - kept + head) + 4096
+    assert outcome.bytes_sent - before <= 1.02 * (library - there + head) + 4096
     assert steps.count("preflight") == 2
 
 
@@ -91,7 +95,12 @@ def test_a_link_that_breaks_after_the_last_byte_changes_nothing(
     clocked: Sshd, link: Proxy, tmp_path: Path
 ) -> None:
     board = board_at(clocked, link, tmp_path / "b")
-    write_policy(tmp_path / "b", health=["sleep", "2"])
+    ends = tmp_path / "ends"
+    write_policy(
+        tmp_path / "b",
+        health=["sh", "-c", f"until [ -e {ends} ]; do sleep 0.05; done"],
+        health_timeout_s=int(PATIENCE_S),
+    )
     given = delivery(tmp_path)
 
     def cut_in(step: str) -> None:
@@ -101,6 +110,7 @@ def test_a_link_that_breaks_after_the_last_byte_changes_nothing(
     attempt = Attempt(board, given, Told(cut_in))
     with pytest.raises(LostError):
         attempt.run()
+    ends.touch()
     current = tmp_path / "b" / "field" / "tiny" / "current"
     until(lambda: current.is_symlink())
 
@@ -125,7 +135,7 @@ def test_a_killed_session_is_a_broken_link(clocked: Sshd, link: Proxy, tmp_path:
     until(lambda: any(file.stat().st_size > SIZE // 8 for file in incoming.glob("*")))
     for session in clocked.sessions():
         session.send_signal(signal.SIGKILL)
-    thread.join(100)
+    thread.join(PATIENCE_S)
     assert [outcome.state for outcome in results] == ["installed"], results
     assert steps.count("preflight") == 2
 

@@ -145,7 +145,7 @@ def test_what_was_stopped_before_its_gate_was_passed_is_judged_before_it_goes_on
 ) -> None:
     boards, given, stop = fleet(tmp_path, 3), delivery(tmp_path, "2.0.0"), threading.Event()
     roll_out(tmp_path, delivery(tmp_path, "1.0.0"), boards, Rules())
-    rules = Rules(phases=("1", "100%"), pause_s=4.0)
+    rules = Rules(phases=("1", "100%"), pause_s=600.0)
 
     def listen(event: AnyEvent) -> None:
         if isinstance(event, BoardDone):
@@ -160,6 +160,7 @@ def test_what_was_stopped_before_its_gate_was_passed_is_judged_before_it_goes_on
     events: list[AnyEvent] = []
     kept = read_journal(tmp_path / "stopped.jsonl")
     assert passed_phases(kept) == frozenset()
+    began = began.model_copy(update={"rules": rules.model_copy(update={"pause_s": 0.2})})
     with Journal(tmp_path / "stopped.jsonl") as journal:
         more = Rollout(began, by_name, given, journal, events.append, outcomes_of(kept), passed_phases(kept))
         ended = more.run(resumed=True)
