@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import psutil
@@ -14,12 +15,13 @@ from toolchain.linking.process import run
 
 @pytest.mark.slow
 def test_a_linker_that_hangs_is_ended_with_its_children() -> None:
+    word = f"77.{os.getpid()}"  # others may run this test at the same time
     start = time.monotonic()
     with pytest.raises(ToolchainError, match=r"sh had not ended after 0\.3 s"):
-        run(["sh", "-c", "sleep 77.125 & sleep 77.125"], 0.3)
+        run(["sh", "-c", f"sleep {word} & sleep {word}"], 0.3)
     assert time.monotonic() - start < 60
 
     def lives() -> bool:
-        return any("77.125" in (each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"]))
+        return any(word in (each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"]))
 
     until(lambda: not lives())

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.measuring.changed import code, nothing_left, root, with_library
+from tests.waiting import PATIENCE_S, until
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError, ToolchainError, UsageError
@@ -152,12 +152,10 @@ def test_ctrl_c_leaves_neither_process_nor_files(for_local: Bundle, local: Board
     )
     argv = [sys.executable, "-c", program, str(for_local.path)]
     with subprocess.Popen(argv, stderr=subprocess.PIPE) as owner:
-        deadline = time.monotonic() + 60
-        while not (runners := working_in(root(local))):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: working_in(root(local)))
+        runners = working_in(root(local))
         owner.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in owner.communicate(timeout=60)[1]
+        assert b"KeyboardInterrupt" in owner.communicate(timeout=PATIENCE_S)[1]
     holder.release()
     assert not set(runners) & set(working_in(root(local)))
     assert nothing_left(local)
