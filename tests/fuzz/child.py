@@ -10,9 +10,8 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.fuzz.sanitized import OPTIONS
+from tests.waiting import PATIENCE_S
 from toolchain.processes.deadline import killed_after
-
-PATIENCE_S = 60.0
 
 
 class Child:

@@ -25,6 +25,7 @@ from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.rpc_answers import TEXTS, Asked, any_question, good_answer, harmless
 from tests.fuzz.rpc_frames import Code, Type
+from tests.waiting import PATIENCE_S
 from toolchain.rpc.relay import Relay
 
 pytestmark = pytest.mark.slow
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.slow
 MAGIC = 0xFF271
 GREETING = struct.pack("<ii", MAGIC, 8) + b"client:x"
 WELCOME = struct.pack("<ii", MAGIC, 11) + b"server:fuzz"
-PATIENCE_S = 20.0
 NAME = "board b: its server"
 HELD = 4 << 20  # bytes that a session may hold beside what was sent
 REPORT = b"the session was ended"

@@ -28,6 +28,7 @@ from tests.fuzz.loop import Attempt, run
 from tests.fuzz.sanitized import OPTIONS
 from tests.runtime import cuda_network
 from tests.runtime.test_cuda_code import cubin
+from tests.waiting import PATIENCE_S
 from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.host import host_profile
 from toolchain.lowering.dialects.cubins import MAGIC, VERSION
@@ -35,7 +36,6 @@ from toolchain.runtime import arch_of, ensure_runtime
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
-PATIENCE_S = 20.0
 FAILED, USAGE = 1, 2
 KERNEL = b"plus_one_kernel"  # the one that the library begins
 WHOLE = cubin()

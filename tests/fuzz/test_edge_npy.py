@@ -23,12 +23,12 @@ from numpy.linalg import lapack_lite
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.sanitized import OPTIONS
 from tests.fuzz.test_npy import user_file
+from tests.waiting import PATIENCE_S
 from toolchain.host import host_profile
 from toolchain.runtime import arch_of, ensure_runtime
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
-PATIENCE_S = 20.0
 USAGE, LOADED = 2, 1
 KNOWN = "?bhilqBHILQefd"  # what edge-rt takes, by numpy's letters
 

@@ -24,13 +24,13 @@ import pytest
 from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.sanitized import OPTIONS
+from tests.waiting import PATIENCE_S
 from toolchain.host import host_profile
 from toolchain.runtime import arch_of, ensure_runtime
 from toolchain.runtime.fingerprint import expected_fingerprint
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
-PATIENCE_S = 20.0
 USAGE, REQUIRES = 2, 5
 FILES = (b"a library", b"", bytes(1000))
 MEMBERS = {sha256(data).hexdigest(): data for data in FILES}

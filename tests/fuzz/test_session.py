@@ -23,12 +23,12 @@ from tests.fuzz.frugal_tracker import FrugalTracker
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.rpc_frames import Code, Type
 from tests.fuzz.sanitized import OPTIONS
+from tests.waiting import PATIENCE_S
 from toolchain.runtime import ensure_runtime
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 WELCOME = rpc.greeting(b"server:fuzz")
-PATIENCE_S = 20.0
 DEVICES = (rpc.CPU, rpc.LAZY)
 BAD = ("ended by signal", "ERROR: AddressSanitizer", "runtime error:")
 FUNCTIONS = (

@@ -25,7 +25,7 @@ from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.json_values import any_json
 from tests.fuzz.loop import Attempt, run
 from tests.rpc.peers import Peer
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from toolchain.rpc import frames
 from toolchain.rpc.door import Door
 from toolchain.rpc.frames import HOST, MAGIC, TrackerCode
@@ -138,7 +138,7 @@ class Honest:
         """Let the client have one session's worth of a server."""
         match_key = f"honest:{next(self._number)}"
         server.offer(key, match_key=match_key)
-        grant = self.client.request(key, wait_s=5)
+        grant = self.client.request(key, wait_s=PATIENCE_S)
         assert grant is not None, f"{key} was offered, and nobody was given it"
         assert grant.match_key == match_key, f"for {key} came {grant}"
 

@@ -21,11 +21,12 @@ from random import Random
 import pytest
 
 from tests.fuzz import rpc_frames as rpc
-from tests.fuzz.child import PATIENCE_S, Child
+from tests.fuzz.child import Child
 from tests.fuzz.loop import Attempt, run
 from tests.fuzz.sanitized import OPTIONS
 from tests.vta.programs import good
 from tests.vta.random_programs import any_program
+from tests.waiting import PATIENCE_S
 from toolchain.answers import understood
 from toolchain.runtime import ensure_runtime
 from toolchain.vta.machine.requests import CycleCounts, EncodedProgram, Refused, SimOptions, request_of

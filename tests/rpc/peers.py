@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE_S
 from toolchain.rpc import frames
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.frames import TrackerCode
@@ -33,7 +34,7 @@ class Peer(TrackerClient):
     """A client that says what it is told to, and can be a server."""
 
     def say(self, *message: object) -> Any:
-        return self._ask(5.0, *message)
+        return self._ask(PATIENCE_S, *message)
 
     def register(self, key: str, port: int = 9000) -> None:
         assert self.say(TrackerCode.UPDATE_INFO, {"key": f"server:{key}", "addr": [None, port]}) == 0

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p, sizeof
 from typing import Any
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Options(Structure):

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 UNPACKED = ROOT / ".venv" / "chromium-headless-shell"
-PATIENCE_S = 60.0
 
 _OPTIONS = [
     "--no-sandbox",  # root may not use it otherwise; what it opens is our own page

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from tests.waiting import PATIENCE_S
 from toolchain.ui.server import PageServer, listen
 
 TOKEN = "s3cret-Token_of-this-test"  # noqa: S105
-PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
