@@ -14,6 +14,9 @@ if ! command -v apt-get >/dev/null; then
     echo "machine: not a Debian or Ubuntu system; some tests need $programs in PATH" >&2
     exit 1
 fi
+exec 9<tools/machine.sh
+flock 9 # another test may be at it
+there "$PWD/.venv/machine/bin" && exit 0
 if [ ! -x .venv/machine/usr/bin/qemu-storage-daemon ]; then
     packages=$(tools/needed.sh qemu-system-arm qemu-utils)
     echo "machine: unpacking QEMU into .venv/machine" >&2

@@ -21,6 +21,7 @@ SOURCE = Path(__file__).parent / "program"
 FOLDER = Path(__file__).parents[2] / "build" / "field"
 EDGE_REFUSED = 4
 _TOOLS = Path(sys.executable).parent
+_DEADLINE_S = 1800
 
 
 def compile_checks(
@@ -30,7 +31,7 @@ def compile_checks(
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"NATIVE": NATIVE, "CMAKE_MAKE_PROGRAM": _TOOLS / "ninja", **definitions}
     configure = [_TOOLS / "cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja"]
-    with FileLock(folder / "lock", timeout=600):
+    with FileLock(folder / "lock", timeout=_DEADLINE_S):
         for argv in (
             [*configure, *(f"-D{name}={value}" for name, value in settings.items())],
             [_TOOLS / "ninja", "-C", folder],
@@ -39,7 +40,7 @@ def compile_checks(
                 argv,
                 capture_output=True,
                 text=True,
-                timeout=600,
+                timeout=_DEADLINE_S,
                 check=False,
                 env={**os.environ, **(environment or {})},
             )

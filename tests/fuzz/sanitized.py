@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from filelock import FileLock
+
 from tests.howto.page import blocks
 from toolchain.configuration import settings as config
 from toolchain.errors import MissingError
@@ -48,9 +50,19 @@ def compiler() -> str:
     raise MissingError("neither g++ nor clang++ is installed", "apt-get install g++")
 
 
+def _turn() -> FileLock:
+    """Return what to hold for as long as the folder is written, or must not be: tests run side by side."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    return FileLock(FOLDER.with_suffix(".lock"), timeout=1800)
+
+
 def build() -> Path:
     """Compile what has changed since the last time; return the program."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    with _turn():
+        return _build()
+
+
+def _build() -> Path:
     definitions = {
         "CMAKE_CXX_COMPILER": compiler(),
         "EDGE_SANITIZE": FLAGS,
@@ -69,6 +81,11 @@ def build() -> Path:
 
 def without(kinds: Sequence[str], program: Path) -> None:
     """Link what `build` has compiled as another program, without the objects of some kinds of devices."""
+    with _turn():
+        _link_without(kinds, program)
+
+
+def _link_without(kinds: Sequence[str], program: Path) -> None:
     ask = [str(_NINJA), "-C", str(FOLDER), "-t", "commands", PROGRAM.name]
     last = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
     link = [word for word in shlex.split(last) if word not in (":", "&&")]

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
-_SECONDS = 600
+_SECONDS = 1800
 
 
 def path_with_qemu() -> str:

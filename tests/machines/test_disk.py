@@ -115,6 +115,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(3600)  # a machine is made, and booted four times
 @pytest.mark.parametrize(("how", "direct"), [("none", "n"), ("all", "o")])
 def test_a_machine_loses_what_it_did_not_sync(saved: Machine, how: str, direct: str) -> None:
     """With `none`, as if QEMU alone were killed: what a program has written past the page cache survives."""
