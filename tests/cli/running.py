@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def toolchain(folder: Path) -> Toolchain:
     """Run `toolchain ARGUMENTS` as a process of its own; a traceback is never an answer."""
 
-    def run(*arguments: object, cwd: Path = folder, timeout: float = 120, **environment: str) -> Ran:
+    def run(*arguments: object, cwd: Path = folder, timeout: float = 600, **environment: str) -> Ran:
         done = subprocess.run(
             [sys.executable, "-m", "toolchain", *map(str, arguments)],
             cwd=cwd,

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-_DEADLINE_S = 900
+_DEADLINE_S = 1800
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * _DEADLINE_S)]
 
 

@@ -176,7 +176,7 @@ def test_ctrl_c_leaves_neither_a_container_nor_a_lab(engine: Engine, home: Path,
     with tuning(home, board) as process:
         assert len(containers(engine, home)) == 1
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=_DEADLINE_S)
     assert process.returncode == 130
     own = [line for line in said.splitlines() if "BlockBuilder destroyed" not in line]
     assert own[-1] == "error: interrupted"  # TVM may have been writing a network

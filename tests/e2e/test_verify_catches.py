@@ -42,7 +42,7 @@ def verified(bundle: Bundle, board: str, *options: str) -> subprocess.CompletedP
         [sys.executable, "-m", "toolchain", "verify", str(bundle.path), "--board", board, *options],
         capture_output=True,
         text=True,
-        timeout=300,  # it may have to compile the runtime
+        timeout=900,  # it may have to compile the runtime
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.boards.ssh.sshd import free_port
+from tests.waiting import PATIENCE_S
 
 _UNPACKED = Path(__file__).parents[2] / ".venv" / "docker-registry" / "usr" / "bin"  # by tools/servers.sh
 
@@ -42,7 +43,7 @@ def docker_registry(folder: Path, *, auth: str = "", tls: str = "") -> Iterator[
             [program, "serve", folder / "config.yml"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             assert process.poll() is None, (folder / "log").read_text()
             with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):

@@ -91,7 +91,7 @@ def test_a_library_is_linked_by_its_compiler(engine: Engine, with_ndk: str, tmp_
     )["Id"]
     try:
         engine.api.start(container)
-        code = engine.api.wait(container, timeout=120)["StatusCode"]
+        code = engine.api.wait(container, timeout=600)["StatusCode"]
         assert code == 0, engine.api.logs(container).decode()
     finally:
         engine.api.remove_container(container, force=True)

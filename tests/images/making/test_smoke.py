@@ -15,6 +15,7 @@ import pytest
 
 from tests.images.small_image import small_image
 from tests.unique import UNIQUE
+from tests.waiting import PATIENCE_S
 from toolchain.configuration.settings import cache_dir, configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import catalogue
@@ -112,8 +113,8 @@ def test_ctrl_c_ends_a_test(engine: Engine, script: Path, tmp_path: Path) -> Non
         assert owner.stdout is not None and owner.stdout.readline() == b"begun\n"
         began = time.monotonic()
         owner.send_signal(signal.SIGINT)
-        owner.communicate(timeout=60)
-        assert owner.returncode == -signal.SIGINT and time.monotonic() - began < 30
+        owner.communicate(timeout=PATIENCE_S)
+        assert owner.returncode == -signal.SIGINT and time.monotonic() - began < PATIENCE_S
     found = engine.api.containers(all=True, filters={"ancestor": IMAGE.tag})
     assert found == []
 

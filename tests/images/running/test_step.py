@@ -25,7 +25,7 @@ import pytest
 from tests.images.docker_proxy import DockerProxy
 from tests.images.small_image import small_image
 from tests.unique import UNIQUE
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.running.mounts import Mount
@@ -160,7 +160,8 @@ def test_it_has_no_rights_and_no_network(run: Run) -> None:
     assert "NoNewPrivs: 1" in run.said
 
 
-def test_out_of_memory_is_told_with_the_limit(run: Run) -> None:
+def test_out_of_memory_is_told_with_the_limit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolchain.images.running.step._LATE_S", PATIENCE_S)  # a busy engine's
     with pytest.raises(ToolchainError, match="ran out of memory: it may have 32 MiB") as raised:
         run("exec dd if=/dev/zero of=/dev/null bs=300000000 count=1", memory_mib=32)
     assert raised.value.exit_code == 1 and "--batch" in raised.value.hint
