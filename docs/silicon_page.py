@@ -50,7 +50,8 @@ def documents(folder: Path = FOLDER) -> list[tuple[str, Acceptance]]:
 
 def devices_on_silicon(document: Acceptance) -> set[str]:
     """Return the kinds of real devices on which networks were verified, none with wrong numbers."""
-    right, wrong = set(), set()
+    right: set[str] = set()
+    wrong: set[str] = set()
     for step in document.steps:
         if isinstance(step.found, VerifyFound) and step.found.real:
             (right if step.result == "passed" else wrong).add(step.found.device)
