@@ -1,6 +1,8 @@
 """`Resize` as weighted values picked along each axis: every mode of the standard, by its own formulas.
 
-What TVM's resize computes as the standard says stays a resize, for which there is faster code.
+What TVM's resize computes as the standard says stays a resize, for which there is faster code. Extents and
+coordinates are computed in float32, as onnxruntime computes them: 3 / 0.6 is 5 there, and just below 5 in
+float64, where 0.6 of float32 is a little more; rounding to a pixel magnifies that.
 """
 
 from __future__ import annotations
@@ -43,6 +45,9 @@ def resized(node: onnx.NodeProto, graph: Graph) -> bool:
     corners = _numbers(stored.get(region))
     if _as_tvm_does(own, axes, shape, plan):
         return False
+    if all(extent == shape[axis] for axis, (_, extent) in zip(axes, plan, strict=True)):
+        graph.emit("Identity", [x], node.output)  # onnxruntime copies, whatever the scales say
+        return True
     result, kind = x, graph.dtype(x)
     outside: list[tuple[int, Array]] = []
     for place, (axis, (scale, extent)) in enumerate(zip(axes, plan, strict=True)):
@@ -77,7 +82,10 @@ def _plan(
 ) -> list[tuple[float, int]]:
     """Return the scale and the new extent of each axis."""
     if scales is not None:
-        return [(scale, int(np.floor(extent * scale))) for extent, scale in zip(given, scales, strict=True)]
+        return [
+            (scale, int(np.floor(np.float32(extent) * np.float32(scale))))
+            for extent, scale in zip(given, scales, strict=True)
+        ]
     wanted = [int(size) for size in sizes or given]
     ratios = [new / old for new, old in zip(wanted, given, strict=True)]
     if policy == b"stretch":
@@ -111,9 +119,9 @@ def _as_tvm_does(
 
 def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[float, float]) -> Array:
     """Return where in the input each value of the output lies."""
-    place = np.arange(new, dtype=np.float64)
+    place, ratio, half = np.arange(new, dtype=np.float32), np.float32(scale), np.float32(0.5)
     if mode == b"asymmetric":
-        return np.asarray(place / scale)
+        return np.asarray(place / ratio)
     if mode == b"align_corners":
         reach = old * scale - 1  # of what the scale says, which may be no whole number
         return np.asarray(place * (old - 1) / reach if new > 1 else place * 0)
@@ -123,11 +131,11 @@ def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[floa
             return np.asarray(place + 0.5 * (begin + end) * (old - 1))
         return np.asarray(begin * (old - 1) + place * (end - begin) * (old - 1) / (new - 1))
     if mode == b"pytorch_half_pixel":
-        return np.asarray((place + 0.5) / scale - 0.5 if new > 1 else place - 0.5)
-    middle = 0.0
+        return np.asarray((place + half) / ratio - half if new > 1 else place)
     if mode == b"half_pixel_symmetric":
-        middle = old / 2 * (1 - new / (scale * old))
-    return np.asarray(middle + (place + 0.5) / scale - 0.5)
+        middle = np.float32(old) / 2 * (1 - np.float32(new) / (ratio * np.float32(old)))
+        return np.asarray(float(middle) + (place + 0.5).astype(float) / float(ratio) - 0.5, np.float32)
+    return np.asarray((place + half) / ratio - half)
 
 
 def _taps(own: dict[str, Any], where: Array, old: int, scale: float) -> tuple[Array, Array]:

@@ -1,0 +1,47 @@
+"""Resize by scales that make no whole number of pixels picks the pixels that onnxruntime picks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.models.graphs import graph_of, tensor_info
+from tests.models.rewrites.judge import assert_same, loaded
+
+# extent, scale: 3 / 0.6 is 5 in float32 alone, 5 x 1.4 is 7 there; 3 x 1.25 are 3 pixels, which are copied
+CASES = {
+    "asymmetric": [(7, 0.6), (5, 1.4), (6, 1.6), (3, 1.25)],
+    "half_pixel": [(7, 2.3), (16, 2.5)],
+    "half_pixel_symmetric": [(5, 0.6), (7, 1.75)],
+}
+
+
+@pytest.mark.parametrize("at", CASES)
+def test_the_nearest_pixel_is_found_in_float32(at: str, tmp_path: Path) -> None:
+    nearest = "round_prefer_floor" if at == "half_pixel" else "floor"
+    nodes, inputs, outputs, weights = [], [], [], {}
+    for place, (extent, scale) in enumerate(CASES[at]):
+        named = [f"x{place}", "", f"s{place}"]
+        nodes.append(
+            helper.make_node(
+                "Resize", named, [f"y{place}"], coordinate_transformation_mode=at, nearest_mode=nearest
+            )
+        )
+        inputs.append(tensor_info(f"x{place}", (1, 1, extent, 1)))
+        outputs.append(tensor_info(f"y{place}", None))
+        weights[f"s{place}"] = np.array([1, 1, scale, 1], np.float32)
+    for output in outputs:
+        output.ClearField("type")
+    assert_same(loaded(graph_of(nodes, inputs, outputs, weights, 19), tmp_path))
+
+
+def test_one_pixel_of_pytorch_lies_at_0(tmp_path: Path) -> None:
+    node = helper.make_node(
+        "Resize", ["x", "", "s"], ["y"], mode="cubic", coordinate_transformation_mode="pytorch_half_pixel"
+    )
+    scales = {"s": np.array([1, 1, 1, 0.2], np.float32)}
+    ends = [tensor_info("x", (1, 2, 4, 9))], [tensor_info("y", (1, 2, 4, 1))]
+    assert_same(loaded(graph_of([node], *ends, scales), tmp_path))
