@@ -18,9 +18,9 @@ from pydantic import BaseModel
 
 from toolchain.cli.root import EPILOG, root
 from toolchain.configuration.file import FILE_NAME, FILE_VARIABLE
+from toolchain.configuration.keys import ENVIRONMENT_PREFIX, BoardEntry, Settings
 from toolchain.configuration.labgrid import LabgridPlace
 from toolchain.configuration.power import PowerCommands
-from toolchain.configuration.settings import ENVIRONMENT_PREFIX, BoardEntry, Settings
 from toolchain.images.catalogue import catalogue
 from toolchain.images.making.arguments import declared
 from toolchain.models.folding.fold import SPECIAL

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolchain.architectures.architecture import Architecture, Level
 from toolchain.architectures.table import ARCHITECTURES, LINUX, architecture_of, of_debian, wrong_system
-from toolchain.configuration.settings import Settings
+from toolchain.configuration.keys import Settings
 from toolchain.profiles import class_names, load_profile
 from toolchain.records.key import level_rank
 

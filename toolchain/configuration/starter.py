@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from toolchain.configuration.file import FILE_NAME
-from toolchain.configuration.settings import ENVIRONMENT_PREFIX, Settings
+from toolchain.configuration.keys import ENVIRONMENT_PREFIX, Settings
 from toolchain.errors import UsageError
 from toolchain.files.atomic import write_text
 

@@ -13,7 +13,8 @@ from toolchain.boards.inventory import lookup as inventory
 from toolchain.boards.inventory import register
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.file import FILE_NAME
-from toolchain.configuration.settings import BoardEntry, configuration
+from toolchain.configuration.keys import BoardEntry
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 
 MINE = (

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from tests.cli.running import Toolchain
-from toolchain.configuration.settings import Settings, read_configuration
+from toolchain.configuration.keys import Settings
+from toolchain.configuration.settings import read_configuration
 from toolchain.configuration.starter import starter_text
 
 

@@ -10,7 +10,7 @@ from toolchain.boards.inventory import register
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
-from toolchain.configuration.settings import BoardEntry
+from toolchain.configuration.keys import BoardEntry
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.plain import expanded
 from toolchain.profiles import load_profile

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from toolchain.architectures.rates import BoardRates
 from toolchain.boards.board import Board
 from toolchain.boards.inventory import register
-from toolchain.configuration.settings import THIS_HOST, cache_dir, configuration
+from toolchain.configuration.keys import THIS_HOST
+from toolchain.configuration.settings import cache_dir, configuration
 from toolchain.files import atomic
 from toolchain.profiles import Profile
 

@@ -236,7 +236,8 @@ def _reach(name: str | None) -> dict[str, Any]:
     """Return the address of a board and its other facts in toolchain.toml; empty if it has no entry."""
     from toolchain.boards.ssh.address import show_address
     from toolchain.boards.ssh.hostkeys import fingerprint
-    from toolchain.configuration.settings import THIS_HOST, configuration
+    from toolchain.configuration.keys import THIS_HOST
+    from toolchain.configuration.settings import configuration
 
     entry = configuration().boards.get(name or "")
     if entry is None:
