@@ -98,6 +98,11 @@ def test_a_class_name_has_one_meaning(trees: dict[Path, ast.Module]) -> None:
     assert not known - twice, "these names are unique now: remove them from the list"
 
 
+def test_a_module_is_read_at_one_sitting() -> None:
+    lines = {file: len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py")}
+    assert not {str(file.relative_to(PACKAGE)): length for file, length in lines.items() if length > 400}
+
+
 def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -> None:
     riddles = []
     for file, tree in trees.items():

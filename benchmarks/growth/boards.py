@@ -19,10 +19,11 @@ from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
+from toolchain.tuning.context import RunContext
 from toolchain.tuning.run.pipeline import pipeline
 from toolchain.tuning.schedulers.gradient import Gradient
 from toolchain.tuning.schedulers.scheduler import Prospect
-from toolchain.tuning.task_run import RunContext, TaskRun
+from toolchain.tuning.task_run import TaskRun
 from toolchain.tuning.tuners.gridsearch import GridSearch
 
 _TRIALS, _TASKS, _WAYS = 1024, 32, 64

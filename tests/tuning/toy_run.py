@@ -19,7 +19,8 @@ from toolchain.tasks.reference import Case, TaskReference, write_case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import Cases, compute, drawn
-from toolchain.tuning.task_run import RunContext, TaskRun
+from toolchain.tuning.context import RunContext
+from toolchain.tuning.task_run import TaskRun
 from toolchain.tuning.tuners.gridsearch import GridSearch
 
 SHAPES = ((16, 64), (64, 64), (16, 64))

@@ -3,58 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Any, Generic, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Literal
 
 from toolchain.errors import ToolchainError
-from toolchain.records.key import RecordKey
-from toolchain.records.record import PASSING_FAILURES, Provenance, Record
-from toolchain.records.store import RecordStore
+from toolchain.records.record import PASSING_FAILURES, Record
 from toolchain.tasks.candidate import Candidate
-from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.key import entry_of, unbelievable
 from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
-from toolchain.tuning.boards.cases import ExpectedCases
-from toolchain.tuning.events import Listener, Trial
+from toolchain.tuning.context import RunContext, earlier_records
+from toolchain.tuning.events import Trial
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, Measured, result_of
 from toolchain.tuning.result import TunedTask
 
 # Failures that a task's code causes; other tasks may run well on the same boards.
 _OF_THE_CODE = frozenset({"build", "wrong result", "work group", "registers"})
 _SHARE = 2  # candidates for each board between two checks whether the search is over
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """Objects that all tasks of a run share.
-
-    Attributes
-    ----------
-    provenance
-        Provenance of the run's records, without the facts about the board that measured.
-    fresh
-        Whether the results of earlier runs are ignored.
-    recorded
-        Workload -> point that a build uses today because of a record.
-    key_of
-        Returns the key of a workload's records.
-    numbers
-        Numbers the trials of the run, from 0.
-    """
-
-    evaluator: Evaluator
-    cases: ExpectedCases
-    store: RecordStore
-    provenance: Provenance
-    listener: Listener
-    fresh: bool
-    key_of: Callable[[str], RecordKey]
-    recorded: Mapping[str, Any] = field(default_factory=dict)
-    numbers: Iterator[int] = field(default_factory=count)
 
 
 @dataclass(frozen=True)
@@ -67,31 +35,6 @@ class Proposal(Generic[P]):
 
 class BadDefaultError(ToolchainError):
     """The default of a task does not compile, computes wrong outputs, or asks too much of its device."""
-
-
-def earlier_records(
-    store: RecordStore, key: RecordKey, task: Task, *, modelled: bool = False
-) -> dict[str, Record]:
-    """Return what earlier runs stored of a task: a record of each point, by its digest.
-
-    Parameters
-    ----------
-    modelled
-        Whether modelled times are wanted, and measured ones ignored; else the other way round.
-    """
-    wanted = store.measured(key)
-    rows = [
-        row
-        for row in store.all(key)
-        if row.digest in wanted
-        and row.provenance.modelled == modelled
-        and row.failure not in PASSING_FAILURES
-        and not unbelievable(row, task)
-    ]
-    # Confirmed records come first, so that trials replace them: they may have been timed in a network, and
-    # tuners should learn from times that were all measured alike.
-    rows.sort(key=lambda row: not row.confirmed)
-    return {row.digest: row for row in rows}
 
 
 class TaskRun(Generic[P]):

@@ -25,6 +25,7 @@ from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.devices import told
+from toolchain.tuning.context import RunContext
 from toolchain.tuning.events import Began, LeftOut, Listener, Notice, StepBegan
 from toolchain.tuning.offline.about import About
 from toolchain.tuning.offline.believed import device_of, results_of
@@ -33,7 +34,7 @@ from toolchain.tuning.offline.station import Station
 from toolchain.tuning.offline.tuner import Listed
 from toolchain.tuning.options import OFFLINE, TuneOptions
 from toolchain.tuning.result import TunedTask, TuneResult
-from toolchain.tuning.task_run import RunContext, TaskRun
+from toolchain.tuning.task_run import TaskRun
 
 _NOT_COMPARED = (
     "builds use what an earlier run confirmed, or else the fastest measured ways; they were timed once, and "

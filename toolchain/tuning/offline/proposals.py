@@ -16,12 +16,12 @@ from toolchain.tasks.key import entry_of
 from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tuning.context import earlier_records
 from toolchain.tuning.judging.confirm import result_of
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.experience import Experienced
 from toolchain.tuning.schedulers.round_robin import RoundRobin
 from toolchain.tuning.schedulers.scheduler import Prospect
-from toolchain.tuning.task_run import earlier_records
 from toolchain.tuning.tuners.table import tuner_for
 
 _BATCH = 8

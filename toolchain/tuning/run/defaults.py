@@ -9,8 +9,9 @@ from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import Allowance
+from toolchain.tuning.context import RunContext
 from toolchain.tuning.events import LeftOut, Notice
-from toolchain.tuning.task_run import BadDefaultError, RunContext, TaskRun
+from toolchain.tuning.task_run import BadDefaultError, TaskRun
 
 
 def measured_defaults(

@@ -27,6 +27,7 @@ from toolchain.tasks.tuner import Tuner
 from toolchain.tuning.allowance import RunTime
 from toolchain.tuning.boards.cases import run_cases
 from toolchain.tuning.boards.runner import board_evaluator
+from toolchain.tuning.context import RunContext
 from toolchain.tuning.events import Began, Listener, Notice, StepBegan
 from toolchain.tuning.options import BOARDS, TuneOptions
 from toolchain.tuning.result import TuneResult
@@ -40,7 +41,6 @@ from toolchain.tuning.run.preflight import preflight
 from toolchain.tuning.schedulers.announced import AnnouncingScheduler
 from toolchain.tuning.schedulers.scheduler import Prospect
 from toolchain.tuning.schedulers.table import SCHEDULERS
-from toolchain.tuning.task_run import RunContext
 from toolchain.tuning.tuners.table import tuner_for
 
 
