@@ -1,4 +1,4 @@
-"""Words for a wrong key or value of `toolchain.toml`: its file or variable, the mistake, and what is allowed."""
+"""Words for a wrong key or value of `toolchain.toml`: its origin, the mistake, and what is allowed."""
 
 from __future__ import annotations
 
