@@ -22,7 +22,8 @@ from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI, VNNI_AVX
 from toolchain.backends.packed.instruction import Products
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
-from toolchain.backends.packed.network.rewrite import Made, rewrite
+from toolchain.backends.packed.network.made import Made
+from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.pairs import SMULL, Pairs
 from toolchain.host import host_cpu_flags
 from toolchain.lowering.graph.integers import with_integers

@@ -6,8 +6,9 @@ import tvm
 from tvm import relax, tirx
 
 from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.made import Made
 from toolchain.backends.packed.network.plan import plan
-from toolchain.backends.packed.network.rewrite import Made, rewrite
+from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.network.steps import Generated
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.lowering.functions.tasks import FusedTask

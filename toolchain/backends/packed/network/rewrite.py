@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.backends.packed.layout import Layout
-from toolchain.backends.packed.network.agreement import digest_of
 from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.network.made import Made, MadeFunctions, Render, generated
 from toolchain.backends.packed.network.plan import plans
 from toolchain.backends.packed.network.products import products_of
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.backends.packed.network.repeated import share_repeated
-from toolchain.backends.packed.network.steps import Call, Generated, PlanStep, Recurrent, extents, packable
+from toolchain.backends.packed.network.steps import (
+    Call,
+    Generated,
+    Plan,
+    PlanStep,
+    Recurrent,
+    extents,
+    packable,
+)
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.stages.panels import pack_weight
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
-from toolchain.models.entries import MAIN
 from toolchain.tasks.parameter import Parameter
 
 ROWS = "rows"  # rule of functions that keep their default schedule
 DLIGHT = "dlight"  # the same rule on a device
 RECURRENT = "recurrent"
 IN_PLACE = "in place"  # rule of concatenations whose operands are computed in place
-_OPAQUE = 8  # relax.OpPatternKind.OPAQUE: TVM fuses nothing with generated code
-
-
-# Returns what the network contains for a recipe: the function itself, or a stand-in for it.
-Render = Callable[[Recipe], tirx.PrimFunc]
-
-
-def generated(recipe: Recipe) -> tirx.PrimFunc:
-    """Return the generated function itself."""
-    return recipe.function()
-
-
-@dataclass(frozen=True)
-class Made:
-    """The recipe of a function, and its parameters, output last."""
-
-    recipe: Recipe
-    parameters: tuple[Parameter, ...]
-
-    @property
-    def func(self) -> tirx.PrimFunc:
-        """The generated function."""
-        return self.recipe.function()
 
 
 @dataclass(frozen=True)
@@ -89,49 +70,73 @@ def rewrite(fused: tvm.IRModule, choices: Choices, render: Render = generated) -
     render
         Returns what the network contains for a recipe.
     """
-    return _Rewriter(fused, choices, render).run()
+    planned = plans(fused, choices)
+    if not choices.machine.pieces.fine:
+        for plan in planned.values():
+            share_repeated(plan)
+    builder = relax.BlockBuilder()
+    functions = MadeFunctions(builder, render, several=len(planned) > 1)
+    network = _Network(fused, choices, functions)
+    for name, plan in planned.items():
+        _Body(network, plan, fused[name]).emit(name)
+    return Rewritten(
+        builder.finalize(),
+        network.rules,
+        network.products,
+        functions.made,
+        functions.named,
+        functions.transformed,
+    )
 
 
-class _Rewriter:
-    def __init__(self, fused: tvm.IRModule, choices: Choices, render: Render) -> None:
-        self.fused, self.machine, self.render = fused, choices.machine, render
-        self.unread = choices.unread
-        self.plans = plans(fused, choices)
-        self.plan = self.plans[MAIN]  # of the function that is rebuilt
-        if not self.machine.pieces.fine:
-            for each in self.plans.values():
-                share_repeated(each)
-        self.constants: dict[bytes, GenericConst] = {}  # of several shapes, which have weights in common
-        self.builder = relax.BlockBuilder()
-        self.plain: dict[relax.Var, relax.Expr] = {}
-        self.packed: dict[relax.Var, relax.Expr] = {}
-        self.functions: dict[Any, tvm.ir.GlobalVar] = {}
-        self.texts: dict[int, bytes] = {}  # of what functions compute, by its id
-        self.names: Counter[str] = Counter()
+class _Network:
+    """What the bodies of all shapes are built from, and what becomes known of their functions."""
+
+    def __init__(self, fused: tvm.IRModule, choices: Choices, functions: MadeFunctions) -> None:
+        self.fused, self.machine, self.unread = fused, choices.machine, choices.unread
+        self.functions = functions
         self.rules: dict[str, str] = {}
         self.products: dict[str, str] = {}
-        self.placed: set[relax.Var] = set()  # operands that were computed in their concatenation
-        self.made: dict[str, Made] = {}
-        self.named: dict[str, str] = {}
-        self.transformed = 0
+        self._texts: dict[int, bytes] = {}
 
-    def run(self) -> Rewritten:
-        for name, plan in self.plans.items():
-            main, self.plan = self.fused[name], plan
-            self.plain, self.packed = {param: param for param in main.params}, {}
-            with self.builder.function(name, list(main.params)):
-                with self.builder.dataflow():
-                    for step in self.plan.steps:
-                        self._step(step)
-                    result = self.builder.emit_output(self._plain_expr(main.body.body))
-                self.builder.emit_func_output(result)
-        return Rewritten(
-            self.builder.finalize(), self.rules, self.products, self.made, self.named, self.transformed
-        )
+    def text(self, read: Read) -> bytes:
+        """Return a text of what a function computes, made once; the plans keep `read`, and so its id."""
+        if id(read) not in self._texts:
+            self._texts[id(read)] = pickled(read)
+        return self._texts[id(read)]
+
+
+class _Body:
+    """Rebuilds the network for one shape.
+
+    Attributes
+    ----------
+    plain, packed
+        Values of the new network in either layout, by the variable of the fused one.
+    placed
+        Operands that were computed in their concatenation.
+    """
+
+    def __init__(self, network: _Network, plan: Plan, main: relax.Function) -> None:
+        self.network, self.plan, self.main = network, plan, main
+        self.functions, self.machine = network.functions, network.machine
+        self.builder = network.functions.builder
+        self.plain: dict[relax.Var, relax.Expr] = {param: param for param in main.params}
+        self.packed: dict[relax.Var, relax.Expr] = {}
+        self.placed: set[relax.Var] = set()
+
+    def emit(self, name: str) -> None:
+        """Add the function to the builder's module."""
+        with self.builder.function(name, list(self.main.params)):
+            with self.builder.dataflow():
+                for step in self.plan.steps:
+                    self._step(step)
+                result = self.builder.emit_output(self._plain_expr(self.main.body.body))
+            self.builder.emit_func_output(result)
 
     def _step(self, step: PlanStep) -> None:
         if isinstance(step, Call):
-            self.products[step.function] = products_of(step, self.machine)
+            self.network.products[step.function] = products_of(step, self.machine)
         if isinstance(step, Generated):
             self._generated(step)
         elif isinstance(step, Recurrent):
@@ -142,13 +147,15 @@ class _Rewriter:
             self.plain[step.var] = self.builder.emit(self._plain_expr(step.value))
 
     def _rows(self, step: Call) -> None:
-        self.rules[step.function] = DLIGHT if self.machine.pieces.fine else ROWS
-        if step.function not in self.functions:
-            func = self.unread(self.fused[step.function]).without_attr("global_symbol")
-            self.functions[step.function] = self._add(func, step.function, step.function)
+        self.network.rules[step.function] = DLIGHT if self.machine.pieces.fine else ROWS
+
+        def keep() -> tirx.PrimFunc:
+            func = self.network.unread(self.network.fused[step.function]).without_attr("global_symbol")
             plain = [(None, argument) for argument in step.arguments]
-            self.made[step.function] = Made(Scheduled(func), _parameters(step, plain))
-        self._as_it_is(step, self.functions[step.function], step.arguments)
+            self.functions.made[step.function] = Made(Scheduled(func), _parameters(step, plain))
+            return func
+
+        self._as_it_is(step, self.functions.fused(step.function, keep), step.arguments)
 
     def _as_it_is(self, step: Call, function: tvm.ir.GlobalVar, arguments: Sequence[relax.Expr]) -> None:
         """Emit a call of a function on plain values."""
@@ -162,17 +169,19 @@ class _Rewriter:
         place = list(of.parameters).index("r")
         constant = isinstance(arguments[place], GenericConst)
         if constant:
-            arguments[place] = self._stored(pack_weight(arguments[place].value.numpy(), of, self.machine))
+            arguments[place] = self.functions.constant(
+                pack_weight(arguments[place].value.numpy(), of, self.machine)
+            )
 
-        def make() -> tirx.PrimFunc:
-            recipe = Recurring(of, self.machine, constant, len(arguments) + _outputs(step))
+        def recipe() -> Recipe:
+            recurring = Recurring(of, self.machine, constant, len(arguments) + _outputs(step))
             plain = [(None, argument) for argument in arguments]
-            self.made[step.function] = Made(recipe, _parameters(step, plain))
-            return self.render(recipe)
+            self.functions.made[step.function] = Made(recurring, _parameters(step, plain))
+            return recurring
 
-        function = self._once((step.function, constant), step.function, make)
+        function = self.functions.generated((step.function, constant), step.function, recipe)
         self._as_it_is(step, function, arguments)
-        self.rules[step.function] = RECURRENT
+        self.network.rules[step.function] = RECURRENT
 
     def _generated(self, step: Generated) -> None:
         if step.var in self.plan.concatenations:
@@ -186,16 +195,16 @@ class _Rewriter:
         out = self.plan.layout(step.var) if packed else None
         layouts = (*(layout for layout, _value in operands), out)
 
-        def make() -> tirx.PrimFunc:
-            recipe = Computed(step.read, layouts, self.machine, step.choice, step.subject)
-            self.made[step.function] = Made(recipe, _parameters(step, operands, out))
-            return self.render(recipe)
+        def recipe() -> Recipe:
+            computed = Computed(step.read, layouts, self.machine, step.choice, step.subject)
+            self.functions.made[step.function] = Made(computed, _parameters(step, operands, out))
+            return computed
 
         # What a call computes may differ by the outputs that are used, by how many slices are alike in its
         # shape, and by whether its weight is constant.
         known = getattr(step.subject, "weight", None) is not None
-        key = (step.function, self._text(step.read), layouts, step.choice, known)
-        function = self._once(key, step.function, make)
+        key = (step.function, self.network.text(step.read), layouts, step.choice, known)
+        function = self.functions.generated(key, step.function, recipe)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
         arguments = [value for _layout, value in operands]
         if packed and step.var in self.plan.places:
@@ -204,13 +213,7 @@ class _Rewriter:
         else:
             result = self._call(function, arguments, shape, str(step.var.ty.dtype))
             (self.packed if packed else self.plain)[step.var] = result
-        self.rules[step.function] = step.choice.algorithm
-
-    def _text(self, read: Read) -> bytes:
-        """Return a text of what a function computes, made once; the plans keep `read`, and so its id."""
-        if id(read) not in self.texts:
-            self.texts[id(read)] = pickled(read)
-        return self.texts[id(read)]
+        self.network.rules[step.function] = step.choice.algorithm
 
     def _into(self, whole: relax.Var, function: tvm.ir.GlobalVar, arguments: list[relax.Expr]) -> None:
         """Emit a call that writes a part of a concatenation; the first call allocates the buffer."""
@@ -232,7 +235,7 @@ class _Rewriter:
             target = self.plan.part(step.var, block)
             operand = self.packed[value] if source is not None else self._plain(value)
             self._into(step.var, self._mover("copy", value, source, target), [operand])
-        self.rules[step.function] = IN_PLACE
+        self.network.rules[step.function] = IN_PLACE
 
     def _operand(
         self, step: Generated, param: tirx.Buffer, argument: relax.Expr
@@ -254,20 +257,10 @@ class _Rewriter:
             source = algorithm.source(subject)
             lanes = 1 if source is None else self.plan.layout(step.argument(source)).lanes
             packed = algorithm.weight(value, subject, step.choice, self.machine, lanes)
-            if not algorithm.exact and (len(self.plans) == 1 or digest_of(packed) not in self.constants):
-                self.transformed += max(0, packed.nbytes - value.nbytes)
-            return None, self._stored(packed)
+            growth = 0 if algorithm.exact else max(0, packed.nbytes - value.nbytes)
+            return None, self.functions.constant(packed, growth)
         layout = algorithm.constant(param, subject, self.machine)
-        return layout, self._stored(value if layout is None else layout.pack(value))
-
-    def _stored(self, value: Array) -> GenericConst:
-        """Return a constant; for several shapes, the same object for the same value."""
-        if len(self.plans) == 1:
-            return _constant(value)
-        key = digest_of(value)
-        if key not in self.constants:
-            self.constants[key] = _constant(value)
-        return self.constants[key]
+        return layout, self.functions.constant(value if layout is None else layout.pack(value))
 
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:
@@ -303,22 +296,7 @@ class _Rewriter:
     ) -> tvm.ir.GlobalVar:
         """Return the function that copies a value from one layout to another."""
         moved = Moved(extents(value), str(value.ty.dtype), source, target, self.machine)
-        return self._once((name, moved), name, lambda: self.render(moved))
-
-    def _once(self, key: Any, name: str, make: Callable[[], tirx.PrimFunc]) -> tvm.ir.GlobalVar:
-        """Return the function for `key`, generating it on first use."""
-        if key not in self.functions:
-            opaque = make().without_attr("global_symbol").with_attr("op_pattern", _OPAQUE)
-            # TVM would rename a second `conv2d` to `conv2d1`, which is another task's name.
-            count = self.names[name]
-            self.names[name] += 1
-            self.functions[key] = self._add(opaque, f"{name}_{count}" if count else name, name)
-        return self.functions[key]
-
-    def _add(self, func: tirx.PrimFunc, name: str, computes: str) -> tvm.ir.GlobalVar:
-        variable: tvm.ir.GlobalVar = self.builder.add_func(func, name)
-        self.named[variable.name_hint] = computes
-        return variable
+        return self.functions.generated((name, moved), name, lambda: moved)
 
     def _call(
         self, function: tvm.ir.GlobalVar, arguments: list[relax.Expr], shape: tuple[int, ...], dtype: str
@@ -343,9 +321,3 @@ def _parameters(
     outputs = step.var.ty.fields if isinstance(step.var.ty, relax.TupleType) else [step.var.ty]
     found += [Parameter(tuple(map(int, ty.shape)), str(ty.dtype), out) for ty in outputs]
     return tuple(found)
-
-
-def _constant(value: Array) -> GenericConst:
-    # np.ascontiguousarray would turn a scalar into an array
-    made: GenericConst = relax.const(np.ascontiguousarray(value) if value.ndim else value, str(value.dtype))
-    return made
