@@ -45,3 +45,29 @@ def test_one_pixel_of_pytorch_lies_at_0(tmp_path: Path) -> None:
     scales = {"s": np.array([1, 1, 1, 0.2], np.float32)}
     ends = [tensor_info("x", (1, 2, 4, 9))], [tensor_info("y", (1, 2, 4, 1))]
     assert_same(loaded(graph_of([node], *ends, scales), tmp_path))
+
+
+# 28 rows of 24 have one at 14.500001, 6 of 20 one at 14.499999
+@pytest.mark.parametrize(
+    ("mode", "old", "new"), [("round_prefer_floor", 24, 28), ("round_prefer_ceil", 20, 6)]
+)
+def test_almost_a_half_is_one(mode: str, old: int, new: int, tmp_path: Path) -> None:
+    at = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": mode}
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], **at)
+    ends = [tensor_info("x", (1, 1, old, 1))], [tensor_info("y", (1, 1, new, 1))]
+    assert_same(loaded(graph_of([node], *ends, {"s": np.array([1, 1, new, 1])}), tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["round_prefer_floor", "round_prefer_ceil"])
+def test_how_near_to_a_half_is_one(mode: str, tmp_path: Path) -> None:
+    nodes, inputs, outputs, weights = [], [], [], {"s": np.array([1, 1, 1, 1])}
+    at = {"coordinate_transformation_mode": "tf_crop_and_resize", "nearest_mode": mode}
+    for place, steps in enumerate((-34, -33, 16, 17)):  # floats from 0.5; two are 1e-6 and more away
+        where = np.float32(0.5)
+        for _ in range(abs(steps)):
+            where = np.nextafter(where, np.float32(np.sign(steps)), dtype=np.float32)
+        weights[f"r{place}"] = np.array([0, 0, where, 0, 1, 1, where, 1], np.float32)
+        nodes.append(helper.make_node("Resize", [f"x{place}", f"r{place}", "", "s"], [f"y{place}"], **at))
+        inputs.append(tensor_info(f"x{place}", (1, 1, 2, 1)))
+        outputs.append(tensor_info(f"y{place}", (1, 1, 1, 1)))
+    assert_same(loaded(graph_of(nodes, inputs, outputs, weights, 19), tmp_path))

@@ -28,6 +28,8 @@ OWN = {
     "keep_aspect_ratio_policy": b"stretch",
 }
 MOST_TAPS = 64
+HALF = 1e-6
+"""How far from a half a coordinate still counts as one."""
 
 
 def resized(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -157,10 +159,11 @@ def _taps(own: dict[str, Any], where: Array, old: int, scale: float) -> tuple[Ar
 
 
 def _nearest(mode: object, where: Array) -> Array:
+    # onnxruntime takes for a half what is less than 1e-6 off: 14.500001, which rounding left of 14.5, is one.
     if mode == b"round_prefer_floor":
-        found = np.ceil(where - 0.5)
+        found = np.ceil(where.astype(float) - 0.5 - HALF)
     elif mode == b"round_prefer_ceil":
-        found = np.floor(where + 0.5)
+        found = np.floor(where.astype(float) + 0.5 + HALF)
     else:
         found = np.floor(where) if mode == b"floor" else np.ceil(where)
     return np.asarray(found, np.int64)
