@@ -71,3 +71,16 @@ def test_how_near_to_a_half_is_one(mode: str, tmp_path: Path) -> None:
         inputs.append(tensor_info(f"x{place}", (1, 1, 2, 1)))
         outputs.append(tensor_info(f"y{place}", (1, 1, 1, 1)))
     assert_same(loaded(graph_of(nodes, inputs, outputs, weights, 19), tmp_path))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_an_axis_of_scale_1_is_not_cropped(mode: str, tmp_path: Path) -> None:
+    at = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 9.0}
+    region = np.array([0, 0, 0.1, 0.3, 1, 1, 0.7, 1.1], np.float32)
+    nodes, outputs, weights = [], [], {"r": region}
+    for place, scales in enumerate([(1, 2), (1.2, 2)]):  # 4 rows by 1.2 are 4 rows too, but cropped
+        weights[f"s{place}"] = np.array([1, 1, *scales], np.float32)
+        named = ["x", "r", f"s{place}"]
+        nodes.append(helper.make_node("Resize", named, [f"y{place}"], mode=mode, **at))
+        outputs.append(tensor_info(f"y{place}", (1, 2, 4, 10)))
+    assert_same(loaded(graph_of(nodes, [tensor_info("x", (1, 2, 4, 5))], outputs, weights), tmp_path))

@@ -53,11 +53,11 @@ def resized(node: onnx.NodeProto, graph: Graph) -> bool:
     result, kind = x, graph.dtype(x)
     outside: list[tuple[int, Array]] = []
     for place, (axis, (scale, extent)) in enumerate(zip(axes, plan, strict=True)):
+        if extent == shape[axis] and scale == 1:
+            continue  # whatever the region says: onnxruntime crops no such axis
         crop = (0.0, 1.0)
         if own["coordinate_transformation_mode"] == b"tf_crop_and_resize" and corners is not None:
             crop = (corners[place], corners[place + len(axes)])
-        elif extent == shape[axis] and scale == 1:
-            continue
         where = _coordinates(own["coordinate_transformation_mode"], shape[axis], extent, scale, crop)
         index, weight = _taps(own, where, shape[axis], scale)
         if index.shape[1] > MOST_TAPS:
