@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
@@ -84,3 +84,71 @@ def test_an_axis_of_scale_1_is_not_cropped(mode: str, tmp_path: Path) -> None:
         nodes.append(helper.make_node("Resize", named, [f"y{place}"], mode=mode, **at))
         outputs.append(tensor_info(f"y{place}", (1, 2, 4, 10)))
     assert_same(loaded(graph_of(nodes, [tensor_info("x", (1, 2, 4, 5))], outputs, weights), tmp_path))
+
+
+# TVM's coordinates lie beside a boundary of pixels where onnxruntime's lie on it, or the other way round
+@pytest.mark.parametrize(
+    ("at", "mode", "pairs"),
+    [
+        ("asymmetric", "floor", [(14, 2), (14, 32), (21, 4), (36, 6), (10, 20)]),
+        ("half_pixel", "floor", [(10, 20), (10, 30)]),
+        ("half_pixel", "ceil", [(320, 4800), (10, 20)]),
+        ("half_pixel", "round_prefer_floor", [(7, 21), (2000, 6000)]),
+    ],
+)
+def test_nearest_pixels_of_sizes(at: str, mode: str, pairs: list[tuple[int, int]], tmp_path: Path) -> None:
+    how = {"coordinate_transformation_mode": at, "nearest_mode": mode}
+    nodes, inputs, outputs, weights = [], [], [], {}
+    for old, new in pairs:
+        nodes.append(helper.make_node("Resize", [f"x{old}", "", "", f"s{new}"], [f"y{old}_{new}"], **how))
+        inputs.append(tensor_info(f"x{old}", (1, 1, old, 1)))
+        outputs.append(tensor_info(f"y{old}_{new}", (1, 1, new, 1)))
+        weights[f"s{new}"] = np.array([1, 1, new, 1])
+    inputs = list({value.name: value for value in inputs}.values())
+    assert_same(loaded(graph_of(nodes, inputs, outputs, weights), tmp_path))
+
+
+@pytest.mark.parametrize("scales", [(0.6, 1.2), (1.2, 2)])
+def test_nearest_pixels_of_scales_that_make_whole_numbers(scales: tuple[float, ...], tmp_path: Path) -> None:
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], **how)
+    new = [round(20 * scale) for scale in scales]
+    ends = [tensor_info("x", (1, 1, 20, 20))], [tensor_info("y", (1, 1, *new))]
+    assert_same(loaded(graph_of([node], *ends, {"s": np.array([1, 1, *scales], np.float32)}), tmp_path))
+
+
+def test_one_pixel_of_aligned_corners(tmp_path: Path) -> None:
+    how = {"coordinate_transformation_mode": "align_corners", "mode": "linear"}
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], **how)
+    ends = [tensor_info("x", (1, 1, 1, 5))], [tensor_info("y", (1, 1, 1, 9))]
+    assert_same(loaded(graph_of([node], *ends, {"s": np.array([1, 1, 1, 9])}), tmp_path))
+
+
+def test_integers_are_copied_whole(tmp_path: Path) -> None:
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], **how)
+    ends = [
+        tensor_info(name, shape, TensorProto.INT32)
+        for name, shape in (("x", (1, 1, 3, 1)), ("y", (1, 1, 6, 1)))
+    ]
+    model = loaded(graph_of([node], ends[:1], ends[1:], {"s": np.array([1, 1, 6, 1])}), tmp_path)
+    assert_same(model, inputs={"x": np.array([2**24 + 1, 3, 2**30 - 1], np.int32).reshape(1, 1, 3, 1)})
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "kept"),
+    [
+        ("nearest", {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, True),
+        ("nearest", {"coordinate_transformation_mode": "half_pixel"}, True),
+        ("linear", {"coordinate_transformation_mode": "half_pixel"}, True),
+        ("linear", {"coordinate_transformation_mode": "align_corners"}, True),
+        ("nearest", {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, False),
+    ],
+)
+def test_usual_resizes_keep_their_fast_code(
+    mode: str, how: dict[str, str], kept: bool, tmp_path: Path
+) -> None:
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode=mode, **how)
+    ends = [tensor_info("x", (1, 1, 5, 7))], [tensor_info("y", (1, 1, 10, 28))]
+    model = loaded(graph_of([node], *ends, {"s": np.array([1, 1, 10, 28])}), tmp_path)
+    assert ("resize2d" in model.module.script()) == kept

@@ -28,6 +28,8 @@ OWN = {
     "keep_aspect_ratio_policy": b"stretch",
 }
 MOST_TAPS = 64
+MOST_PIXELS = 1 << 15
+"""Of an axis whose nearest pixels TVM finds in float32, and by division of integers."""
 HALF = 1e-6
 """How far from a half a coordinate still counts as one."""
 
@@ -45,7 +47,8 @@ def resized(node: onnx.NodeProto, graph: Graph) -> bool:
     given = _numbers(stored.get(scales)), _numbers(stored.get(sizes))
     plan = _plan([shape[axis] for axis in axes], *given, own["keep_aspect_ratio_policy"])
     corners = _numbers(stored.get(region))
-    if _as_tvm_does(own, axes, shape, plan):
+    whole = graph.dtype(x) == "int32" and own["mode"] == b"nearest"  # TVM copies float32, of 24 bits
+    if not whole and _as_tvm_does(own, axes, shape, plan):
         return False
     if all(extent == shape[axis] for axis, (_, extent) in zip(axes, plan, strict=True)):
         graph.emit("Identity", [x], node.output)  # onnxruntime copies, whatever the scales say
@@ -101,22 +104,33 @@ def _as_tvm_does(
 ) -> bool:
     spatial = [(shape[axis], *made) for axis, made in zip(axes, plan, strict=True) if axis > 1]
     others = [(shape[axis], made[1]) for axis, made in zip(axes, plan, strict=True) if axis < 2]
-    mode, at = own["mode"], own["coordinate_transformation_mode"]
-    exact = all(abs(old * scale - new) < 1e-6 for old, scale, new in spatial)
-    usual = at in (b"half_pixel", b"align_corners", b"asymmetric")
     return bool(
         "axes" not in own
         and len(axes) == len(shape) == 4
         and all(old == new for old, new in others)
-        and exact
+        and all(_same_pixels(own, *made) for made in spatial)
         and not own["antialias"]
         and own["keep_aspect_ratio_policy"] == b"stretch"
-        and (
-            (mode == b"linear" and usual)
-            or (mode == b"nearest" and at == b"asymmetric" and own["nearest_mode"] == b"floor")
-            or (mode == b"nearest" and all(new % old == 0 for old, _, new in spatial) and at == b"half_pixel")
-        )
     )
+
+
+def _same_pixels(own: dict[str, Any], old: int, scale: float, new: int) -> bool:
+    """Say whether TVM's coordinates on an axis lead to onnxruntime's pixels.
+
+    They differ in their last bits, which matters where they are rounded to a pixel: by 20 * 1.2, or 14 to 32.
+    """
+    mode, at, nearest = own["mode"], own["coordinate_transformation_mode"], own["nearest_mode"]
+    if mode == b"linear":
+        usual = at in (b"half_pixel", b"asymmetric") or (at == b"align_corners" and new > 1)  # by new - 1
+        return usual and abs(old * scale - new) < 1e-6
+    times = new // old
+    if mode != b"nearest" or new != times * old or np.float32(scale) != times or new > MOST_PIXELS:
+        return False
+    if at == b"asymmetric":
+        return bool(nearest == b"floor")  # TVM divides integers
+    # (2 i + 1 - times) / (2 times) is whole for no even `times`, and no half for any: far from every boundary
+    round_ = nearest in (b"round_prefer_floor", b"round_prefer_ceil")
+    return at == b"half_pixel" and (round_ or times == 1 or times % 2 == 0)
 
 
 def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[float, float]) -> Array:
