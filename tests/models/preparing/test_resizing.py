@@ -65,6 +65,14 @@ def test_old_operators_give_the_numbers_of_onnxruntime(
     np.testing.assert_allclose(computed(model, sample["x"]), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("opset", [8, 9, 10])
+def test_the_nearest_pixel_is_that_of_onnxruntime(tmp_path: Path, opset: int) -> None:
+    scales, stored = np.array([1, 1, 1.2, 1.2], np.float32), "attribute" if opset < 9 else "node"
+    model = resizing(tmp_path, opset, scales=scales, shape=(1, 2, 20, 20), stored=stored)
+    sample = sample_inputs(model)
+    np.testing.assert_array_equal(computed(model, sample["x"]), reference_outputs(model, sample)["y"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("opset", "scales", "shape"),

@@ -44,7 +44,7 @@ def with_new_resizes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
         if node.op_type not in old:
             continue
         scales = attributes.get("scales", constants.get(node.input[1]) if len(node.input) > 1 else None)
-        problem = _problem(scales, shapes.get(node.input[0], []))
+        problem = problem_of(scales, shapes.get(node.input[0], []))
         if scales is None or problem:
             raise UsageError(
                 f"{origin}: unsupported use of {node.op_type} (node {node_name(node)!r}): {problem}", HINT
@@ -54,16 +54,19 @@ def with_new_resizes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
         node.op_type = "Resize"
         node.input[1:] = ["", name]
         del node.attribute[:]
-        new = {
-            "mode": attributes.get("mode", b"nearest").decode(),
-            "coordinate_transformation_mode": "asymmetric",
-            "nearest_mode": "ceil" if min(scales) < 1 else "floor",
-        }
+        new = meaning_of(attributes.get("mode", b"nearest"), scales)
         node.attribute.extend(helper.make_attribute(key, value) for key, value in new.items())
     return copy
 
 
-def _problem(scales: np.ndarray | list[float] | None, shape: list[int]) -> str:
+def meaning_of(mode: bytes, scales: np.ndarray | list[float]) -> dict[str, bytes]:
+    """Return the attributes of set 11 that say what the old operators compute."""
+    nearest = b"ceil" if min(scales) < 1 else b"floor"
+    return {"mode": mode, "coordinate_transformation_mode": b"asymmetric", "nearest_mode": nearest}
+
+
+def problem_of(scales: np.ndarray | list[float] | None, shape: list[int]) -> str:
+    """Say why an old operator with these scales cannot be read; empty: it can."""
     if scales is None:
         return "its scales are computed by the network; they must be constants"
     told = [round(float(scale), 6) for scale in scales]

@@ -14,6 +14,7 @@ import onnx
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
+from toolchain.models.preparing.resizing import meaning_of, problem_of
 from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import attributes_of, node_name
 
@@ -35,16 +36,22 @@ HALF = 1e-6
 
 
 def resized(node: onnx.NodeProto, graph: Graph) -> bool:
-    """Write `Resize` (set 11 and newer) axis by axis."""
+    """Write `Resize` axis by axis; of `Upsample` and of set 10 what picks the nearest pixel."""
     x = node.input[0]
     shape = graph.shape(x)
     own: dict[str, Any] = OWN | attributes_of(node)
-    region, scales, sizes = ([*node.input[1:], "", "", ""])[:3]
+    old = graph.opset < 11 or node.op_type == "Upsample"
+    region, scales, sizes = ([*[""][:old], *node.input[1:], "", "", ""])[:3]
     stored = {name: graph.value(name) for name in (region, scales, sizes) if name}
-    if shape is None or graph.opset < 11 or any(value is None for value in stored.values()):
+    if shape is None or any(value is None for value in stored.values()):
         return False
     axes = [axis % len(shape) for axis in own.get("axes", range(len(shape)))]
     given = _numbers(stored.get(scales)), _numbers(stored.get(sizes))
+    if old:
+        given = own.get("scales", given[0]), None
+        if own["mode"] != b"nearest" or given[0] is None or problem_of(given[0], list(shape)):
+            return False  # the import reads linear ones, and says what is wrong with others
+        own |= meaning_of(own["mode"], given[0])
     plan = _plan([shape[axis] for axis in axes], *given, own["keep_aspect_ratio_policy"])
     corners = _numbers(stored.get(region))
     whole = graph.dtype(x) == "int32" and own["mode"] == b"nearest"  # TVM copies float32, of 24 bits

@@ -47,5 +47,6 @@ RULES: dict[str, Rule] = {
     "Split": indexing.split,
     "STFT": spectral.short_time_transform,
     "TopK": indexing.largest,
+    "Upsample": resampling.resized,
 }
 """Rules by the operator that they replace; a rule may keep a node."""
