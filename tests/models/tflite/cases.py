@@ -235,6 +235,17 @@ WINDOWS: list[Case] = [
         for size in [(8, 10), (7, 3), (9, 13)]
         for corners, centres in [(False, False), (True, False), (False, True)]
     ),
+    *(  # rows that lie at the end of others, here and there, and one row
+        Case("RESIZE_NEAREST_NEIGHBOR", [(1, *old, 3), ints(*new)], [(1, *new, 3)],
+             "ResizeNearestNeighborOptions", {"AlignCorners": corners, "HalfPixelCenters": centres},
+             forms=(FLOAT, INT8), out=None)
+        for old, new, corners, centres in [
+            ((6, 14), (74, 32), False, False), ((14, 20), (2, 12), False, False),
+            ((4, 14), (75, 23), True, False), ((2, 6), (41, 79), False, True), ((6, 5), (1, 10), False, True),
+        ]
+    ),
+    Case("RESIZE_BILINEAR", [(1, 4, 5, 3), ints(1, 9)], [(1, 1, 9, 3)], "ResizeBilinearOptions",
+         {"AlignCorners": True, "HalfPixelCenters": False}, forms=(FLOAT, INT8), out=None),
 ]  # fmt: skip
 
 MOVED: list[Case] = [

@@ -65,6 +65,21 @@ def _rows() -> Writer:
     return writer
 
 
+def _resized(height: int, width: int) -> Writer:
+    writer = _one()
+    options = {"AlignCorners": False, "HalfPixelCenters": False}
+    sizes = writer.constant(np.array([height, width], "int32"))
+    writer.calls.clear()
+    writer.call(
+        "RESIZE_NEAREST_NEIGHBOR",
+        [*writer.inputs, sizes],
+        writer.outputs,
+        "ResizeNearestNeighborOptions",
+        **options,
+    )
+    return writer
+
+
 def _dilated() -> Writer:
     """Return a network of constants of five dimensions, whose kernel would be spread over 2000 rows."""
     writer = _one()
@@ -124,6 +139,8 @@ REFUSED = [
     (_quantised(scale=[0.1, 0.2, 0.3], axis=3), "quantised by channel: only one scale"),
     (_stored(np.zeros(3, "float32"), (4,)), "it needs 16 bytes, the file has 12"),
     (_twice(), "broken: tensor 1 ('t1') is computed twice"),
+    (_resized(0, 2), "contradict each other: an output of 0 x 2"),
+    (_resized(2, 2**31 - 1), "an output of 2 x 2147483647 is not supported"),
     (_unready(), "broken: tensor 0 ('t0') is read before it is computed"),
     (_one("MAX_POOL_2D", "Pool2DOptions", FilterWidth=2), "operator 0 (MAX_POOL_2D) is broken"),
     (_one("AVERAGE_POOL_2D", "SoftmaxOptions", Beta=1.0), "operator 0 (AVERAGE_POOL_2D) is broken"),
