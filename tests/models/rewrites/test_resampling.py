@@ -10,6 +10,8 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
+from toolchain.errors import UsageError
+from toolchain.models.load import Model
 
 # extent, scale: 3 / 0.6 is 5 in float32 alone, 5 x 1.4 is 7 there; 3 x 1.25 are 3 pixels, which are copied
 CASES = {
@@ -152,3 +154,21 @@ def test_usual_resizes_keep_their_fast_code(
     ends = [tensor_info("x", (1, 1, 5, 7))], [tensor_info("y", (1, 1, 10, 28))]
     model = loaded(graph_of([node], *ends, {"s": np.array([1, 1, 10, 28])}), tmp_path)
     assert ("resize2d" in model.module.script()) == kept
+
+
+def _of_bytes(folder: Path, **how: object) -> Model:
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="linear", **how)
+    x = tensor_info("x", (1, 1, 4, 5), TensorProto.UINT8)
+    y = tensor_info("y", (1, 1, 8, 10), TensorProto.UINT8)
+    return loaded(graph_of([node], [x], [y], {"s": np.array([1, 1, 8, 10])}, 18), folder)
+
+
+def test_integers_are_interpolated(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (1, 1, 4, 5)).astype(np.uint8)
+    model = _of_bytes(tmp_path, coordinate_transformation_mode="pytorch_half_pixel")
+    assert_same(model, inputs={"x": values})
+
+
+def test_antialias_of_integers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="antialias of uint8"):
+        _of_bytes(tmp_path, antialias=1)

@@ -60,7 +60,15 @@ def resized(node: onnx.NodeProto, graph: Graph) -> bool:
     if all(extent == shape[axis] for axis, (_, extent) in zip(axes, plan, strict=True)):
         graph.emit("Identity", [x], node.output)  # onnxruntime copies, whatever the scales say
         return True
-    result, kind = x, graph.dtype(x)
+    stored_kind = kind = graph.dtype(x)
+    result = x
+    if own["mode"] != b"nearest" and not kind.startswith("float"):
+        if own["antialias"]:  # onnxruntime computes these in fixed point
+            raise UsageError(
+                f"{graph.origin}: unsupported use of Resize (node {node_name(node)!r}): antialias of {kind}",
+                "convert to float32 before it and back behind it",
+            )
+        result, kind = graph.emit("Cast", [x], to=onnx.TensorProto.FLOAT), "float32"
     outside: list[tuple[int, Array]] = []
     for place, (axis, (scale, extent)) in enumerate(zip(axes, plan, strict=True)):
         if extent == shape[axis] and scale == 1:
@@ -81,7 +89,11 @@ def resized(node: onnx.NodeProto, graph: Graph) -> bool:
             outside.append((axis, (where < 0) | (where > shape[axis] - 1)))
     if any(mask.any() for _, mask in outside):
         result = _filled(graph, result, [*shape], axes, plan, outside, own["extrapolation_value"], kind)
-    graph.emit("Identity", [result], node.output)
+    if kind == stored_kind:
+        graph.emit("Identity", [result], node.output)
+    else:  # onnxruntime cuts the fraction off
+        to = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(stored_kind))
+        graph.emit("Cast", [result], node.output, to=to)
     return True
 
 
