@@ -158,7 +158,9 @@ def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[floa
     if mode == b"asymmetric":
         return np.asarray(place / ratio)
     if mode == b"align_corners":
-        reach = old * scale - 1  # of what the scale says, which may be no whole number
+        # Of what the scale says, which may be no whole number: so want onnx's own tests, by which we judge
+        # (decision 24). onnxruntime divides by new - 1, as PyTorch does: `verify` fails such a network.
+        reach = old * scale - 1
         return np.asarray(place * (old - 1) / reach if new > 1 else place * 0)
     if mode == b"tf_crop_and_resize":
         begin, end = crop
