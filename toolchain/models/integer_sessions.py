@@ -3,12 +3,14 @@
 onnxruntime computes a file in QDQ form in integers only with optimisations. We work around three habits of
 its optimiser: on x86 it leaves most operators between int8 activations in floats; on processors without VNNI
 its sums of products saturate; and where they must not, it cannot load bytes that two nodes read, such as the
-zero points of files from PyTorch. Integer operators need no optimisation, which even breaks some of them.
+zero points of files from PyTorch, or weights that two nodes share. Integer operators need no optimisation,
+which even breaks some of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from typing import Any
 
 import onnx
@@ -50,20 +52,24 @@ def has_groups(model: onnx.ModelProto) -> bool:
 
 
 def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model in which each node that rounds, or undoes it, has constant bytes of its own."""
+    """Return a model in which each node that rounds, or undoes it, has constant bytes of its own.
+
+    Weights that several nodes read, as in a detector's heads, are made floats for each of them.
+    """
     stored = {each.name: each for each in model.graph.initializer if each.data_type in _BYTES}
+    reals = {node.output[0] for node in model.graph.node if node.op_type == REAL and node.input[0] in stored}
     readers = Counter(
         name
         for node in model.graph.node
-        if node.op_type in (ROUND, REAL)
         for name in node.input
-        if name in stored
+        if name in reals or (name in stored and node.op_type in (ROUND, REAL))
     )
     if max(readers.values(), default=0) < 2:
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     names, seen = Names(all_names(copy.graph)), set[str]()
+    _read_apart(copy.graph, stored.keys(), names)
     for node in copy.graph.node:
         if node.op_type not in (ROUND, REAL):
             continue
@@ -75,3 +81,22 @@ def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
             elif name in stored:
                 seen.add(str(name))
     return copy
+
+
+def _read_apart(graph: onnx.GraphProto, stored: Set[str], names: Names) -> None:
+    """Give each reader of stored bytes, as floats, a DequantizeLinear of its own, in place."""
+    reals = {node.output[0]: node for node in graph.node if node.op_type == REAL and node.input[0] in stored}
+    seen, nodes = set[str](), list[onnx.NodeProto]()
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            if name in seen:
+                own = onnx.NodeProto()
+                own.CopyFrom(reals[name])
+                own.name = own.output[0] = node.input[place] = names.free(f"{name}.own")
+                nodes.append(own)
+            elif name in reals:
+                seen.add(str(name))
+        nodes.append(node)
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(kept)
