@@ -28,11 +28,13 @@ thread. Boards use one scale per row, as onnxruntime does with a thread for each
 
 _BYTES = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 EXACT_SUMS = "session.x64quantprecision"
+EACH_ROUNDING = "session.disable_double_qdq_remover"
 
 
 def ask_for_integers(options: Any, model: onnx.ModelProto) -> onnx.ModelProto:
     """Set the options of a session for a quantised model, and return the model to load."""
     options.add_session_config_entry(EXACT_SUMS, "1")
+    options.add_session_config_entry(EACH_ROUNDING, "1")  # else it leaves out the first of two in a row
     if any(node.op_type == "DynamicQuantizeLSTM" for node in all_nodes(model.graph)):
         options.intra_op_num_threads = ROWS
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -49,6 +51,23 @@ def has_groups(model: onnx.ModelProto) -> bool:
     return ROUND in makers.values() and any(
         node.op_type in GROUPED and makers.get(node.input[0]) == REAL for node in model.graph.node
     )
+
+
+def rounded_softmaxes(model: onnx.ModelProto) -> set[str]:
+    """Return the float32 results of softmaxes between DequantizeLinear and QuantizeLinear.
+
+    The optimiser makes integer operators of them, unless their results are outputs, too. Those have a whole
+    number in place of the reciprocal of their scale: with a scale of 1/255.5, each value is 0.2 % off.
+    """
+    makers = {name: node for node in model.graph.node for name in node.output}
+    floats = {each.name for each in model.graph.initializer if each.data_type == onnx.TensorProto.FLOAT}
+    found = set()
+    for end in model.graph.node:
+        node = makers.get(end.input[0]) if end.op_type == ROUND else None
+        begin = makers.get(node.input[0]) if node is not None and node.op_type == "Softmax" else None
+        if begin is not None and begin.op_type == REAL and begin.input[1] in floats:
+            found.add(str(end.input[0]))
+    return found
 
 
 def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:

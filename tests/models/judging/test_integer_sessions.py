@@ -59,3 +59,27 @@ def test_weights_that_two_convolutions_share_can_be_judged(kind: str, tmp_path: 
     sample = sample_inputs(model)
     found, literal = reference_outputs(model, sample), outputs_of(graph, sample)
     assert np.abs(found[value] - literal[0]).max() < 0.051  # a step, where a sum in floats meets a half
+
+
+def test_a_value_that_is_rounded_twice_in_a_row_is_rounded_twice(tmp_path: Path) -> None:
+    """As files do that were converted from TensorFlow Lite with its QUANTIZE."""
+    net = Steps()
+    twice = net.rounded(net.rounded("x", 0.1, 100), 0.07, 90)
+    graph = net.model((1, 40), [net.rounded(net.node("Add", [twice, twice], "sum"), 0.14, 90)])
+    model = loaded(graph, tmp_path)
+    sample = sample_inputs(model)
+    (found,) = reference_outputs(model, sample).values()
+    np.testing.assert_array_equal(found, outputs_of(graph, sample)[0])
+
+
+@pytest.mark.parametrize(("axis", "scale"), [(-1, 1 / 255), (1, 1 / 511.9)])
+def test_a_softmax_inside_of_a_network_is_computed_in_floats(axis: int, scale: float, tmp_path: Path) -> None:
+    """As attention has it. The integer operator would be a step off, or some of its sums would overflow."""
+    net = Steps()
+    probabilities = net.node("Softmax", [net.rounded("x", 0.05, 120)], "p", axis=axis)
+    value = net.rounded(probabilities, scale, 0)
+    graph = net.model((3, 2, 12), [net.rounded(net.node("Add", [value, value], "sum"), 2 * scale, 0)])
+    model = loaded(graph, tmp_path)
+    sample = sample_inputs(model)
+    (found,) = reference_outputs(model, sample).values()
+    np.testing.assert_allclose(found, outputs_of(graph, sample)[0], atol=scale / 100)

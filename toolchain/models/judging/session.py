@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.integer_sessions import ask_for_integers
+from toolchain.models.integer_sessions import ask_for_integers, rounded_softmaxes
 from toolchain.models.judging.division import with_safe_division
 from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
 from toolchain.models.reading.opsets import with_known_opsets
@@ -89,7 +89,8 @@ class ReferenceSession:
         options.log_severity_level = 4  # silent: it would print unescaped names; the error is caught below
         graph = ask_for_integers(options, with_safe_division(graph, self._model.source))
         try:
-            source = with_outputs(with_known_opsets(graph), set(self._logits.values()))
+            held = {*self._logits.values(), *rounded_softmaxes(graph)}
+            source = with_outputs(with_known_opsets(graph), held)
             return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's errors have no common parent
             raise UsageError(
