@@ -29,12 +29,15 @@ thread. Boards use one scale per row, as onnxruntime does with a thread for each
 _BYTES = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 EXACT_SUMS = "session.x64quantprecision"
 EACH_ROUNDING = "session.disable_double_qdq_remover"
+PRODUCTS_WITH_STEPS = "session.qdq_matmulnbits_accuracy_level"
+_FLOATS = "1"
 
 
 def ask_for_integers(options: Any, model: onnx.ModelProto) -> onnx.ModelProto:
     """Set the options of a session for a quantised model, and return the model to load."""
     options.add_session_config_entry(EXACT_SUMS, "1")
     options.add_session_config_entry(EACH_ROUNDING, "1")  # else it leaves out the first of two in a row
+    options.add_session_config_entry(PRODUCTS_WITH_STEPS, _FLOATS)  # else floats times steps become steps
     if any(node.op_type == "DynamicQuantizeLSTM" for node in all_nodes(model.graph)):
         options.intra_op_num_threads = ROWS
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")

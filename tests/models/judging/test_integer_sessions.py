@@ -83,3 +83,23 @@ def test_a_softmax_inside_of_a_network_is_computed_in_floats(axis: int, scale: f
     sample = sample_inputs(model)
     (found,) = reference_outputs(model, sample).values()
     np.testing.assert_allclose(found, outputs_of(graph, sample)[0], atol=scale / 100)
+
+
+def test_floats_times_weights_of_steps_stay_floats(tmp_path: Path) -> None:
+    """As in files whose weights alone are quantised. The optimiser would round the floats to 8 bits."""
+    net, random = Steps(), np.random.default_rng(0)
+    net.weights |= {
+        "w": random.integers(-127, 128, (40, 24)).astype(np.int8),
+        "w.s": random.uniform(0.002, 0.01, 24).astype(np.float32),
+        "w.z": np.zeros(24, np.int8),
+    }
+    net.node("DequantizeLinear", ["w", "w.s", "w.z"], "real", axis=1)
+    net.node("MatMul", ["x", "real"], "y")
+    value = net.rounded("x", 0.02, 120)
+    other = net.rounded(net.node("Add", [value, value], "sum"), 0.04, 120)
+    graph = net.model((3, 40), ["y", other])
+    graph.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 24
+    model = loaded(graph, tmp_path)
+    sample = sample_inputs(model)
+    wanted = outputs_of(graph, sample)[0]
+    np.testing.assert_allclose(reference_outputs(model, sample)["y"], wanted, atol=1e-5)
