@@ -5,6 +5,8 @@ float16 numbers are computed in float32.
 
 from __future__ import annotations
 
+from typing import Any
+
 import tvm
 import tvm_ffi
 from tvm import tirx
@@ -15,6 +17,10 @@ from toolchain.backends.packed.recognise.read import Expr
 
 WRITTEN_OUT = frozenset(name.rsplit(".", 1)[-1] for name in WRITTEN) | {"sinh", "cosh"}
 """Names of the functions that become long code."""
+
+
+LONG = 64
+"""An argument of more nodes than this is long: a float that became an int32 and a float again has 120."""
 
 
 def exp_to_one(x: Expr) -> Expr:
@@ -57,8 +63,8 @@ class _Writer:
     """Replaces the elementary functions of one PrimFunc.
 
     TVM's code generator simplifies a named value after it has substituted the names in it: this takes seconds
-    for a function of a function, and hours for three. Therefore such an argument is stored and loaded again;
-    LLVM keeps it in a register.
+    for a function of a function, and hours for three; minutes for one of a long expression. Therefore such an
+    argument is stored and loaded again; LLVM keeps it in a register.
     """
 
     def __init__(self, scope: str) -> None:
@@ -104,14 +110,24 @@ class _Writer:
         self.depth -= 1
         if self.depth and self.before is None:
             return node
-        value = WRITTEN[name](*(_cast("float32", each) for each in node.args[own:]))
+        value = WRITTEN[name](*(_cast("float32", self._short(each)) for each in node.args[own:]))
         if value is None:
             return node
         value = _cast(kind, value)
-        if not self.depth or self.before is None:
+        return self._stored(value) if self.depth else value
+
+    def _short(self, value: Expr) -> Expr:
+        """Return an argument; a long one is stored, if it may be computed before the statement."""
+        nodes: list[Any] = []
+        tvm_compat.walked(value, [(tvm.ir.Expr, nodes.append)])
+        return self._stored(value) if len(nodes) > LONG else value
+
+    def _stored(self, value: Expr) -> Expr:
+        """Return a value that is stored before the statement and loaded again, if that is allowed."""
+        if self.before is None:
             return value
         lane, count = self.lanes
-        buffer = tirx.decl_buffer((count,), kind, "inner", scope=self.scope)
+        buffer = tirx.decl_buffer((count,), str(value.ty), "inner", scope=self.scope)
         self.buffers.append(tirx.AllocBuffer(buffer))
         self.before.append(tirx.BufferStore(buffer, value, [lane]))
         return tirx.BufferLoad(buffer, [lane])
