@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from tests.models.graphs import graph_of, tensor_info
@@ -167,3 +167,17 @@ def test_rounding_of_the_other_domain_is_the_standards(tmp_path: Path) -> None:
     graph = graph_of(nodes, [tensor_info("x", (5, 16))], [tensor_info("y", (5, 16))], weights)
     graph.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
     assert_same(loaded(graph, tmp_path), tolerance=0)
+
+
+@pytest.mark.parametrize(("factor", "more"), [(0, 0), (1, 0), (1, 9), (1, -9)])
+def test_any_range_of_numbers_is_rounded_dynamically(factor: float, more: float, tmp_path: Path) -> None:
+    """Zeros among them, as behind a Relu of negative numbers: their scale is 1."""
+    outputs = [
+        tensor_info("q", (3, 20), TensorProto.UINT8),
+        tensor_info("s", ()),
+        tensor_info("z", (), TensorProto.UINT8),
+    ]
+    node = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])
+    model = loaded(graph_of([node], [tensor_info("x", (3, 20))], outputs, {}), tmp_path)
+    x = (factor * RANDOM.standard_normal((3, 20)) + more).astype(np.float32)
+    assert_same(model, inputs={"x": x})

@@ -1,4 +1,4 @@
-"""Converters of the rounding and the integer convolutions that `quantising/graph.py` writes."""
+"""Converters of dynamic rounding, and of what `quantising/graph.py` writes."""
 
 from __future__ import annotations
 
@@ -32,5 +32,24 @@ def _rounded(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Exp
     return relax.op.astype(relax.op.clip(relax.op.floor(more), -HIGH, HIGH), "int8")
 
 
-INTEGERS: dict[str, Converter] = {PLAIN: _convolution, SUMMED: _convolution, ROUND: _rounded}
+def _dynamic(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
+    """Convert `DynamicQuantizeLinear`; the scale of zeros is 1, as onnxruntime's. TVM divides them by 0."""
+    (x,) = inputs
+    builder, zero = relax.BlockBuilder.current(), relax.const(0.0, "float32")
+    least = builder.emit(relax.op.minimum(zero, relax.op.min(x)))
+    most = relax.op.maximum(zero, relax.op.max(x))
+    step = builder.emit(relax.op.divide(relax.op.subtract(most, least), relax.const(255.0, "float32")))
+    none = relax.op.equal(step, zero)
+    scale = builder.emit(relax.op.where(none, relax.const(1.0, "float32"), step))
+    below = relax.op.subtract(zero, relax.op.divide(least, scale))
+    middle = builder.emit(relax.op.astype(relax.op.round(relax.op.clip(below, 0, 255)), "uint8"))
+    return relax.Tuple([relax.op.quantize(x, scale, middle, axis=0, out_dtype="uint8"), scale, middle])
+
+
+INTEGERS: dict[str, Converter] = {
+    "DynamicQuantizeLinear": _dynamic,
+    PLAIN: _convolution,
+    SUMMED: _convolution,
+    ROUND: _rounded,
+}
 """Converters by operator; see `converters.CONVERTERS`."""
