@@ -101,3 +101,14 @@ def test_more_dimensions_than_can_be_compiled_are_refused_by_the_tensor_s_name()
     model.graph.value_info.append(tensor_info("deep", (1,) * (MOST_DIMENSIONS + 1)))
     with pytest.raises(UsageError, match=r"net\.onnx: tensor 'deep' has 33 dimensions; 32 can"):
         infer_shapes(model, "net.onnx")
+
+
+@pytest.mark.parametrize("own", [{}, {"pads": [0, 1, 0, 1]}, {"dilations": [1, 2], "auto_pad": "VALID"}])
+def test_a_kernel_larger_than_its_image_is_refused_with_wide_strides_too(
+    own: dict[str, object], save: Save
+) -> None:
+    """onnx counts one place there, TVM none."""
+    pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 2], **own)
+    graph = graph_of([pool], [tensor_info("x", (1, 4, 2, 4))], [tensor_info("y", (1, 4, "h", "w"))], {})
+    with pytest.raises(UsageError, match="nothing is left of 'y'"):
+        load_model(save(graph), ModelOptions())

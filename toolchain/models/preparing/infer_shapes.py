@@ -10,6 +10,7 @@ from onnx import shape_inference
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, shortened
 from toolchain.models.options import format_shape
+from toolchain.models.walk import attributes_of
 
 WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 """Operators that move a kernel over an image."""
@@ -81,16 +82,37 @@ def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _check_windows(model: onnx.ModelProto, origin: str) -> None:
-    """Refuse images smaller than a kernel; onnx itself would continue with empty ones."""
-    values = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
-    for node in model.graph.node:
+    """Refuse images smaller than a kernel; onnx itself would continue with empty ones.
+
+    Where such a kernel has wide strides, onnx even counts one place, as it rounds a negative quotient to 0.
+    """
+    graph = model.graph
+    values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+    for node in graph.node:
         value = values.get(node.output[0]) if node.op_type in WINDOWED else None
-        if value and any(
-            dim.HasField("dim_value") and dim.dim_value < 1 for dim in value.type.tensor_type.shape.dim
+        if value and (
+            any(dim.HasField("dim_value") and dim.dim_value < 1 for dim in value.type.tensor_type.shape.dim)
+            or _exceeds(node, values.get(node.input[0]))
         ):
             raise UsageError(
                 f"{origin}: the shapes don't fit together: nothing is left of {value.name!r}", _HINT
             )
+
+
+def _exceeds(node: onnx.NodeProto, image: onnx.ValueInfoProto | None) -> bool:
+    """Whether a node is known to have a kernel that is larger than its image with its padding."""
+    own = attributes_of(node)
+    kernel = own.get("kernel_shape", ())
+    if image is None or own.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or own.get("ceil_mode"):
+        return False
+    rank = len(kernel)
+    pads, dilations = own.get("pads", (0,) * 2 * rank), own.get("dilations", (1,) * rank)
+    return any(
+        dim.HasField("dim_value") and dim.dim_value + before + after < (taps - 1) * apart + 1
+        for dim, before, after, taps, apart in zip(
+            image.type.tensor_type.shape.dim[2:], pads[:rank], pads[rank:], kernel, dilations, strict=False
+        )
+    )
 
 
 def _has_long_constant(model: onnx.ModelProto) -> bool:
