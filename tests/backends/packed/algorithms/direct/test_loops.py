@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from tests.backends.packed.computed import MACHINES, named
+from tests.backends.packed.computed import MACHINES, computed, loaded, named
 from tests.backends.packed.single import Case, Layer, spread, wrong
+from tests.models.graphs import graph_of, tensor_info
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
@@ -18,6 +20,7 @@ from toolchain.backends.packed.algorithms.direct.taps import halo
 from toolchain.backends.packed.algorithms.direct.weight import pack_weight, weight_shape
 from toolchain.backends.packed.algorithms.policy import legal
 from toolchain.backends.packed.machine import Machine
+from toolchain.models.judging.reference import reference_outputs, sample_inputs
 
 DILATED = (
     Layer(32, 32, (9, 11), pad=4, dilation=4),
@@ -51,6 +54,28 @@ def test_sums_of_several_passes_wait_in_the_output() -> None:
     choice = direct_space.default(layer.read()[1], machine)
     cases = [Case(layer, replace(choice, depth=depth), halo=1) for depth in (0, 1, 2)]
     assert not wrong(cases, machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", MACHINES, ids=named)
+def test_no_sum_waits_in_an_output_that_is_rounded(machine: Machine) -> None:
+    """The weights are too large for one pass; int8 would cut the sums between two."""
+    random = np.random.default_rng(0)
+    weights = {
+        "w": random.normal(size=(128, 128, 3, 3)).astype("float32"),
+        "scale": np.float32(1),
+        "zero": np.int8(3),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["sum"], pads=[1] * 4),
+        helper.make_node("QuantizeLinear", ["sum", "scale", "zero"], ["y"]),
+    ]
+    ends = [tensor_info("x", (1, 128, 8, 8))], [tensor_info("y", (1, 128, 8, 8), TensorProto.INT8)]
+    model = loaded(graph_of(nodes, *ends, weights))
+    inputs = sample_inputs(model)
+    found, expected = computed(model, inputs, machine)["y"], reference_outputs(model, inputs)["y"]
+    assert np.abs(found.astype(int) - expected).max() <= 1  # at a half, by the order of the sum
+    assert np.mean(found != expected) < 0.01
 
 
 @pytest.mark.slow

@@ -5,9 +5,10 @@ kernel. The weight is packed in the order in which it is read.
 
 For small images with many channels, every tile would read all weights of a piece again, the first time from
 memory. There the reduction is divided into passes over `depth` input blocks each: their weights stay in L1
-for all tiles of the piece, the partial sums wait in the output, and every step prefetches a part of the next
-pass's weights. Measured on an AVX-512 server core, weights from memory, ms: 512 channels 7x7, kernel 3x3:
-2.20 without passes, 1.84 with passes, 1.24 with prefetch; 1x1 512 to 2048 7x7: 0.92, 0.82, 0.57.
+for all tiles of the piece, the partial sums wait in the output, if it is of their type, and every step
+prefetches a part of the next pass's weights. Measured on an AVX-512 server core, weights from memory, ms: 512
+channels 7x7, kernel 3x3: 2.20 without passes, 1.84 with passes, 1.24 with prefetch; 1x1 512 to 2048 7x7:
+0.92, 0.82, 0.57.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ class _Direct:
             for (stripe, _shape), weight in zip(shapes, self._weights(shapes), strict=True)
         ]
         whole = choice.depth and self.inner % choice.depth == 0
-        self.depth = choice.depth if whole else self.inner
+        waits = str(emitter.out.dtype) == conv.dtype  # an output that is rounded to int8 holds no partial sum
+        self.depth = choice.depth if whole and waits else self.inner
         self.passes = self.inner // self.depth
 
     def _weights(self, shapes: Sequence[tuple[Stripe, tuple[int, ...]]]) -> list[tirx.Buffer]:
