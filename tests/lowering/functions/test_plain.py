@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
+from onnx import helper
 
+from tests.models.graphs import graph_of, tensor_info
+from tests.models.rewrites.judge import loaded
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.errors import ToolchainError
 from toolchain.lowering.functions.definition import function_of, module_of
@@ -54,6 +58,20 @@ def test_the_order_of_loops_changes_nothing(tasks: list[FusedTask]) -> None:
         unchanged(*arrays, *results)
         for result, output in zip(results, computed, strict=True):
             assert wrong([output], [result.numpy()]) == "", task.name
+
+
+def test_a_scalar_inside_of_a_definition_is_computed(tmp_path: Path) -> None:
+    """Its block has an axis, but no loop."""
+    nodes = [
+        helper.make_node("Sub", ["s", "eighty"], ["low"]),
+        helper.make_node("Max", ["x", "low"], ["y"]),
+    ]
+    ends = [tensor_info("x", (1, 8)), tensor_info("s", ())], [tensor_info("y", (1, 8))]
+    model = loaded(graph_of(nodes, *ends, {"eighty": np.float32(80)}), tmp_path)
+    (task,) = extract_tasks(fuse(model.module, target_for(find_target("rk3399").profile).target))
+    given, (y,) = outputs(plain_function(task))
+    (x,) = (array for array in given if array.shape == y.shape)
+    assert np.all(y >= x)
 
 
 def test_a_definition_that_is_none_is_told(tasks: list[FusedTask]) -> None:

@@ -75,6 +75,6 @@ def _vectors_last(func: tirx.PrimFunc) -> tvm.IRModule:
             longer = [loop for loop in others if int(schedule.get(loop).extent) > 1]
             if summed and longer:
                 schedule.reorder(*summed, longer[-1])
-    except (s_tir.ScheduleError, ValueError, tvm.error.TVMError):
+    except (s_tir.ScheduleError, ValueError, tvm.error.InternalError):
         return module_of(func)  # unchanged: correct, but slower
     return schedule.mod
