@@ -95,7 +95,20 @@ def test_edge_rt_is_whole_without_it(tmp_path: Path, away: tuple[str, ...]) -> N
     _, facts = edge("info", "--devices")
     tests_own = {"lazy", "npu"}
     assert [each["kind"] for each in facts["devices"] if each["kind"] not in tests_own] == left
-    verbs = ["info", "run", "bench", "serve", *(["vta"] if "vta" in left else [])]
+    verbs = [
+        "info",
+        "run",
+        "bench",
+        "measure",
+        "probe",
+        "serve",
+        "install",
+        "trust",
+        "status",
+        "rollback",
+        "prune",
+    ]
+    verbs += ["recover", *(["vta"] if "vta" in left else [])]
     assert edge()[1]["error"]["message"] == f"give a command: {', '.join(verbs)}"
 
     dense = np.zeros((4, 8), np.float32), np.zeros(16, np.float32)
