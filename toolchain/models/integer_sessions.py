@@ -10,7 +10,7 @@ which even breaks some of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
@@ -79,7 +79,9 @@ def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     Weights that several nodes read, as in a detector's heads, are made floats for each of them.
     """
     stored = {each.name: each for each in model.graph.initializer if each.data_type in _BYTES}
-    reals = {node.output[0] for node in model.graph.node if node.op_type == REAL and node.input[0] in stored}
+    reals = {
+        node.output[0]: node for node in model.graph.node if node.op_type == REAL and node.input[0] in stored
+    }
     readers = Counter(
         name
         for node in model.graph.node
@@ -91,7 +93,7 @@ def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     names, seen = Names(all_names(copy.graph)), set[str]()
-    _read_apart(copy.graph, stored.keys(), names)
+    _read_apart(copy.graph, reals, names)
     for node in copy.graph.node:
         if node.op_type not in (ROUND, REAL):
             continue
@@ -105,9 +107,8 @@ def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _read_apart(graph: onnx.GraphProto, stored: Set[str], names: Names) -> None:
-    """Give each reader of stored bytes, as floats, a DequantizeLinear of its own, in place."""
-    reals = {node.output[0]: node for node in graph.node if node.op_type == REAL and node.input[0] in stored}
+def _read_apart(graph: onnx.GraphProto, reals: Mapping[str, onnx.NodeProto], names: Names) -> None:
+    """Give each reader of the result of one of `reals` a DequantizeLinear of its own, in place."""
     seen, nodes = set[str](), list[onnx.NodeProto]()
     for node in graph.node:
         for place, name in enumerate(node.input):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.cli.compiling import TOLD, tell_compiling
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from toolchain.rpc.session import open_session
-from toolchain.runtime import Runtime, ensure_runtime
 
 
 def listening(pid: int) -> set[tuple[str, int]]:
@@ -87,18 +86,11 @@ def test_start_status_stop(toolchain: Toolchain) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_that_edge_rt_is_compiled_is_told(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes minutes, the first time."""
-
-    def compiling(arch: str, *, progress: Callable[[str], None] | None) -> Runtime:
-        assert progress is not None
-        progress(f"edge-rt for {arch}: step 1/28")
-        return ensure_runtime(arch)
-
-    monkeypatch.setattr("toolchain.rpc.lab.ensure_runtime", compiling)
+    tell_compiling(monkeypatch, "toolchain.rpc.lab")
     try:
         ran = invoke("lab", "start", "local", "--json")
         assert ran.code == 0 and ran.document["boards"] == ["local"]
-        assert "edge-rt for x86_64: step 1/28" in ran.err.splitlines()
+        assert TOLD in ran.err.splitlines()
     finally:
         invoke("lab", "stop")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.bad_bundles import BUNDLES
+from tests.cli.compiling import TOLD, tell_compiling
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 from toolchain.measuring.verifications import remember, verifications
-from toolchain.runtime import Runtime, ensure_runtime
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled
@@ -73,14 +73,7 @@ def test_bundles_for_other_boards(invoke: Toolchain, files: Path, bundles: dict[
 def test_that_edge_rt_is_compiled_is_told(
     invoke: Toolchain, bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes minutes, the first time."""
-
-    def compiling(arch: str, *, progress: Callable[[str], None] | None) -> Runtime:
-        assert progress is not None
-        progress(f"edge-rt for {arch}: step 1/28")
-        return ensure_runtime(arch)
-
-    monkeypatch.setattr("toolchain.boards.edge_rt.install.ensure_runtime", compiling)
+    tell_compiling(monkeypatch, "toolchain.boards.edge_rt.install")
     ran = invoke("verify", bundles["local"].path, "--board", "local", "--json")
     assert ran.code == 0 and ran.document["passed"] is True
-    assert "edge-rt for x86_64: step 1/28" in ran.err.splitlines()
+    assert TOLD in ran.err.splitlines()
