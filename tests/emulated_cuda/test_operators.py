@@ -15,6 +15,7 @@ DELICATE = {
     "CumSum": "a scan",
     "DequantizeLinear": "8-bit integers",
     "Not": "an operator that vectors do not have, of truth values",
+    "ReduceMin": "truth values as 8-bit integers, of which a vector is one int",
     "SoftmaxCrossEntropyLoss": "indices that are checked on the host, between the kernels of a graph",
     "Where": "conditions that are loaded",
 }

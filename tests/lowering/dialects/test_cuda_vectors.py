@@ -14,6 +14,7 @@ from tests.emulated_cuda.host import computed
 from toolchain import tvm_compat
 from toolchain.architectures.table import LINUX
 from toolchain.emulated_cuda import compile_emulated
+from toolchain.lowering.dialects.nvrtc import compile_cuda
 from toolchain.lowering.kernels.device import kernels_of
 
 ITEMS, LANES = 6, 4
@@ -29,16 +30,16 @@ def kernel_of(function: tirx.PrimFunc) -> str:
     return kernel.source
 
 
-def copying(distance: int, start: int) -> str:
+def copying(distance: int, start: int, dtype: str = "float32") -> str:
     """Return the kernel whose items read and write a vector each, `distance` numbers from the last one's."""
     size = ITEMS * distance + start + LANES
     with IRBuilder() as builder, ir.prim_func():
         ir.func_name("copy")
         ir.func_attr({"global_symbol": "copy", "tirx.is_scheduled": True, "tirx.noalias": True})
-        x, y = (ir.arg(name, ir.buffer((size,), "float32")) for name in "xy")
+        x, y = (ir.arg(name, ir.buffer((size,), dtype)) for name in "xy")
         with ir.launch_thread("threadIdx.x", ITEMS) as item, ir.vectorized(0, LANES) as lane:
             place = item * distance + start + lane
-            ir.buffer_store(y, x[place] + tirx.const(1, "float32"), [place])
+            ir.buffer_store(y, x[place] + tirx.const(1, dtype), [place])
     return kernel_of(builder.get())
 
 
@@ -65,10 +66,14 @@ def test_only_vectors_at_multiples_of_their_size_are_accessed_whole(
 
 
 @pytest.mark.slow
-def test_what_is_split_computes_the_same() -> None:
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "float16", "int32", "float32", "int64", "float64"]
+)
+def test_what_is_split_computes_the_same(dtype: str) -> None:
     """The emulated driver refuses a vector at an address that is not a multiple of its size."""
-    source = copying(7, 3)
-    x = np.arange(ITEMS * 7 + 3 + LANES, dtype="float32")
+    source = copying(7, 3, dtype)
+    assert compile_cuda(source, 90).code
+    x = np.arange(ITEMS * 7 + 3 + LANES, dtype=dtype) - np.array(9, dtype)
     code = compile_emulated(source, LINUX["x86_64"])
     found = in_child(computed, code, "copy_kernel", (1,), (ITEMS,), [x, np.zeros_like(x)]).value[1]
     for item in range(ITEMS):

@@ -43,7 +43,8 @@ _REGISTER_BYTES = 1020
 _LONG_LOOP = re.compile(
     r"(?m)(?<!#pragma unroll\n)^([ \t]*)(for \(int (\w+) = 0; \3 < (?:1[7-9]|[2-9]\d|\d{3,}); \+\+\3\))"
 )
-_CALLED = re.compile(r"\bedge_\w+\(")
+# Headers of this folder that a source begins with where it calls what they have.
+_HEADERS = {"bytes.cuh": re.compile(r"\bmake_u?int\("), "warp.cuh": re.compile(r"\bedge_\w+\(")}
 # What TVM's generator writes for groups of asynchronous copies, as instructions of NVIDIA's.
 _GROUPS = re.compile(r'asm volatile\("cp\.async\.(commit|wait)_group ?(\d*);"[^;]*\);')
 
@@ -70,8 +71,7 @@ def _sections(source: str) -> dict[str, str]:
     plain = _DECLARATION.sub("", source)
     begins = [*_DEFINITION.finditer(plain)]
     head = plain[: begins[0].start()] if begins else ""
-    if _CALLED.search(plain):
-        head += _text("warp.cuh")  # instructions that CUDA C++ has no word for
+    head += "".join(_text(name) for name, called in _HEADERS.items() if called.search(plain))
     ends = [*(begin.start() for begin in begins[1:]), len(plain)]
     return {begin[1]: head + plain[begin.start() : end] for begin, end in zip(begins, ends, strict=True)}
 
