@@ -20,6 +20,11 @@ IMAGE = "1,3,64,64"
 IMAGES = {"inception_v3": "1,3,107,107", "resnet3d-18": "1,3,8,32,32"}
 """Small sizes of images that networks still take, where `IMAGE` is not one."""
 IN_CI = ("mobilenet", "resnet-18")
+ERRORS = {"vgg-16": 5e-4, "vgg-19": 5e-4}
+"""Largest errors where float32 computes a network less exactly than to 1e-4.
+
+For `IMAGE` onnxruntime's log-probabilities of VGG-16 are 1.2e-4 from those of float64.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +53,7 @@ def test_default_code_computes_what_onnxruntime_does(invoke: Toolchain, network:
     verified = invoke("verify", built(invoke, network), *BOARD, "--json", "--timeout", "600")
     assert verified.code == 0 and verified.document["passed"], verified.err
     (output,) = verified.document["outputs"]
-    assert output["max_abs_error"] <= 1e-4
+    assert output["max_abs_error"] <= ERRORS.get(network, 1e-4)
 
 
 def test_a_network_runs_and_is_timed_with_a_graph_and_without(invoke: Toolchain, folder: Path) -> None:

@@ -32,7 +32,7 @@ PASSED, REFUSED, WRONG, CRASHED, BUG, OUTSIDE = "passed", "refused", "wrong", "c
 BROKEN = (WRONG, CRASHED, BUG)
 """Verdicts that no case may have."""
 
-ARCHITECTURES = {"cuda": EMULATED}
+ARCHITECTURES = {"cuda": f"{EMULATED},sm_90"}
 """Architecture of the code for a device, where it is not that of the class."""
 BATCH = 48
 LIMIT_S = 300

@@ -52,9 +52,6 @@ using uint3 = edge::Triple;
 #define blockDim (edge::BlockSize())
 #define gridDim (edge::GridSize())
 constexpr int warpSize = 32;
-using uint = unsigned;
-using ushort = unsigned short;
-using uchar = unsigned char;
 
 #include "edge_checks.h"
 #include "edge_vectors.h"

@@ -30,8 +30,10 @@ _DECLARATION = re.compile(rf"(?m)^{_KERNEL};\n")
 _DEFINITION = re.compile(rf"(?m)^{_KERNEL} \{{")
 
 # TVM's own header includes libraries that take NVRTC 1.3 s to read, where a kernel takes 0.3 s.
-_TYPES = """#ifdef __CUDACC_RTC__
+_TYPES = """typedef unsigned char uchar;
+typedef unsigned short ushort;
 typedef unsigned int uint;
+#ifdef __CUDACC_RTC__
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
 #endif
