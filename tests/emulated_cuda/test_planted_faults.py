@@ -75,6 +75,18 @@ CASES = {
         GemmChoice(1, 2, (4, 8), 2, splits=2, depth=2),
         harmless=LAST_WAIT,
     ),
+    "product, f16": Case(
+        Product(40, 72, 52).model(),
+        GemmChoice(1, 2, (2, 2), depth=4, arithmetic="f16"),
+        FLOAT16,
+        harmless=LAST_WAIT,
+    ),
+    "product of two inputs, f16": Case(
+        Product(33, 33, 33, (2, 3), False, "b").model(),
+        GemmChoice(1, 2, (2, 2), splits=2, depth=4, arithmetic="f16"),
+        ("float16", 1e-2),
+        harmless=LAST_WAIT,
+    ),
     "softmax in shared memory": Case(
         alone("Softmax", (12, 7, 37), axis=-1), harmless={"missing barrier 0": OWN}
     ),

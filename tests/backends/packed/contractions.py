@@ -39,7 +39,7 @@ def seeded(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Product:
-    """relu(a @ b + bias); a (*batch, rows, inner)."""
+    """relu(a @ b + bias); a (*batch, rows, inner). Products are summed up in float32."""
 
     rows: int
     inner: int
@@ -47,6 +47,7 @@ class Product:
     batch: tuple[int, ...] = ()
     constant: bool = True
     transposed: bool = False
+    dtype: str = "float32"
     cores: tuple[Machine, ...] = field(default=(WIDE,), repr=False)
 
     def shapes(self) -> list[tuple[int, ...]]:
@@ -57,7 +58,10 @@ class Product:
     def function(self) -> tirx.PrimFunc:
         """Return the unscheduled function."""
         a, b, bias = (
-            te.placeholder(shape, name=name) for shape, name in zip(self.shapes(), "abc", strict=True)
+            te.placeholder(shape, dtype, name)
+            for shape, dtype, name in zip(
+                self.shapes(), (self.dtype, self.dtype, "float32"), "abc", strict=True
+            )
         )
         k = te.reduce_axis((0, self.inner), name="k")
 
@@ -65,7 +69,8 @@ class Product:
             *batch, row, column = place
             own = [] if self.constant else batch
             last = (column, k) if self.transposed else (k, column)
-            return te.sum(a(*batch, row, k) * b(*own, *last), axis=k)
+            left, right = a(*batch, row, k), b(*own, *last)
+            return te.sum(left.astype("float32") * right.astype("float32"), axis=k)
 
         y = te.compute((*self.batch, self.rows, self.columns), summed, name="y")
         return te.create_prim_func([a, b, bias, topi.nn.relu(topi.add(y, bias))])

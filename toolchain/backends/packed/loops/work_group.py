@@ -46,6 +46,13 @@ def shared_memory(count: int, dtype: str) -> tirx.Buffer:
     return ir.alloc_buffer((count,), dtype, scope="shared")
 
 
+def halves_of(shared: tirx.Buffer) -> tirx.Buffer:
+    """Return float16 numbers in the place of the words of shared memory, two in each."""
+    count = int(shared.shape[0]) * 2
+    halves: tirx.Buffer = ir.decl_buffer((count,), "float16", data=shared.data, scope="shared")
+    return halves
+
+
 def barrier() -> None:
     """Emit a barrier: items of the group see what the others wrote to shared memory before it."""
     ir.evaluate(ir.tvm_storage_sync("shared"))
@@ -72,17 +79,19 @@ def copy_vector(to: Expr, source: Expr, inside: Expr | None = None, size: int = 
 
 
 def copy_number(to: tirx.Buffer, at: Expr, value: Expr, inside: Expr | None = None) -> None:
-    """Emit a copy of a number of float32 to shared memory; `await_copies` waits for it.
+    """Emit a copy of a number to shared memory; `await_copies` waits for it.
 
     Parameters
     ----------
+    to
+        Of float32, or float16, which items store: asynchronous copies move 4 bytes or more.
     value
         A load, or a value that the item computes and stores.
     inside
         Whether the value exists; if it does not, zero is written. None: it does.
     """
-    if not isinstance(value, TensorLoad):
-        zero = tirx.const(0, "float32")
+    if not isinstance(value, TensorLoad) or to.dtype != "float32":
+        zero = tirx.const(0, to.dtype)
         ir.buffer_store(to, value if inside is None else tirx.if_then_else(inside, value, zero), [at])
         return
     copy_vector(to[at], value, inside, WORD)

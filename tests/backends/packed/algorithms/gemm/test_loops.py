@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,8 +41,32 @@ CASES = (
     (Product(1, 40, 100, (), False), GemmChoice(1, 1, (4, 1), 8, depth=8)),
 )
 
+F16 = partial(GemmChoice, arithmetic="f16")
+HALVES = (
+    # Constants: rows in vectors, rows of an odd length, few rows, several matrices.
+    (Product(40, 72, 52), F16(1, 2, (2, 2), depth=4)),
+    (Product(45, 39, 46), F16(2, 1, (1, 4), 2, splits=2, depth=8, stages=3)),
+    (Product(1, 129, 61), F16(1, 1, (2, 1), splits=2, depth=16)),
+    (Product(21, 36, 48, (2,)), F16(1, 1, (2, 2), splits=2, depth=4)),
+    # Operands that no build knows, each turned or not.
+    (Product(33, 32, 40, (2, 3), False, "b"), F16(1, 4, (2, 1), 2, depth=8, stages=3)),
+    (Product(33, 33, 33, (2, 3), False, "b"), F16(1, 2, (2, 2), splits=2, depth=4)),
+    (Product(17, 20, 24, (2, 3), False), F16(2, 1, (1, 2), depth=4)),
+    (Product(17, 20, 23, (2,), False, "ab"), F16(1, 2, (2, 1), depth=4)),
+)
 
-def test_products_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
+
+@pytest.mark.parametrize(
+    ("dtype", "cases", "limit"), [("float32", CASES, 3e-6), ("float16", HALVES, 1e-2)], ids=["32", "16"]
+)
+def test_products_of_every_kind(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    state: Path,
+    dtype: str,
+    cases: Sequence[tuple[Product, GemmChoice]],
+    limit: float,
+) -> None:
     assert state
     taken = set()
 
@@ -48,13 +74,13 @@ def test_products_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         if not isinstance(contraction, Matmul):
             return default_choice(contraction, machine, use_winograd)
         columns = contraction.columns.extent
-        product, choice = next(each for each in CASES if each[0].columns == columns)
+        product, choice = next(each for each in cases if each[0].columns == columns)
         assert space.legal(choice, contraction, machine), (product, choice)
         taken.add(product)
         return choice
 
     monkeypatch.setattr(choices, "default_choice", wanted)
-    model = side_by_side([product.model() for product, _choice in CASES])
+    model = side_by_side([product.model() for product, _choice in cases])
     with emulated(monkeypatch) as board:
-        assert error_of(loaded(model), board, tmp_path) < 3e-6
-    assert len(taken) == len(CASES)
+        assert error_of(loaded(model), board, tmp_path, dtype) < limit
+    assert len(taken) == len(cases)

@@ -32,8 +32,8 @@ PRODUCTS = (
 )
 
 
-def gpu(arch: str) -> Machine:
-    return machine_of(device_target(load_profile("cuda"), "cuda", "", arch=arch))
+def gpu(arch: str, dtype: str = "float32") -> Machine:
+    return machine_of(device_target(load_profile("cuda"), "cuda", "", arch=arch, dtype=dtype))
 
 
 def recognised(product: Product) -> Matmul:
@@ -77,11 +77,18 @@ def test_what_does_not_fit_is_illegal(changed: dict[str, object]) -> None:
     assert not space.legal(replace(CHOICE, **changed), matmul, machine)
 
 
-def test_tensor_cores_take_constants_alone() -> None:
+def test_tensor_cores_take_constants_alone_in_float32() -> None:
     """Their weights lie as lanes hold them, which is done when the network is compiled."""
     choice = GemmChoice(1, 2, (2, 2), depth=4, arithmetic="3xtf32")
     assert space.legal(choice, recognised(PRODUCTS[3]), gpu("sm_90"))
     assert not space.legal(choice, recognised(PRODUCTS[4]), gpu("sm_90"))
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=str)
+def test_float16_is_always_computed_by_tensor_cores(product: Product) -> None:
+    matmul, machine = recognised(replace(product, dtype="float16")), gpu("sm_90", "float16")
+    choice = default_choice(matmul, machine, use_winograd=False)
+    assert isinstance(choice, GemmChoice) and choice.arithmetic == "f16"
 
 
 def test_a_grid_has_no_more_products_than_groups_along_an_axis() -> None:

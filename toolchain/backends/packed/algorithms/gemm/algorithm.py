@@ -24,8 +24,12 @@ class SharedGemm(Algorithm[Matmul, GemmChoice]):
     choice = GemmChoice
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether it is a float32 product, on a GPU."""
-        return machine.gpu is not None and isinstance(contraction, Matmul) and contraction.dtype == "float32"
+        """Return whether it is a product of floats, on a GPU."""
+        return (
+            machine.gpu is not None
+            and isinstance(contraction, Matmul)
+            and contraction.dtype in ("float32", "float16")
+        )
 
     def default(self, contraction: Matmul, machine: Machine) -> GemmChoice | None:
         """Return the choice with the lowest estimated cost."""

@@ -15,10 +15,11 @@ from toolchain.backends.packed.algorithms.gemm.pointwise import pointwise
 from toolchain.backends.packed.algorithms.gemm.weight import weight_shape
 from toolchain.backends.packed.algorithms.implicit_gemm.loops import TiledProduct
 from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
+from toolchain.backends.packed.algorithms.implicit_gemm.tensor_cores import place_of_half
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.work_group import copy_number, copy_vector
+from toolchain.backends.packed.loops.work_group import WORD, copy_number, copy_vector
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.matmul import Matmul
@@ -82,11 +83,14 @@ class _Gemm(TiledProduct):
             else:
                 unit, channel, column = places(number, [depth, lanes, wide], self.analyzer)
             k = self.nest.simplify((first + unit) * lanes + channel)
-            at = self.nest.simplify(start + (unit * lanes + channel) * wide + column)
+            if self.choice.on_tensor_cores:
+                at = place_of_half(unit, channel, column, wide)
+            else:
+                at = (unit * lanes + channel) * wide + column
             read = self.nest.simplify(tirx.min(self.row * wide + column, self.columns - 1))
-            copy_number(self.shared, at, self._right(batch, k, read), self._exists(k))
+            self._copy_number(start, at, self._right(batch, k, read), k)
 
-        if how is Contiguity.ACROSS:
+        if how is Contiguity.ACROSS and not self.choice.on_tensor_cores:
             self.in_turns(depth * wide, vector)
         else:
             self.in_turns(depth * wide * lanes, number)
@@ -103,7 +107,9 @@ class _Gemm(TiledProduct):
         def vector(number: Expr) -> None:
             unit, place = places(number, [depth, high], self.analyzer)
             k = self.nest.simplify((first + unit) * lanes)
-            copy_vector(self.shared[start + number * lanes], left(place, k), self._exists(k))
+            bytes_ = lanes * self.choice.factor
+            to = self.shared[start + number * (bytes_ // WORD)]
+            copy_vector(to, left(place, k), self._exists(k), bytes_)
 
         def number(number: Expr) -> None:
             if how is Contiguity.INWARD:
@@ -111,8 +117,7 @@ class _Gemm(TiledProduct):
             else:
                 unit, channel, place = places(number, [depth, lanes, high], self.analyzer)
             k = self.nest.simplify((first + unit) * lanes + channel)
-            at = self.nest.simplify(start + (unit * high + place) * lanes + channel)
-            copy_number(self.shared, at, left(place, k), self._exists(k))
+            self._copy_number(start, (unit * high + place) * lanes + channel, left(place, k), k)
 
         if how is Contiguity.VECTORS:
             self.in_turns(depth * high, vector)
@@ -130,6 +135,11 @@ class _Gemm(TiledProduct):
             column = self.nest.simplify(block * lanes + number)
             with self.nest.when(column < self.columns):
                 self.operands.write(total[number], batch, place, column)
+
+    def _copy_number(self, start: Expr, number: Expr, value: Expr, k: Expr) -> None:
+        """Emit the copy of an operand's number at an inner place; its operand begins at a word."""
+        at = self.nest.simplify(start * (WORD // self.choice.factor) + number)
+        copy_number(self.factors, at, value, self._exists(k))
 
     def _batch(self) -> list[Expr]:
         return places(self.product, self.of.batch.extents, self.analyzer)

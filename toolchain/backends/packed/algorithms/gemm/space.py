@@ -32,8 +32,8 @@ def legal(choice: GemmChoice, product: Matmul, machine: Machine) -> bool:
     conv = pointwise(product)
     if not space.legal(choice, conv, machine):
         return False
-    if choice.on_tensor_cores and product.weight is None:  # weights lie as tensor cores take them
-        return False
+    if choice.on_tensor_cores and choice.arithmetic != "f16" and product.weight is None:
+        return False  # copies that put each number where tensor cores take it are worth it for float16 alone
     wide = -(-conv.co // choice.channels(machine.lanes))
     tiles = wide * -(-product.rows.extent // choice.places) * product.batch.extent
     return max(wide, product.batch.extent * choice.splits) <= MOST_GROUPS and (
@@ -63,7 +63,7 @@ def _own(choice: ImplicitGemmChoice) -> GemmChoice:
 
 
 def _space(product: Matmul, machine: Machine) -> Iterator[ImplicitGemmChoice]:
-    if product.rows.extent <= _FEW:
+    if product.rows.extent <= _FEW and product.dtype == "float32":
         yield from _few(product.rows.extent)
     yield from space.choices(pointwise(product), machine)
 

@@ -35,6 +35,7 @@ from toolchain.backends.packed.loops.work_group import (
     barrier,
     copy_vector,
     end_copies,
+    halves_of,
     last_to_arrive,
     shared_memory,
     work_groups,
@@ -108,6 +109,7 @@ class TiledProduct(ABC):
             self.row, self.split = group[1], self.nest.simplify(group[2] % choice.splits)
             self.product = self.nest.simplify(group[2] // choice.splits)
             self.shared = shared_memory(shared_words(choice, self.lanes), "float32")
+            self.factors = halves_of(self.shared) if choice.arithmetic == "f16" else self.shared
             sums = self._products(WorkItem(self.nest, choice, self.item, self.shared))
             barrier()
             sums.leave()

@@ -122,6 +122,21 @@ class TensorCores:
             ir.evaluate(tirx.call_extern("int32", self.instruction, *addresses))
 
 
+def place_of_half(unit: Expr, channel: Expr, column: Expr, wide: int) -> Expr:
+    """Return the place of a float16 weight among those of a step, as `weight.pack_weight` orders constants.
+
+    Parameters
+    ----------
+    unit, channel, column
+        Unit of the step, input channel of the unit, output channel of a tile of `wide`.
+    """
+    product = unit // 4 * (wide // CHANNELS) + column // CHANNELS
+    k = unit % 4 * 4 + channel  # inner place in the product: 8 of them in a half, pairs are a word
+    lane = column % (CHANNELS // 2) * _QUAD + k % 8 // 2
+    word = k // 8 * 2 + column % CHANNELS // (CHANNELS // 2)
+    return ((product * WARP + lane) * _WEIGHTS + word) * 2 + k % 2
+
+
 def _rounded(value: Expr) -> Expr:
     rounded: Expr = tirx.call_extern("float32", "edge_tf32", value)
     return rounded
