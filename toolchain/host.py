@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from toolchain.architectures.table import LINUX
-from toolchain.devices.cuda import NATIVE
+from toolchain.devices.cuda_architectures import NATIVE
 from toolchain.devices.device import Device
 from toolchain.errors import UsageError
 from toolchain.profiles import Cluster, Profile, load_profile

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolchain.backends.table import backend_for
-from toolchain.devices.cuda import number_of
+from toolchain.devices.cuda_architectures import number_of
 from toolchain.errors import ToolchainError
 from toolchain.lowering.dialects.cuda import joined
 from toolchain.lowering.dialects.nvrtc import compile_cuda, nvrtc_version

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain.devices.cuda import CUDA, architectures_of, number_of
+from toolchain.devices.cuda import CUDA
+from toolchain.devices.cuda_architectures import architectures_of, number_of
 from toolchain.devices.device import Device
 from toolchain.profiles import load_profile
 

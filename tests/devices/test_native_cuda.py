@@ -11,14 +11,15 @@ import pytest
 from toolchain.devices.cuda import CUDA
 from toolchain.devices.device import Device
 from toolchain.devices.native_cuda import VARIABLE, native_architectures
-from toolchain.errors import MissingError
+from toolchain.errors import MissingError, UsageError
 from toolchain.linking.zig import run_zig, zig_cache_environment
 
 DRIVER = """
 int cuInit(unsigned flags) { (void)flags; return RESULT; }
 int cuDeviceGetCount(int* count) { *count = COUNT; return 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
-  *value = attribute == 75 ? (device == 1 ? 12 : 9) : 0;
+  static const int major[] = {MAJORS};
+  *value = attribute == 75 ? major[device] : 0;
   return 0;
 }
 """
@@ -34,18 +35,19 @@ def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    result, count = request.param
+    result, majors = request.param
     source = tmp_path / "driver.c"
-    source.write_text(DRIVER.replace("RESULT", str(result)).replace("COUNT", str(count)))
+    text = DRIVER.replace("RESULT", str(result)).replace("COUNT", str(len(majors)))
+    source.write_text(text.replace("MAJORS", ", ".join(map(str, majors or [9]))))
     library = tmp_path / "libcuda.so.1"
     arguments = ["cc", "-shared", "-o", str(library), str(source)]
     assert run_zig(arguments, 300, zig_cache_environment()).returncode == 0
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 
 
-@pytest.mark.parametrize("driver", [(0, 3)], indirect=True)
+@pytest.mark.parametrize("driver", [(0, [12, 9, 12, 7])], indirect=True)
 @pytest.mark.usefixtures("driver")
-def test_each_architecture_is_told_once() -> None:
+def test_each_architecture_is_told_once_but_not_those_that_are_too_old() -> None:
     assert native_architectures() == ("sm_90", "sm_120")
     limits = {"compute_units": 8, "max_work_group": 1024, "local_bytes": 49152, "private_bytes": 1020}
     device = Device.model_validate({"kind": "cuda", **limits, "arch": "native"})
@@ -56,14 +58,25 @@ def test_each_architecture_is_told_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("driver", "said"),
-    [((999, 1), "cuInit of the driver returns error 999"), ((0, 0), "there is none")],
+    [
+        ((999, [9]), "is unknown: cuInit of the driver returns error 999"),
+        ((0, []), "is unknown: there is none"),
+        ((0, [7, 7]), "is of sm_70; code is made for GPUs from sm_80 on"),
+    ],
     indirect=["driver"],
 )
 @pytest.mark.usefixtures("driver")
-def test_a_driver_without_a_gpu(said: str) -> None:
-    with pytest.raises(MissingError, match="is unknown") as caught:
+def test_a_driver_without_a_gpu_that_code_is_made_for(said: str) -> None:
+    with pytest.raises(MissingError) as caught:
         native_architectures()
     assert said in caught.value.message and "--arch sm_90" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("given", ["foo", ",", "sm_75", "sm_080"])
+def test_a_variable_that_names_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv(VARIABLE, given)
+    with pytest.raises(UsageError, match=f"{VARIABLE}={given}: arch is sm_80 or newer"):
+        native_architectures()
 
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

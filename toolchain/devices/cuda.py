@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from toolchain.devices.cuda_architectures import EMULATED, NATIVE, OLDEST, architectures_of
 from toolchain.devices.kind import DeviceKind, TestBed
 from toolchain.devices.language import CUDA_CPP
 
@@ -12,54 +12,14 @@ if TYPE_CHECKING:
     from toolchain.devices.device import Device
     from toolchain.devices.facts import DeviceFacts
 
-NATIVE = "native"
-"""In place of an architecture: those of this host's GPUs."""
-
-EMULATED = "emulated"
-"""Architecture of the emulated driver, which computes on a CPU; for tests."""
-
-_OLDEST = 80  # cp.async and tf32, which kernels use, begin with sm_80
-_ARCHITECTURE = re.compile(r"sm_(\d{2,3})")
-
-
-def architectures_of(device: Device) -> tuple[str, ...]:
-    """Return the architectures that an entry of board.toml names, each once, the oldest first.
-
-    Raises
-    ------
-    ValueError
-        It names none, or one that code cannot be made for.
-    """
-    arch = device.own["arch"]
-    names = [arch] if isinstance(arch, str) else arch
-    if not isinstance(names, list | tuple) or not names:
-        raise ValueError(f"arch is a name such as sm_90, or a list of such names, not {arch!r}")
-    return (NATIVE,) if list(names) == [NATIVE] else tuple(sorted(set(names), key=number_of))
-
-
-def number_of(arch: str) -> int:
-    """Return the number of an architecture as libraries store it: 90 for `sm_90`, 0 for `emulated`.
-
-    Raises
-    ------
-    ValueError
-        It is not an architecture that code can be made for.
-    """
-    if arch == EMULATED:
-        return 0
-    found = _ARCHITECTURE.fullmatch(arch) if isinstance(arch, str) else None
-    if not found or int(found[1]) < _OLDEST:
-        raise ValueError(f"arch is sm_{_OLDEST} or newer, such as sm_90, or {EMULATED}, not {arch!r}")
-    return int(found[1])
-
 
 def _target_options(device: Device) -> dict[str, object]:
     from toolchain.devices.native_cuda import native_architectures
 
     names = architectures_of(device)
     if names == (NATIVE,):
-        names = tuple(sorted(native_architectures(), key=number_of))
-    generated = next((name for name in names if name != EMULATED), f"sm_{_OLDEST}")
+        names = native_architectures()
+    generated = next((name for name in names if name != EMULATED), f"sm_{OLDEST}")
     return {
         "arch": generated,
         # TVM's target has one architecture and refuses options of ours; its keys are free.

@@ -1,4 +1,4 @@
-"""The architecture of this host's GPU, as NVIDIA's driver reports it."""
+"""The architectures of this host's GPUs, as NVIDIA's driver reports them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import subprocess
 import sys
 from functools import cache
 
-from toolchain.errors import MissingError
+from toolchain.devices.cuda_architectures import OLDEST, number_of
+from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import last_line
 
 VARIABLE = "TOOLCHAIN_CUDA_ARCH"
@@ -37,15 +38,36 @@ for device in range(count.value):
 
 @cache
 def native_architectures() -> tuple[str, ...]:
-    """Return the architectures of this host's GPUs, each once.
+    """Return the architectures of this host's GPUs that code can be made for, each once, the oldest first.
 
     Raises
     ------
     MissingError
-        There is no GPU, or its driver does not answer.
+        There is no GPU, all are too old, or their driver does not answer.
+    UsageError
+        The environment variable names what is no architecture.
     """
     if given := os.environ.get(VARIABLE):
-        return tuple(given.split(","))
+        return _given(given)
+    names = _asked()
+    usable = {number for name in names if (number := int(name.removeprefix("sm_"))) >= OLDEST}
+    if not usable:
+        raise MissingError(
+            f"this host's GPU is of {names[0]}; code is made for GPUs from sm_{OLDEST} on",
+            "leave --device out to build for the CPU, or name another GPU's architecture: --arch sm_90",
+        )
+    return tuple(f"sm_{number}" for number in sorted(usable))
+
+
+def _given(names: str) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(set(names.split(",")), key=number_of))
+    except ValueError as error:
+        raise UsageError(f"{VARIABLE}={names}: {error}", f"unset {VARIABLE}, or name the GPU's") from error
+
+
+def _asked() -> list[str]:
+    """Return what the driver says of each GPU."""
     try:
         asked = subprocess.run(
             [sys.executable, "-I", "-c", _ASK], capture_output=True, timeout=_DEADLINE_S, check=False
@@ -55,7 +77,7 @@ def native_architectures() -> tuple[str, ...]:
     found = [line for line in asked.stdout.decode(errors="replace").split() if line.isdigit()]
     if asked.returncode or not found:
         raise _missing(last_line(asked.stderr) if asked.returncode else "there is none")
-    return tuple(dict.fromkeys(f"sm_{number}" for number in found))
+    return [f"sm_{number}" for number in found]
 
 
 def _missing(why: str) -> MissingError:

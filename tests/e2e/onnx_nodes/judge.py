@@ -25,7 +25,7 @@ import onnx
 
 from tests.e2e.onnx_nodes.cases import Case
 from toolchain.arrays import Array
-from toolchain.devices.cuda import EMULATED
+from toolchain.devices.cuda_architectures import EMULATED
 from toolchain.devices.device import CPU
 
 PASSED, REFUSED, WRONG, CRASHED, BUG, OUTSIDE = "passed", "refused", "wrong", "crashed", "bug", "outside"

@@ -1,13 +1,17 @@
-"""What is said of a function that cannot be compiled: the network's name for it."""
+"""Functions of a network: which are taken from the cache, and what is said of one that cannot be compiled."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import tvm
 from tvm import tirx
 
 from tests.runtime.opencl_network import target
-from toolchain.errors import ToolchainError
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.lowering.dialects import cuda
 from toolchain.lowering.kernels.compilers import FunctionCompilers
 from toolchain.lowering.kernels.kernels import Kernels
 from toolchain.lowering.kernels.recipe import Scheduled
@@ -24,3 +28,27 @@ def test_it_is_called_as_the_network_calls_it() -> None:
             ToolchainError, match="TVM cannot compile function fused_elu_add of the network: "
         ):
             kernels._parts(kernels._submit_all(module))
+
+
+CUDA = tvm.target.Target(
+    {"kind": "cuda", "arch": "sm_90", "keys": ["cuda", "gpu", "sm_90"]},
+    host={"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu"},
+)
+
+
+def symbol_by(compiler: Callable[[], str], patch: pytest.MonkeyPatch) -> str:
+    """Return the name of a function in the cache, given what tells the version of NVRTC."""
+    patch.setattr(cuda, "nvrtc_version", compiler)
+    with FunctionCompilers(1, str(CUDA)) as compilers:
+        kernels = Kernels(CUDA, compilers, ObjectStore(), lambda _step: None)
+        nothing = tirx.PrimFunc([], tirx.Evaluate(0))
+        return str(kernels.submit(Scheduled(nothing)).attrs["toolchain.recipe"])
+
+
+def test_code_of_another_compiler_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise MissingError("no NVRTC", "install it")
+
+    found = [symbol_by(partial(str, each), monkeypatch) for each in ("12.9", "13.0", "12.9")]
+    assert found[0] == found[2] != found[1]
+    assert symbol_by(missing, monkeypatch) not in found

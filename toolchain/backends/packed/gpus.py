@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolchain.devices.cuda import EMULATED, NATIVE, architectures_of, number_of
+from toolchain.devices.cuda_architectures import EMULATED, NATIVE, architectures_of, number_of
 from toolchain.devices.device import Device
 
 

@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 
 from toolchain.architectures.table import architecture_of
-from toolchain.devices.cuda import EMULATED, number_of
+from toolchain.devices.cuda_architectures import EMULATED, number_of
 from toolchain.devices.kernel import Resources
 from toolchain.devices.language import CUDA_CPP
 from toolchain.emulated_cuda import compile_emulated
@@ -22,8 +22,9 @@ from toolchain.lowering.dialects.cuda_vectors import with_cuda_vectors
 from toolchain.lowering.dialects.dialect import Dialect
 from toolchain.lowering.dialects.lanes import with_stores_by_lane
 from toolchain.lowering.dialects.literals import CUDA_FORMS
-from toolchain.lowering.dialects.nvrtc import compile_cuda
+from toolchain.lowering.dialects.nvrtc import compile_cuda, nvrtc_version
 from toolchain.lowering.dialects.source import KernelSource, MachineCode
+from toolchain.runtime.fingerprint import package_version
 
 _KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\(\d+(?:, 1)?\) )?(\w+)\([^;{]*\)'
 _DECLARATION = re.compile(rf"(?m)^{_KERNEL};\n")
@@ -106,6 +107,15 @@ def _machine_code(kernels: Sequence[KernelSource], target: tvm.target.Target) ->
     )
 
 
+def _compilers(target: tvm.target.Target) -> str:
+    """Return the compilers that `_machine_code` calls."""
+    names = {
+        f"ziglang {package_version('ziglang')}" if name == EMULATED else f"NVRTC {nvrtc_version()}"
+        for name in _architectures(target)
+    }
+    return ", ".join(sorted(names))
+
+
 def _emulated(source: str, target: tvm.target.Target) -> MachineCode:
     triple = str(target.host.attrs["mtriple"])
     architecture = architecture_of(triple)
@@ -147,6 +157,7 @@ CUDA = Dialect(
     finished=_finished,
     prepare=_prepare,
     machine_code=_machine_code,
+    compilers=_compilers,
     resources=_resources,
     container=container,
 )

@@ -42,6 +42,8 @@ class Dialect:
         Registers the dialect's rules with TVM, once in a process, before functions are lowered.
     machine_code
         Compiles the kernels of a function, for each architecture of a target. None if drivers compile them.
+    compilers
+        Says by which compilers, of which versions, the machine code for a target is made. None: as above.
     resources
         Says what the machine code of a function's kernels needs, for each kernel by name and for each
         architecture of a target. None if drivers compile them.
@@ -61,6 +63,7 @@ class Dialect:
     finished: Callable[[str], str]
     prepare: Callable[[], None]
     machine_code: Callable[[Sequence[KernelSource], tvm.target.Target], tuple[MachineCode, ...]] | None = None
+    compilers: Callable[[tvm.target.Target], str] | None = None
     resources: (
         Callable[[Sequence[KernelSource], tvm.target.Target], Mapping[str, tuple[Resources, ...]]] | None
     ) = None

@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.runtime import _ffi_api
 
+from toolchain.errors import MissingError
 from toolchain.lowering.dialects.dialect import Dialect
 from toolchain.lowering.dialects.literals import with_constants_named, with_constants_written
 from toolchain.lowering.dialects.source import KernelSource, KernelUnit
@@ -57,6 +58,18 @@ def unit_of(kernels: tuple[KernelSource, ...], target: tvm.target.Target) -> Ker
     """
     machine_code = dialect_of(target).machine_code if kernels else None
     return KernelUnit(kernels, machine_code(kernels, target) if machine_code else ())
+
+
+def compilers_of(target: tvm.target.Target) -> str:
+    """Return the compilers of a target's kernels and their versions, on which cached objects depend.
+
+    Empty where drivers compile, or no compiler is installed.
+    """
+    compilers = dialect_of(target).compilers if target.host is not None else None
+    try:
+        return compilers(target) if compilers else ""
+    except MissingError:
+        return ""
 
 
 def device_module(

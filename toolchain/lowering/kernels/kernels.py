@@ -14,7 +14,7 @@ from toolchain import tvm_compat
 from toolchain.bundles.kernel_names import as_comment
 from toolchain.errors import ToolchainError
 from toolchain.lowering.kernels.compilers import FunctionCompilers
-from toolchain.lowering.kernels.device import device_module
+from toolchain.lowering.kernels.device import compilers_of, device_module
 from toolchain.lowering.kernels.entries import entry_library
 from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.pickling import pickled
@@ -47,6 +47,7 @@ class Kernels:
         progress: Callable[[str], None],
     ) -> None:
         self._target, self._compilers, self._store, self._progress = target, compilers, store, progress
+        self._made_by = f"{target}\0{compilers_of(target)}\0".encode()
         self._made: dict[str, bytes | None] = {}  # by symbol; None while it is being compiled
 
     def submit(self, recipe: Recipe) -> tirx.PrimFunc:
@@ -55,7 +56,7 @@ class Kernels:
         Equal recipes give equal functions, which are compiled once.
         """
         data = pickled(recipe)
-        digest = hashlib.sha256(str(self._target).encode() + b"\0" + data).hexdigest()
+        digest = hashlib.sha256(self._made_by + data).hexdigest()
         symbol = f"kernel_{digest[:_DIGITS]}"
         if symbol not in self._made:
             self._made[symbol] = self._store.get(symbol)
