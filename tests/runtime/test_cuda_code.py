@@ -41,6 +41,9 @@ def cuda(device: Device, tmp_path: Path) -> Cuda:
             "(sm_86), driver for CUDA 13.0: it has code for sm_90; build it with",
         ),
         ((87,), {"EDGE_CUDA_CAPABILITY": "8.6"}, "it has code for sm_87; build it with --arch sm_86"),
+        ((87,), {"EDGE_CUDA_CAPABILITY": "8.9"}, "it has code for sm_87; build it with --arch sm_89"),
+        ((80, 86), {"EDGE_CUDA_CAPABILITY": "8.7"}, "code for sm_80, sm_86; build it with --arch sm_87"),
+        ((80,), {"EDGE_CUDA_CAPABILITY": "7.5"}, "code for sm_80; GPUs before sm_80 are not supported"),
         (
             (90,),
             {},
@@ -71,6 +74,7 @@ def test_code_that_the_gpu_cannot_run_is_refused_before_anything_is_loaded(
     [
         ("9.0", "13000", "code for sm_90 of plus_one_kernel, compiled by CUDA 13.0; "),
         ("8.9", "13010", "code for sm_86 of plus_one_kernel, compiled by CUDA 13.0; "),
+        ("8.7", "13010", "code for sm_87 of plus_one_kernel, compiled by CUDA 13.0; "),
         (
             "8.0",
             "13000",
@@ -81,7 +85,7 @@ def test_code_that_the_gpu_cannot_run_is_refused_before_anything_is_loaded(
 def test_the_newest_code_that_fits_is_the_drivers_to_refuse(
     cuda: Cuda, capability: str, version: str, says: str
 ) -> None:
-    compiled = ((80, 13010), (86, 13000), (90, 13000))
+    compiled = ((80, 13010), (86, 13000), (87, 13000), (90, 13000))
     codes = [MachineCode(arch, compiler, cubin()) for arch, compiler in compiled]
     library = cuda_network.plus_one(1024, 16, code=codes)
     code, error = cuda.fails(library, EDGE_CUDA_CAPABILITY=capability, EDGE_CUDA_VERSION=version)

@@ -27,6 +27,7 @@ from toolchain.bundles.manifest import (
 )
 from toolchain.devices.device import CPU
 from toolchain.images.running.inside import image_here, lock_here
+from toolchain.lowering.kernels.device import compilers_of
 from toolchain.measuring.numerics import TOLERANCE
 from toolchain.models.importing.float16 import holds_float16
 from toolchain.models.load import Model
@@ -95,6 +96,7 @@ def manifest_of(
         tolerances=tolerances,
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
+        compilers=compilers_of(made_for.target),
         engine=_engine(),
         layout=backend.layout,
         dtype=backend.dtype,

@@ -253,6 +253,10 @@ class Manifest(_Strict):
     )
     tvm: str
     tvm_ffi: str
+    compilers: str = Field(
+        "",
+        description="of a device's machine code, with versions and options; empty where its driver compiles",
+    )
     engine: EngineFacts = EngineFacts()
     layout: str
     dtype: str

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import struct
 import sys
+from importlib.machinery import ModuleSpec
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 import tvm
@@ -116,6 +120,15 @@ def test_what_nvrtc_refuses_is_told(source: str, architecture: int, said: str) -
     assert said in caught.value.message
 
 
+def test_an_installation_that_lacks_a_part_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(nvrtc, "_headers", lambda: tmp_path)
+    with pytest.raises(MissingError, match=r"not installed as a whole: it lacks cuda_fp16\.h") as caught:
+        compile_cuda("#include <cuda_fp16.h>", 80)
+    assert "pip install" in str(caught.value.hint)
+    log = "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n"
+    assert nvrtc._rejected(log, 13000, 80).message.endswith("it lacks libnvrtc-builtins.so.13.0")
+
+
 def test_an_architecture_that_nvrtc_does_not_know_is_refused_with_those_it_knows() -> None:
     with pytest.raises(UsageError, match=r"NVRTC 13\.\d does not know the architecture sm_199") as caught:
         compile_cuda('extern "C" __global__ void f() {}', 199)
@@ -147,3 +160,24 @@ def test_without_nvrtc_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatc
         compile_cuda("", 80)
     assert "make cuda" in str(caught.value.hint)
     nvrtc._loaded.cache_clear()
+
+
+@pytest.mark.parametrize(("version", "folder"), [(13000, "cu13"), (12090, "cuda_runtime")])
+def test_headers_are_those_of_the_compilers_wheels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, folder: str
+) -> None:
+    for each in ("cu13", "cuda_runtime", "cu14"):
+        (tmp_path / "nvidia" / each / "include").mkdir(parents=True)
+    spec = ModuleSpec("nvidia", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path / "nvidia")]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
+    monkeypatch.setattr(nvrtc, "_loaded", lambda: (None, version))
+    assert nvrtc._headers.__wrapped__() == tmp_path / "nvidia" / folder / "include"
+
+
+def test_a_target_says_the_compilers_of_its_code() -> None:
+    keys = ["cuda", "gpu", "emulated", "sm_80", "sm_90"]
+    host = {"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu"}
+    assert CUDA.compilers is not None
+    found = CUDA.compilers(tvm.target.Target({"kind": "cuda", "keys": keys}, host=host))
+    assert re.fullmatch(r"NVRTC 13\.\d --std=c\+\+17 --ptxas-options=-v, ziglang \d+\.\d+\.\d+", found)

@@ -22,7 +22,7 @@ from toolchain.lowering.dialects.cuda_vectors import with_cuda_vectors
 from toolchain.lowering.dialects.dialect import Dialect
 from toolchain.lowering.dialects.lanes import with_stores_by_lane
 from toolchain.lowering.dialects.literals import CUDA_FORMS
-from toolchain.lowering.dialects.nvrtc import compile_cuda, nvrtc_version
+from toolchain.lowering.dialects.nvrtc import OPTIONS, compile_cuda, nvrtc_version
 from toolchain.lowering.dialects.source import KernelSource, MachineCode
 from toolchain.runtime.fingerprint import package_version
 
@@ -109,11 +109,16 @@ def _machine_code(kernels: Sequence[KernelSource], target: tvm.target.Target) ->
 
 def _compilers(target: tvm.target.Target) -> str:
     """Return the compilers that `_machine_code` calls."""
-    names = {
-        f"ziglang {package_version('ziglang')}" if name == EMULATED else f"NVRTC {nvrtc_version()}"
-        for name in _architectures(target)
-    }
+    names = {_compiler(name == EMULATED) for name in _architectures(target)}
     return ", ".join(sorted(names))
+
+
+def _compiler(emulated: bool) -> str:
+    return (
+        f"ziglang {package_version('ziglang')}"
+        if emulated
+        else " ".join(["NVRTC", nvrtc_version(), *OPTIONS])
+    )
 
 
 def _emulated(source: str, target: tvm.target.Target) -> MachineCode:

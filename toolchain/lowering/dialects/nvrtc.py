@@ -20,8 +20,12 @@ _ERROR = re.compile(r"(?m)^.*\berror\s*: (.*)$")  # of the compiler, or of its a
 _KERNEL = re.compile(
     r"Compiling entry function '(\w+)' for '\w+'\n(.*?)(?=ptxas info\s*: Compiling|\Z)", re.DOTALL
 )
+OPTIONS = ("--std=c++17", "--ptxas-options=-v")
+"""Options of all units; the latter makes the assembler say what kernels need."""
+
 _NUMBER = re.compile(r"(\d+) (registers|bytes (?:stack frame|spill stores|spill loads|smem))")
-_INSTALL = "pip install 'edge-toolchain[cuda]', or `make cuda` in a checkout; or add --engine docker"
+_INSTALL = "pip install 'edge-toolchain[cuda]', or `make cuda` in a checkout; or build with --engine docker"
+_PARTS = re.compile(r"failed to open (libnvrtc-builtins\S*)|cannot open source file \"(cuda_\w+\.h)\"")
 
 
 @dataclass(frozen=True)
@@ -57,17 +61,13 @@ def compile_cuda(source: str, architecture: int) -> Cubin:
     """
     nvrtc, version = _loaded()
     _check_known(nvrtc, version, architecture)
-    options = [f"--gpu-architecture=sm_{architecture}", "--std=c++17", "--ptxas-options=-v"]
-    options.append(f"--include-path={_headers()}")
+    options = [*OPTIONS, f"--gpu-architecture=sm_{architecture}", f"--include-path={_headers()}"]
     error, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], [])
     _check(nvrtc, error, "nvrtcCreateProgram")
     try:
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [each.encode() for each in options])
         if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise ToolchainError(
-                f"NVRTC {_shown(version)} cannot compile a kernel for sm_{architecture}: "
-                f"{_problem(_log(nvrtc, program)) or error.name}"
-            )
+            raise _rejected(_log(nvrtc, program) or error.name, version, architecture)
         error, size = nvrtc.nvrtcGetCUBINSize(program)
         _check(nvrtc, error, "nvrtcGetCUBINSize")
         code = bytearray(size)
@@ -76,6 +76,15 @@ def compile_cuda(source: str, architecture: int) -> Cubin:
         return Cubin(MachineCode(architecture, version, bytes(code)), found)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _rejected(log: str, version: int, architecture: int) -> ToolchainError:
+    if lacking := _PARTS.search(log):
+        name = (lacking[1] or lacking[2]).rstrip(".")
+        return MissingError(f"NVRTC {_shown(version)} is not installed as a whole: it lacks {name}", _INSTALL)
+    return ToolchainError(
+        f"NVRTC {_shown(version)} cannot compile a kernel for sm_{architecture}: {_problem(log)}"
+    )
 
 
 def _check_known(nvrtc: Any, version: int, architecture: int) -> None:
@@ -120,7 +129,9 @@ def _headers() -> Path:
 
     spec = find_spec("nvidia")
     folders = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
-    found = [path for folder in folders for path in folder.glob("cu1*/include")]
+    major = _loaded()[1] // 1000
+    theirs = "cuda_runtime" if major == 12 else f"cu{major}"  # wheels of CUDA 12 have a folder each
+    found = [path for folder in folders if (path := folder / theirs / "include").is_dir()]
     if not found and (kit := os.environ.get("CUDA_PATH")):  # as in the image cuda
         found = [path for path in [Path(kit) / "include"] if path.is_dir()]
     if not found:

@@ -123,7 +123,16 @@ void CheckKernels(const LibraryCode& code) {
   }
 }
 
+// Code is made for GPUs from here on.
+constexpr int kOldest = 80;
+
+// GPUs inside of Tegra chips: Orin, and Thor by its two numbers.
+bool IsTegra(int arch) { return arch == 87 || arch == 101 || arch == 110; }
+
+// Later GPUs of a generation run the code of earlier ones, but no Tegra runs other code, and none runs Tegra's (CUDA
+// C++ Programming Guide, "Binary Compatibility").
 bool Fits(const Code& code, const CuDevice& device) {
+  if (IsTegra(code.arch) || IsTegra(device.arch())) return code.arch == device.arch();
   return code.arch / 10 == device.major && code.arch % 10 <= device.minor;
 }
 
@@ -151,8 +160,12 @@ const Code* CodeFor(const Unit& unit, const CuDevice& device, std::string* probl
     if (Fits(code, device) && (best == nullptr || code.arch > best->arch)) best = &code;
   }
   if (best == nullptr) {
-    *problem = Cat({"the library has no code for ", Describe(device), ": it has code for ", Archs(unit),
-                    "; build it with --arch ", ArchName(device.arch())});
+    *problem = Cat({"the library has no code for ", Describe(device), ": it has code for ", Archs(unit)});
+    if (device.arch() == 0 || device.arch() >= kOldest) {
+      *problem += Cat({"; build it with --arch ", ArchName(device.arch())});
+    } else {
+      *problem += Cat({"; GPUs before ", ArchName(kOldest), " are not supported"});
+    }
     return nullptr;
   }
   // Compiled code runs on every driver of the same major version (CUDA Compatibility, "Minor Version

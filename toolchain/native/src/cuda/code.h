@@ -44,8 +44,8 @@ struct LibraryCode {
 LibraryCode ReadCode(std::string_view bytes);
 
 // The code of a unit that a device runs best: of its own major capability, and the highest minor one that is not
-// above its own; a null pointer if there is none, or if its driver is too old for it: `problem` says which, and
-// what to do.
+// above its own (a Tegra's GPU: of its own capability); a null pointer if there is none, or if its driver is too old
+// for it: `problem` says which, and what to do.
 const Code* CodeFor(const Unit& unit, const CuDevice& device, std::string* problem);
 
 }  // namespace edge::cuda
