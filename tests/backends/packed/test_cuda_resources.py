@@ -52,27 +52,34 @@ def test_the_assemblers_remarks_are_read_kernel_by_kernel() -> None:
     assert found["spilling"].spilled_bytes > 0
 
 
-def spilled(name: str, architectures: tuple[str, ...]) -> dict[str, int]:
-    """Return the bytes that kernels of a network's default code spill, by task and architecture."""
-    options = CodeOptions(device="cuda", arch=",".join(architectures))
+def in_memory(name: str, architectures: tuple[str, ...], dtype: str = "float32") -> dict[str, int]:
+    """Return the bytes that kernels of a network's default code spill or keep on the stack, where any are."""
+    options = CodeOptions(device="cuda", arch=",".join(architectures), dtype=dtype)
     backend = backend_for(load_profile("cuda"), options)
     with backend.lower(load_model(f"zoo:{name}", ModelOptions()), backend.target()) as network:
         return {
-            f"{task.name}, {each.architecture}": each.spilled_bytes
+            f"{task.name}, {each.architecture}": bytes_
             for task in network.tasks
             for kernel in chosen(network, task, None, "cuda").kernels(model=False).kernels
             for each in kernel.kernel.resources
-            if each.spilled_bytes
+            if (bytes_ := each.spilled_bytes + each.stack_bytes)
         }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mobilenet", "resnet-18"])
 def test_no_default_spills(name: str) -> None:
-    assert spilled(name, ("sm_90",)) == {}
+    assert in_memory(name, ARCHITECTURES) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["tfloat32", "float16"])
+def test_no_default_spills_with_other_arithmetic(dtype: str) -> None:
+    assert in_memory("resnet-18", ("sm_90",), dtype) == {}
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float32", "tfloat32", "float16"])
 @pytest.mark.parametrize("name", ZOO)
-def test_no_default_of_any_network_spills_on_any_architecture(name: str) -> None:
-    assert spilled(name, ARCHITECTURES) == {}
+def test_no_default_of_any_network_spills_on_any_architecture(name: str, dtype: str) -> None:
+    assert in_memory(name, ARCHITECTURES, dtype) == {}
