@@ -37,10 +37,10 @@ def board(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     emulated.stop("cuda-emulated")
 
 
-def built(invoke: Toolchain, network: str) -> str:
+def built(invoke: Toolchain, network: str, dtype: str = "float32") -> str:
     """Build a network of the zoo for small images; return the bundle."""
-    shape = ("--shape", f"data={IMAGES.get(network, IMAGE)}")
-    made = invoke("build", f"zoo:{network}", *shape, *BOARD, "--device", "cuda", "-o", "out", "--json")
+    code = ("--shape", f"data={IMAGES.get(network, IMAGE)}", "--dtype", dtype)
+    made = invoke("build", f"zoo:{network}", *code, *BOARD, "--device", "cuda", "-o", "out", "--json")
     assert made.code == 0, made.err
     return str(made.document["bundle"])
 
@@ -54,6 +54,21 @@ def test_default_code_computes_what_onnxruntime_does(invoke: Toolchain, network:
     assert verified.code == 0 and verified.document["passed"], verified.err
     (output,) = verified.document["outputs"]
     assert output["max_abs_error"] <= ERRORS.get(network, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("network", "dtype", "most"),
+    [
+        ("resnet-18", "float16", 2e-2),
+        pytest.param("resnet-18", "tfloat32", 1e-2, marks=pytest.mark.full),
+        pytest.param("mobilenet", "tfloat32", 1e-2, marks=pytest.mark.full),
+    ],
+)
+def test_so_does_code_for_tensor_cores(invoke: Toolchain, network: str, dtype: str, most: float) -> None:
+    verified = invoke("verify", built(invoke, network, dtype), *BOARD, "--json", "--timeout", "600")
+    assert verified.code == 0 and verified.document["tolerance"] == most, verified.err
+    (output,) = verified.document["outputs"]
+    assert 1e-5 < output["max_rel_error"] < most, "factors were rounded"
 
 
 def test_a_network_runs_and_is_timed_with_a_graph_and_without(invoke: Toolchain, folder: Path) -> None:

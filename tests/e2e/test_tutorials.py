@@ -141,7 +141,9 @@ def test_cuda(invoke: Toolchain, folder: Path) -> None:
     assert re.search(r"records and \d+ failures were removed; [1-9]\d* kept", distilled)
     tuned, by_tvm, fat = said["build"]
     for each in (tuned, by_tvm):
-        assert re.search(r"records: [1-9]\d* ", each) and "cuda:emulated" in each, "what was measured is taken"
+        assert re.search(r"records: [1-9]\d* ", each) and "cuda:emulated" in each, (
+            "what was measured is taken"
+        )
     assert "3 compiled" not in fat and list((folder / "fat").glob("*.so"))
     assert "passed: true" in said["verify"][0]
     assert "as one graph" in said["bench"][0] and "OPERATOR" in said["bench"][1]
