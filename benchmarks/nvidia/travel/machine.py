@@ -10,26 +10,33 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.nvidia.travel import child, smi
+from benchmarks.nvidia.travel.ours import environment
 
 _SECONDS = 60.0
 
 
 def machine(program: Path, scratch: Path) -> dict[str, Any]:
-    """Return date, CPU, what nvidia-smi says, and the devices that edge-rt finds."""
+    """Return date, CPU, the devices that edge-rt finds, and what nvidia-smi says of the first of them.
+
+    That is the GPU of all rows: `gpu` is its UUID, if nvidia-smi knows it.
+    """
     argv = [str(program), "info", "--devices", "--state", str(scratch / "state"), "--timeout", "30"]
-    ended = child.run(argv, _SECONDS, dict(os.environ), scratch)
+    ended = child.run(argv, _SECONDS, environment(), scratch)
     try:
         kinds = json.loads(ended.output)["devices"]
         devices: Any = next(kind for kind in kinds if kind["kind"] == "cuda")
     except (ValueError, KeyError, TypeError, StopIteration):
         devices = {"problem": ended.reason}
+    first: dict[str, Any] = next(iter(devices.get("details") or []), {})
+    gpu = smi.gpu_at(str(first.get("pci", "")))
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "cpu": _cpu(),
         "cpus": os.cpu_count(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "nvidia_smi": smi.facts(),
+        "gpu": gpu,
+        "nvidia_smi": smi.facts(gpu),
         "cuda": devices,
     }
 

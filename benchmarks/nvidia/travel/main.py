@@ -78,7 +78,7 @@ def measure(given: argparse.Namespace) -> int:
             if left_s < _LEAST_S:
                 break
             seconds = min(own, left_s)
-            told = _row(pack, program, row, sampling, given, seconds, scratch)
+            told = _row(pack, program, row, sampling, given, seconds, scratch, facts["gpu"])
             if told.get("status") == "late" and seconds < own:
                 break  # the run's deadline, not its own: it gets another turn
             results.add(row.key, {**row.document(), **told, "took_s": round(time.monotonic() - begun, 2)})
@@ -95,6 +95,7 @@ def _row(
     given: argparse.Namespace,
     seconds: float,
     scratch: Path,
+    gpu: str | None,
 ) -> dict[str, Any]:
     """Return what was measured, or the status and the reason of a failure."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
@@ -108,10 +109,10 @@ def _row(
         tolerance = pack.manifest["tolerances"][row.contender["arithmetic"]]
         try:
             if row.who == OURS:
-                told = measure_ours(program, files, row, tolerance, sampling, seconds, folder)
+                told = measure_ours(program, files, row, tolerance, sampling, seconds, folder, gpu)
             else:
                 told = measure_peer(
-                    given.python, ROOT, files, row, tolerance, sampling, given.device, seconds, folder
+                    given.python, ROOT, files, row, tolerance, sampling, given.device, seconds, folder, gpu
                 )
         except Failure as failure:
             return {"status": failure.status, "reason": str(failure)}

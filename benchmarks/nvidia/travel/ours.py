@@ -15,7 +15,10 @@ from benchmarks.nvidia.travel.judging import error_of, floats, read_npz
 from benchmarks.nvidia.travel.plan import Row
 from benchmarks.nvidia.travel.smi import Watch
 
-_PASSED = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "EDGE_CUDA_DRIVER", "EDGE_CUDA_FAULT")
+_PASSED = (
+    *("PATH", "LD_LIBRARY_PATH", "EDGE_CUDA_DRIVER", "EDGE_CUDA_FAULT"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"),  # else the first GPU would be another than that of peers
+)
 _WARM_UP = 10
 
 
@@ -43,6 +46,7 @@ def measure_ours(
     sampling: Sampling,
     seconds: float,
     scratch: Path,
+    gpu: str | None,
 ) -> dict[str, Any]:
     """Return error, samples, operators and what nvidia-smi saw.
 
@@ -50,6 +54,8 @@ def measure_ours(
     ----------
     files
         Unpacked members: library, input and expected.
+    gpu
+        UUID of the GPU that nvidia-smi watches.
 
     Raises
     ------
@@ -64,7 +70,7 @@ def measure_ours(
     result = judged(_read(output), files["expected"], row, tolerance)
     repeat = ["--repeat", str(sampling.samples), "--min-repeat-ms", str(sampling.milliseconds)]
     warm = _WARM_UP if sampling.milliseconds else 1
-    with Watch() as watch:
+    with Watch(gpu) as watch:
         told = _said(program, ["bench", *options, "--warmup", str(warm), *repeat], deadline, scratch)
     result.update(times_ms=told["times_ms"], inferences=told["number"], device=told["device"])
     result.update(copies_ms=told["copies_ms"], peak_host_mib=told["peak_rss_mib"], gpu=watch.seen)
@@ -72,6 +78,11 @@ def measure_ours(
         profile = ["bench", *options, "--warmup", "1", "--repeat", "1", "--profile"]
         result["operators"] = _said(program, profile, deadline, scratch)["operators"]
     return result
+
+
+def environment() -> dict[str, str]:
+    """Return what edge-rt sees of this process's environment."""
+    return {**{name: os.environ[name] for name in _PASSED if name in os.environ}, "LC_ALL": "C"}
 
 
 def judged(output: Any, expected: Path, row: Row, tolerance: float) -> dict[str, Any]:
@@ -100,9 +111,8 @@ def _read(output: Path) -> Any:
 
 
 def _said(program: Path, words: list[str], deadline: float, folder: Path) -> dict[str, Any]:
-    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
     left = max(1.0, deadline - time.monotonic())
-    ended = child.run([str(program), *words], left, {**environment, "LC_ALL": "C"}, folder)
+    ended = child.run([str(program), *words], left, environment(), folder)
     if ended.code is None:
         raise Failure("late", ended.reason)
     if ended.code:

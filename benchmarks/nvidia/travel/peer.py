@@ -43,6 +43,7 @@ def measure_peer(
     device: str,
     seconds: float,
     scratch: Path,
+    gpu: str | None,
 ) -> dict[str, Any]:
     """Return a peer's error and samples, and what nvidia-smi saw.
 
@@ -66,7 +67,7 @@ def measure_peer(
     kept = {"TORCHINDUCTOR_CACHE_DIR": str(scratch.parent / "inductor")}
     kept["TRITON_CACHE_DIR"] = str(scratch.parent / "triton")
     argv = [python, "-m", f"{_PACKAGE}.{_MODULES[row.who]}", str(request)]
-    with Watch() as watch:
+    with Watch(gpu) as watch:
         ended = child.run(argv, seconds, {**os.environ, **kept}, root)
     if ended.code is None:
         raise Failure("late", ended.reason)

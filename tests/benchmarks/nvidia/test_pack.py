@@ -20,6 +20,7 @@ from benchmarks.nvidia.pack import ROOT, TRAVEL, write_pack
 from benchmarks.nvidia.travel.members import Pack
 from benchmarks.nvidia.travel.stop import Stop
 from tests.benchmarks.nvidia.packing import FAKE_PEER, MODES, environment_of, run, wanted
+from tests.benchmarks.nvidia.standing_in import MEASURED, nvidia_smi
 from tests.waiting import until
 from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.errors import UsageError
@@ -112,6 +113,16 @@ def test_a_driver_that_fails_is_a_row_with_its_reason(pack: Path, tmp_path: Path
     assert code == 0 and results["rows"][OURS]["status"] == "failed"
     code, _, results = run(pack, tmp_path / "results.json", "--retry")
     assert code == 0 and {row["status"] for row in results["rows"].values()} == {"measured"}
+
+
+def test_nvidia_smi_watches_the_gpu_of_edge_rt(pack: Path, tmp_path: Path) -> None:
+    path, log = nvidia_smi(tmp_path)
+    code, words, results = run(pack, tmp_path / "results.json", "--sample-ms", "100", PATH=path)
+    assert code == 0 and results["rows"][OURS]["status"] == "measured", words
+    (first,) = results["runs"]
+    assert first["gpu"] == MEASURED and first["nvidia_smi"]["memory.total"] == "81559"
+    watched = [line for line in log.read_text().splitlines() if "loop-ms" in line]
+    assert len(watched) == 2 and all(f"--id={MEASURED}" in line for line in watched)
 
 
 def test_without_a_gpu_nothing_is_measured(pack: Path, tmp_path: Path) -> None:

@@ -16,11 +16,13 @@ from benchmarks.nvidia.contenders import OURS, TOLERANCES, peers
 from benchmarks.nvidia.graph import graph_of, input_of, model_of
 from benchmarks.nvidia.members import Members
 from benchmarks.nvidia.pack import ROOT, TRAVEL
+from benchmarks.nvidia.travel import smi
 from benchmarks.nvidia.travel.judging import error_of, floats
 from benchmarks.nvidia.travel.plan import rows_of
-from benchmarks.nvidia.travel.smi import summary
 from benchmarks.nvidia.weights import BLOCK, repeated
 from tests.benchmarks.nvidia.packing import TINY
+from tests.benchmarks.nvidia.standing_in import MEASURED, nvidia_smi
+from tests.waiting import until
 from toolchain.measuring.numerics import Tolerance, output_error
 
 
@@ -99,10 +101,27 @@ def test_rows_of_most_worth_come_first_and_have_names_of_their_own() -> None:
 
 
 def test_nvidia_smi_is_read_and_what_it_lacks_is_left_out() -> None:
-    seen = summary("1980, 2619, 310.5, 41, 900\n1965, 2619, [N/A], 43, 912\n1905, 26")
+    seen = smi.summary("1980, 2619, 310.5, 41, 900\n1965, 2619, [N/A], 43, 912\n1905, 26")
     assert seen["clocks.sm"] == {"median": 1972.5, "min": 1965, "max": 1980}
     assert seen["power.draw"]["max"] == 310.5 and seen["memory.used"]["max"] == 912
-    assert summary("") == {}
+    assert smi.summary("") == {}
+
+
+def test_the_gpu_that_is_measured_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", (tmp_path / "none").as_posix())
+    assert smi.gpu_at("0000:00:00.0") is None and smi.facts(None) == {}
+    path, log = nvidia_smi(tmp_path)
+    monkeypatch.setenv("PATH", path)
+    assert smi.gpu_at("0000:00:00.0") == MEASURED
+    assert smi.gpu_at("0000:41:00.0") == "GPU-of-another"
+    assert smi.gpu_at("0000:42:00.0") is smi.gpu_at("") is None
+    assert smi.facts(MEASURED)["clocks.max.sm"] == "1980"
+    with smi.Watch(MEASURED) as watch:
+        until(lambda: "sampled" in log.read_text())
+    assert watch.seen["clocks.sm"]["median"] == 1980
+    with smi.Watch(None) as watch:
+        pass
+    assert watch.seen == {}
 
 
 def test_arithmetic_that_build_lacks_is_left_out() -> None:
