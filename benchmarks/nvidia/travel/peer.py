@@ -61,6 +61,9 @@ def measure_peer(
         "milliseconds": sampling.milliseconds,
         "answer": str(answer),
         "output": str(output),
+        "classes": row.entry["expected"]["shape"][-1],
+        "softmax": row.entry["softmax"],
+        "tolerance": tolerance,
     }
     request.write_text(json.dumps(asked))
     # Compiled kernels are kept from row to row, as they would be from run to run.
@@ -80,4 +83,6 @@ def measure_peer(
         result = judged(floats(output.read_bytes()), files["expected"], row, tolerance)
     except (OSError, ValueError) as error:
         raise Failure("failed", f"its answer cannot be read: {error}") from error
+    if not told.get("times_ms"):
+        raise Failure("failed", "its answer has no times")
     return {**told, **result, "gpu": watch.seen}

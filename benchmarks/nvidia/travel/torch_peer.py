@@ -12,10 +12,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.nvidia.travel.contest import times_if_right
 from benchmarks.nvidia.travel.torch_graph import module_of
-
-_WARM_UP = 10  # max-autotune and CUDA graphs record within the first three
-_MOST_CALLS = 100_000
 
 
 def main() -> None:
@@ -42,14 +40,13 @@ def peer(request: dict[str, Any]) -> dict[str, Any]:
     data = read_npy(Path(request["input"])).to(request["device"], dtype).to(memory_format=layout)
     called = compiled(network, request["mode"])
     begun = time.perf_counter()
-    output = called(data).float().cpu().contiguous()
+    called(data).cpu()
     first_s = time.perf_counter() - begun
-    Path(request["output"]).write_bytes(bytes(output.flatten().view(torch.uint8).tolist()))
 
-    def infer() -> None:
-        called(data)
+    def infer() -> torch.Tensor:
+        return called(data)
 
-    times = (samples_on_gpu if cuda else samples_on_cpu)(infer, request["samples"], request["milliseconds"])
+    times = times_if_right(request, infer, bytes_of, (run_on_gpu if cuda else run_on_cpu)(infer))
     peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else None
     return {"times_ms": times, "first_s": first_s, "peak_mib": peak, "torch": torch.__version__}
 
@@ -62,6 +59,12 @@ def compiled(network: Any, mode: str) -> Any:
     return torch.compile(network, mode=name, fullgraph=True, dynamic=False)
 
 
+def bytes_of(output: torch.Tensor) -> bytes:
+    """Return a tensor's numbers as float32; on a GPU, this waits for them."""
+    numbers = output.float().cpu().contiguous()
+    return bytes(numbers.flatten().view(torch.uint8).tolist())
+
+
 def read_npy(file: Path) -> torch.Tensor:
     """Return a float32 array of numpy's format 1."""
     data = file.read_bytes()
@@ -70,11 +73,8 @@ def read_npy(file: Path) -> torch.Tensor:
     return torch.frombuffer(bytearray(data[begin:]), dtype=torch.float32).reshape(shape)
 
 
-def samples_on_gpu(infer: Callable[[], None], samples: int, milliseconds: int) -> list[float]:
-    """Return milliseconds of an inference, by CUDA events around runs of many, as edge-rt takes them."""
-    for _ in range(_WARM_UP):
-        infer()
-    torch.cuda.synchronize()
+def run_on_gpu(infer: Callable[[], Any]) -> Callable[[int], float]:
+    """Return what times so many inferences by CUDA events around all of them, as edge-rt does."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def run(number: int) -> float:
@@ -85,11 +85,11 @@ def samples_on_gpu(infer: Callable[[], None], samples: int, milliseconds: int) -
         end.synchronize()
         return float(begin.elapsed_time(end))
 
-    return sampled(run, samples, milliseconds)
+    return run
 
 
-def samples_on_cpu(infer: Callable[[], None], samples: int, milliseconds: int) -> list[float]:
-    """Return milliseconds of an inference by the clock."""
+def run_on_cpu(infer: Callable[[], Any]) -> Callable[[int], float]:
+    """Return what times so many inferences by the clock."""
 
     def run(number: int) -> float:
         begin = time.perf_counter()
@@ -97,16 +97,7 @@ def samples_on_cpu(infer: Callable[[], None], samples: int, milliseconds: int) -
             infer()
         return (time.perf_counter() - begin) * 1e3
 
-    run(1)
-    return sampled(run, samples, milliseconds)
-
-
-def sampled(run: Callable[[int], float], samples: int, milliseconds: int) -> list[float]:
-    """Return samples of at least so many milliseconds, each divided by its inferences."""
-    number = 1
-    while run(number) < milliseconds and number < _MOST_CALLS:
-        number *= 2
-    return [run(number) / number for _ in range(samples)]
+    return run
 
 
 if __name__ == "__main__":

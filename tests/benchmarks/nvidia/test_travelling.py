@@ -17,6 +17,7 @@ from benchmarks.nvidia.graph import graph_of, input_of, model_of
 from benchmarks.nvidia.members import Members
 from benchmarks.nvidia.pack import ROOT, TRAVEL
 from benchmarks.nvidia.travel import smi
+from benchmarks.nvidia.travel.contest import times_if_right
 from benchmarks.nvidia.travel.judging import error_of, floats
 from benchmarks.nvidia.travel.plan import rows_of
 from benchmarks.nvidia.weights import BLOCK, repeated
@@ -85,6 +86,31 @@ def test_errors_are_those_of_verify() -> None:
     assert error_of(floats(y.tobytes()), floats(r.tobytes()), 12, False) == math.inf
     with pytest.raises(ValueError, match="36 numbers where 48 are expected"):
         error_of(floats(y[:3].tobytes()), floats(r.tobytes()), 12, False)
+
+
+@pytest.mark.parametrize(("wrong_from", "times"), [(99, [2.0, 2.0]), (2, [])])
+def test_a_peer_is_judged_by_a_later_inference_and_timed_if_that_is_right(
+    tmp_path: Path, wrong_from: int, times: list[float]
+) -> None:
+    calls, timed = itertools.count(), itertools.count()
+    (tmp_path / "expected").write_bytes(np.ones(4, np.float32).tobytes())
+    request = {name: str(tmp_path / name) for name in ("expected", "output")}
+    request |= {"classes": 4, "softmax": False, "tolerance": 1e-3, "samples": 2, "milliseconds": 3}
+
+    def run(number: int) -> float:
+        next(timed)
+        return 2.0 * number
+
+    found = times_if_right(
+        request,
+        lambda: np.full(4, 1 + (next(calls) >= wrong_from), np.float32),
+        lambda output: output.tobytes(),
+        run,
+    )
+    assert found == times and next(timed) == (4 if times else 0)
+    assert error_of(
+        floats((tmp_path / "output").read_bytes()), floats(np.ones(4, np.float32).tobytes()), 4, False
+    ) == (0 if times else 1)
 
 
 def test_rows_of_most_worth_come_first_and_have_names_of_their_own() -> None:

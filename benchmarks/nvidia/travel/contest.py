@@ -1,0 +1,58 @@
+"""What a peer does in its process, in this order: it warms up, shows that it is right, and is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.nvidia.travel.judging import error_of, floats
+
+_WARM_UP = 10  # PyTorch records its CUDA graphs within the first three
+_MOST_CALLS = 100_000
+
+
+def times_if_right(
+    request: dict[str, Any],
+    infer: Callable[[], Any],
+    bytes_of: Callable[[Any], bytes],
+    run: Callable[[int], float],
+) -> list[float]:
+    """Return samples in milliseconds, none of who is wrong; write the output that was judged.
+
+    The first inferences of a peer may compute otherwise than those that are timed: PyTorch computes kernel
+    by kernel before it replays a graph. So the output is that of an inference after them.
+
+    Parameters
+    ----------
+    infer
+        Computes one inference.
+    bytes_of
+        Returns what `infer` returned as float32 numbers.
+    run
+        Computes so many inferences; returns the milliseconds of all.
+    """
+    for _ in range(_WARM_UP):
+        infer()
+    Path(request["output"]).write_bytes(bytes_of(infer()))
+    if not _is_right(request):
+        return []
+    return _sampled(run, request["samples"], request["milliseconds"])
+
+
+def _is_right(request: dict[str, Any]) -> bool:
+    """Whether the output is accepted; the runner says why it is not."""
+    output, expected = (floats(Path(request[name]).read_bytes()) for name in ("output", "expected"))
+    try:
+        error = error_of(output, expected, request["classes"], request["softmax"])
+    except ValueError:  # of another size
+        return False
+    return error <= float(request["tolerance"])
+
+
+def _sampled(run: Callable[[int], float], samples: int, milliseconds: int) -> list[float]:
+    """Return samples of at least so many milliseconds, each divided by its inferences."""
+    number = 1
+    while run(number) < milliseconds and number < _MOST_CALLS:
+        number *= 2
+    return [run(number) / number for _ in range(samples)]
