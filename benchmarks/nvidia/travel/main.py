@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.nvidia.travel.machine import machine
 from benchmarks.nvidia.travel.members import Pack
 from benchmarks.nvidia.travel.ours import Failure, Sampling, measure_ours
+from benchmarks.nvidia.travel.pace import Pace, most_s
 from benchmarks.nvidia.travel.peer import measure_peer, versions
 from benchmarks.nvidia.travel.plan import OURS, Row, rows_of
 from benchmarks.nvidia.travel.results import Results
@@ -25,8 +26,6 @@ from benchmarks.nvidia.travel.stop import Stop
 
 ROOT = Path(__file__).resolve().parents[3]
 _LEAST_S = 5.0
-_ROW_S = {"edge-rt": 60.0, "torch": 120.0, "tensorrt": 180.0}
-_SLOW_S = 240.0  # max-autotune times many kernels for each layer
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -70,20 +69,26 @@ def measure(given: argparse.Namespace) -> int:
         results.begin({**facts, "peers": found, "sampling": vars(sampling)})
         rows = rows_of(pack.manifest, here)
         left = [row for row in rows if not results.has(row.key, measured=given.retry)]
+        pace = Pace(results.document["rows"].values())
+        _say(pace.forecast(left, deadline - time.monotonic()))
+        first = True
         while left:
-            row = left[0]
-            most = _SLOW_S if "max-autotune" in row.contender["name"] else _ROW_S[row.who]
             begun = time.monotonic()
-            own, left_s = given.row_seconds or most, deadline - begun
-            if left_s < _LEAST_S:
+            left_s = deadline - begun
+            row = pace.next_of(left, left_s, first=first) if left_s >= _LEAST_S else None
+            if row is None:
                 break
+            first, own = False, given.row_seconds or most_s(row)
             seconds = min(own, left_s)
             told = _row(pack, program, row, sampling, given, seconds, scratch, facts["gpu"])
             if told.get("status") == "late" and seconds < own:
-                break  # the run's deadline, not its own: it gets another turn
-            results.add(row.key, {**row.document(), **told, "took_s": round(time.monotonic() - begun, 2)})
+                _say(f"{row.key}: the run's time was over first; it gets another turn")
+                break
+            result = {**row.document(), **told, "took_s": round(time.monotonic() - begun, 2)}
+            results.add(row.key, result)
+            pace.learn(result)
             _note(row, told)
-            left.pop(0)
+            left.remove(row)
     return len(left)
 
 
@@ -146,7 +151,11 @@ def _note(row: Row, told: dict[str, Any]) -> None:
         said = f"{told['status']}: {told['reason']}"
     else:
         said = f"{min(told['times_ms']):.4f} ms, error {told['error']:.1e}"
-    print(f"{time.strftime('%H:%M:%S')} {row.key}: {said}", file=sys.stderr, flush=True)
+    _say(f"{row.key}: {said}")
+
+
+def _say(words: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {words}", file=sys.stderr, flush=True)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

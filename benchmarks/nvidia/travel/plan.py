@@ -39,6 +39,11 @@ class Row:
         words.append(self.contender["arithmetic"])
         return " / ".join([*words, *([] if self.graph else ["graph off"])])
 
+    @property
+    def for_goals(self) -> bool:
+        """Whether a goal is about it."""
+        return self.rank < _REST_OF_OURS
+
     def document(self) -> dict[str, Any]:
         """Return what the row's results begin with: all that a report needs."""
         return {
@@ -56,24 +61,33 @@ class Row:
 def rows_of(manifest: dict[str, Any], peers: set[str]) -> list[Row]:
     """Return all rows; of peers, those that are here.
 
-    A run may end before the last row, so what the goals are about comes first: ours at batch 1, the peers of
-    the first two networks in float32, those of the first network in other arithmetic, then ours in batches.
+    A run may end before the last row, so what the goals are about comes first: ours of the first two networks
+    at batch 1, then what they are compared with by torch.compile, mode by mode; then the rest of ours.
     """
     names = list(dict.fromkeys(entry["network"] for entry in manifest["networks"]))
     rows = []
     for entry in manifest["networks"]:
         one, place = entry["batch"] == 1, names.index(entry["network"])
         for ours in entry["ours"]:
-            rows += [Row(entry, ours, OURS, graph, 0 if one else 3) for graph in (True, False)]
+            rank = _OURS if one and place < _NETWORKS else _REST_OF_OURS
+            rows += [Row(entry, ours, OURS, graph, rank) for graph in (True, False)]
         for peer in manifest["peers"]:
             if peer["who"] in peers:
-                rows.append(Row(entry, peer, peer["who"], True, _rank(one, place, peer["arithmetic"])))
+                rows.append(Row(entry, peer, peer["who"], True, _rank(one, place, peer)))
     return sorted(rows, key=lambda row: row.rank)
 
 
-def _rank(one: bool, place: int, arithmetic: str) -> int:
+_OURS, _COMPILED = 0, 1
+_MODES = ("compile default", "compile reduce-overhead", "compile max-autotune")
+_REST_OF_OURS = _COMPILED + len(_MODES)
+_NETWORKS = 2
+
+
+def _rank(one: bool, place: int, peer: dict[str, str]) -> int:
+    """Return a peer's rank: goals are about the first network, and about the second in float32."""
     if not one:
-        return 5
-    if arithmetic == "float32":
-        return 1 if place < 2 else 4
-    return 2 if place == 0 else 5
+        return _REST_OF_OURS + 4
+    if place == 0 or (place < _NETWORKS and peer["arithmetic"] == "float32"):
+        mode = peer["mode"]
+        return _COMPILED + _MODES.index(mode) if mode in _MODES else _REST_OF_OURS + 1
+    return _REST_OF_OURS + (2 if place < _NETWORKS else 3)

@@ -51,7 +51,7 @@ def test_its_command_measures_with_the_standard_library_alone(
     out = tmp_path / "results.json"
     code, words, results = run(pack, out)
     assert (code, set(results["rows"])) == (0, {OURS, f"{OURS} / graph off"}), words
-    assert "complete" in words
+    assert "complete" in words and "2 rows are left, 2 of them for the goals" in words
     for row in results["rows"].values():
         assert row["status"] == "measured" and row["error"] < 1e-5 and len(row["times_ms"]) == 3, row
     (first,) = results["runs"]
@@ -101,7 +101,7 @@ def test_who_interrupts_it_ends_its_children_and_keeps_the_rows(pack: Path, tmp_
     assert process.returncode == 130 and f"what was measured is in {out}" in words
     assert not psutil.pid_exists(int(hangs.read_text()))
     rows = json.loads(out.read_text())["rows"]
-    assert rows[OURS]["status"] == "measured" and len(rows) == 3
+    assert rows[OURS]["status"] == "measured" and len(rows) == 4
 
 
 def test_a_driver_that_fails_is_a_row_with_its_reason(pack: Path, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from benchmarks.nvidia.pack import ROOT, TRAVEL
 from benchmarks.nvidia.travel import smi
 from benchmarks.nvidia.travel.contest import times_if_right
 from benchmarks.nvidia.travel.judging import error_of, floats
-from benchmarks.nvidia.travel.plan import rows_of
+from benchmarks.nvidia.travel.pace import Pace
+from benchmarks.nvidia.travel.plan import Row, rows_of
 from benchmarks.nvidia.weights import BLOCK, repeated
 from tests.benchmarks.nvidia.packing import TINY
 from tests.benchmarks.nvidia.standing_in import MEASURED, nvidia_smi
@@ -121,9 +122,36 @@ def test_rows_of_most_worth_come_first_and_have_names_of_their_own() -> None:
     manifest = {"networks": networks, "peers": peers()}
     rows = rows_of(manifest, {"torch"})
     assert len({row.key for row in rows}) == len(rows) == 6 * (2 * 2 + 24)
-    assert {(row.who, row.entry["batch"]) for row in rows[:12]} == {("edge-rt", 1)}
-    assert {row.entry["network"] for row in rows[12:28]} == {"a", "b"}
+    goals = [row for row in rows if row.for_goals]
+    assert goals == rows[:32] and [row.who for row in goals] == ["edge-rt"] * 8 + ["torch"] * 24
+    assert {(row.entry["network"], row.entry["batch"]) for row in goals} == {("a", 1), ("b", 1)}
+    modes = [row.contender["mode"].split()[-1] for row in goals[8:]]
+    assert modes == ["default"] * 8 + ["reduce-overhead"] * 8 + ["max-autotune"] * 8
+    compared = [("a", "float32"), ("a", "tfloat32"), ("a", "float16"), ("b", "float32")]
+    assert [(row.entry["network"], row.contender["arithmetic"]) for row in goals[8:16:2]] == compared
+    assert {row.who for row in rows[32:48]} == {"edge-rt"} and rows[-1].entry["batch"] == 8
     assert {row.who for row in rows_of(manifest, set())} == {"edge-rt"}
+
+
+def rows_of_one_network(*names: str) -> list[Row]:
+    peers = [{"who": "torch", "name": name, "mode": name, "arithmetic": "float32"} for name in names]
+    networks = [{"network": "a", "batch": 1, "ours": [{"name": "float32", "arithmetic": "float32"}]}]
+    return rows_of({"networks": networks, "peers": peers}, {"torch"})
+
+
+def test_rows_that_do_not_fit_are_put_off_but_not_for_ever() -> None:
+    rows = rows_of_one_network("compile default", "compile max-autotune", "eager")
+    pace = Pace()
+    assert [len(run) for run in pace.runs(rows, 80)] == [4, 1], "max-autotune is put off, eager is not"
+    said = pace.forecast(rows, 80)
+    assert "5 rows are left, 4 of them for the goals. This run likely measures 4 (2 of edge-rt, 1 of" in said
+    assert "those for the goals likely take 2 runs, all of them 2 runs" in said
+    assert len(pace.runs(rows, 1)) == 5, "the first row of a run begins though it will not fit"
+    pace.learn({"who": "torch", "name": "compile max-autotune", "status": "measured", "took_s": 20.0})
+    pace.learn({"who": "edge-rt", "name": "float32", "status": "crashed", "took_s": 0.1})
+    assert [pace.seconds(row) for row in rows[1:4]] == [8, 30, 20]
+    assert pace.next_of(rows[2:], 25, first=False) is rows[3]
+    assert "all of them 0 runs" in pace.forecast([], 80)
 
 
 def test_nvidia_smi_is_read_and_what_it_lacks_is_left_out() -> None:
