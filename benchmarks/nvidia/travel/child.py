@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 _MOST = 16 * 2**20  # bytes of what it printed
+_LOG = 4000  # characters of it that are kept of a failure
 _END_S = 10.0
 
 
@@ -39,6 +40,11 @@ class Ended:
         if self.code < 0:
             return f"it ended by signal {-self.code} ({signal.strsignal(-self.code)}){last}"
         return f"it ended with {self.code}{last}"
+
+    @property
+    def log(self) -> str:
+        """The end of what it printed: the machine may be gone when somebody wants to know more."""
+        return (self.errors.strip() or self.output.strip())[-_LOG:]
 
 
 def run(argv: list[str], seconds: float, environment: dict[str, str], folder: Path) -> Ended:

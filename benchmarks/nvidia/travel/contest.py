@@ -1,7 +1,10 @@
-"""What a peer does in its process, in this order: it warms up, shows that it is right, and is timed."""
+"""What a peer does in its process: it warms up, shows that it is right, is timed, and answers."""
 
 from __future__ import annotations
 
+import json
+import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,22 @@ from benchmarks.nvidia.travel.judging import error_of, floats
 
 _WARM_UP = 10  # PyTorch records its CUDA graphs within the first three
 _MOST_CALLS = 100_000
+_SAID = 250  # characters of an error
+
+
+def answer(measure: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Read the request that the command line names, measure what it asks for, and write the answer.
+
+    A failure's last line says what happened. PyTorch's own last lines say how to get a longer log.
+    """
+    request = json.loads(Path(sys.argv[1]).read_text())
+    try:
+        told = measure(request)
+    except Exception as error:
+        traceback.print_exc()
+        said = " ".join(str(error).split())[:_SAID]
+        raise SystemExit(f"{type(error).__name__}: {said}") from None
+    Path(request["answer"]).write_text(json.dumps(told))
 
 
 def times_if_right(

@@ -120,8 +120,8 @@ def _row(
                     given.python, ROOT, files, row, tolerance, sampling, given.device, seconds, folder, gpu
                 )
         except Failure as failure:
-            return {"status": failure.status, "reason": str(failure)}
-        except (OSError, ValueError, KeyError) as error:
+            return {"status": failure.status, "reason": str(failure), "log": failure.log}
+        except Exception as error:  # of whatever kind: it costs this row, and the next one begins
             return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
         return {"status": "measured", **told}
 
@@ -151,6 +151,7 @@ def _note(row: Row, told: dict[str, Any]) -> None:
         said = f"{told['status']}: {told['reason']}"
     else:
         said = f"{min(told['times_ms']):.4f} ms, error {told['error']:.1e}"
+        said += f"; no profile: {told['profile_problem']}" if "profile_problem" in told else ""
     _say(f"{row.key}: {said}")
 
 

@@ -31,11 +31,19 @@ class Sampling:
 
 
 class Failure(Exception):  # noqa: N818
-    """A contender failed; the status is what the table says of it."""
+    """A contender failed; the status is what the table says of it, the log what it printed."""
 
-    def __init__(self, status: str, reason: str) -> None:
+    def __init__(self, status: str, reason: str, log: str = "") -> None:
         super().__init__(reason)
         self.status = status
+        self.log = log
+
+    @staticmethod
+    def of(ended: child.Ended) -> Failure:
+        """Return the failure of a process that was killed, crashed or ended with another code than 0."""
+        if ended.code is None:
+            return Failure("late", ended.reason, ended.log)
+        return Failure("crashed" if ended.code < 0 else "failed", ended.reason, ended.log)
 
 
 def measure_ours(
@@ -60,7 +68,7 @@ def measure_ours(
     Raises
     ------
     Failure
-        edge-rt fails, does not end, or its output is wrong.
+        edge-rt fails, does not end, its output is wrong, or it launched no graph where one is measured.
     """
     deadline = time.monotonic() + seconds
     options = [str(files["library"]), "--input", str(files["input"]), "--device", "cuda"]
@@ -72,11 +80,16 @@ def measure_ours(
     warm = _WARM_UP if sampling.milliseconds else 1
     with Watch(gpu) as watch:
         told = _said(program, ["bench", *options, "--warmup", str(warm), *repeat], deadline, scratch)
+    if told["graph"] != row.graph:
+        raise Failure("failed", "edge-rt launched no graph" if row.graph else "edge-rt launched a graph")
     result.update(times_ms=told["times_ms"], inferences=told["number"], device=told["device"])
     result.update(copies_ms=told["copies_ms"], peak_host_mib=told["peak_rss_mib"], gpu=watch.seen)
     if row.graph:
         profile = ["bench", *options, "--warmup", "1", "--repeat", "1", "--profile"]
-        result["operators"] = _said(program, profile, deadline, scratch)["operators"]
+        try:
+            result["operators"] = _said(program, profile, deadline, scratch)["operators"]
+        except Failure as failure:  # the times above are worth having without
+            result["profile_problem"] = f"{failure.status}: {failure}"
     return result
 
 
@@ -113,9 +126,10 @@ def _read(output: Path) -> Any:
 def _said(program: Path, words: list[str], deadline: float, folder: Path) -> dict[str, Any]:
     left = max(1.0, deadline - time.monotonic())
     ended = child.run([str(program), *words], left, environment(), folder)
-    if ended.code is None:
-        raise Failure("late", ended.reason)
-    if ended.code:
-        raise Failure("crashed" if ended.code < 0 else "failed", ended.reason)
-    document: dict[str, Any] = json.loads(ended.output)
+    if ended.code != 0:
+        raise Failure.of(ended)
+    try:
+        document: dict[str, Any] = json.loads(ended.output)
+    except ValueError as error:
+        raise Failure("failed", f"its answer cannot be read: {error}", ended.log) from error
     return document

@@ -72,17 +72,15 @@ def measure_peer(
     argv = [python, "-m", f"{_PACKAGE}.{_MODULES[row.who]}", str(request)]
     with Watch(gpu) as watch:
         ended = child.run(argv, seconds, {**os.environ, **kept}, root)
-    if ended.code is None:
-        raise Failure("late", ended.reason)
-    if ended.code:
-        raise Failure("crashed" if ended.code < 0 else "failed", ended.reason)
+    if ended.code != 0:
+        raise Failure.of(ended)
     try:
         told: dict[str, Any] = json.loads(answer.read_text())
         if max(answer.stat().st_size, output.stat().st_size) > _MOST:
             raise ValueError("its answer is too large")
         result = judged(floats(output.read_bytes()), files["expected"], row, tolerance)
     except (OSError, ValueError) as error:
-        raise Failure("failed", f"its answer cannot be read: {error}") from error
+        raise Failure("failed", f"its answer cannot be read: {error}", ended.log) from error
     if not told.get("times_ms"):
-        raise Failure("failed", "its answer has no times")
+        raise Failure("failed", "its answer has no times", ended.log)
     return {**told, **result, "gpu": watch.seen}

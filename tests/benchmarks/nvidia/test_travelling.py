@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import lzma
 import math
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -17,8 +20,9 @@ from benchmarks.nvidia.graph import graph_of, input_of, model_of
 from benchmarks.nvidia.members import Members
 from benchmarks.nvidia.pack import ROOT, TRAVEL
 from benchmarks.nvidia.travel import smi
-from benchmarks.nvidia.travel.contest import times_if_right
+from benchmarks.nvidia.travel.contest import answer, times_if_right
 from benchmarks.nvidia.travel.judging import error_of, floats
+from benchmarks.nvidia.travel.ours import Failure, Sampling, measure_ours
 from benchmarks.nvidia.travel.pace import Pace
 from benchmarks.nvidia.travel.plan import Row, rows_of
 from benchmarks.nvidia.weights import BLOCK, repeated
@@ -112,6 +116,65 @@ def test_a_peer_is_judged_by_a_later_inference_and_timed_if_that_is_right(
     assert error_of(
         floats((tmp_path / "output").read_bytes()), floats(np.ones(4, np.float32).tobytes()), 4, False
     ) == (0 if times else 1)
+
+
+def test_what_a_peer_raises_is_its_last_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "request").write_text(json.dumps({"answer": str(tmp_path / "answer")}))
+    monkeypatch.setattr(sys, "argv", ["peer", str(tmp_path / "request")])
+
+    def raises(_: object) -> dict[str, object]:
+        raise RuntimeError("no kernel\n\nSet VERBOSE=1 for more")
+
+    with pytest.raises(SystemExit, match="RuntimeError: no kernel Set VERBOSE=1"):
+        answer(raises)
+    assert "Traceback" in capsys.readouterr().err and not (tmp_path / "answer").exists()
+    answer(lambda _: {"times_ms": [1.0]})
+    assert json.loads((tmp_path / "answer").read_text()) == {"times_ms": [1.0]}
+
+
+# Stands in for edge-rt: writes the expected output, and fails where its folder's `fails` says so.
+EDGE_RT = """#!{python}
+import json, os, pathlib, sys, zipfile
+words, here = sys.argv[1:], pathlib.Path(sys.argv[0]).parent
+fails = (here / "fails").read_text()
+if fails in words:
+    print("a first line", "the last line", sep="\\n", file=sys.stderr)
+    sys.exit(3)
+if words[0] == "run":
+    with zipfile.ZipFile(words[words.index("--output") + 1], "w") as opened:
+        opened.write(here / "y.npy", "y.npy")
+print(json.dumps({{"times_ms": [1.0], "number": 1, "device": "cuda", "copies_ms": None, "peak_rss_mib": 1,
+    "graph": fails != "no graph", "operators": []}}))
+"""
+
+
+@pytest.mark.parametrize("fails", ["run", "bench", "--profile", "no graph", "nothing"])
+def test_a_profile_that_fails_costs_no_times(tmp_path: Path, fails: str) -> None:
+    program = tmp_path / "edge-rt"
+    program.write_text(EDGE_RT.format(python=sys.executable))
+    program.chmod(0o755)
+    (tmp_path / "fails").write_text(fails)
+    np.save(tmp_path / "y.npy", np.ones((1, 4), np.float32))
+    (tmp_path / "expected").write_bytes(np.ones(4, np.float32).tobytes())
+    files = {name: tmp_path / name for name in ("library", "input", "expected")}
+    row = Row({"expected": {"shape": [1, 4]}, "softmax": False}, {}, "edge-rt", True, 0)
+
+    def measured() -> dict[str, Any]:
+        return measure_ours(program, files, row, 1e-3, Sampling(1, 0), 60, tmp_path, None)
+
+    if fails in ("nothing", "--profile"):
+        found = measured()
+        assert found["times_ms"] == [1.0] and ("profile_problem" in found) == (fails == "--profile")
+        return
+    with pytest.raises(Failure) as failed:
+        measured()
+    if fails == "no graph":
+        assert "edge-rt launched no graph" in str(failed.value)
+    else:
+        assert str(failed.value) == "it ended with 3: the last line"
+        assert failed.value.log == "a first line\nthe last line"
 
 
 def test_rows_of_most_worth_come_first_and_have_names_of_their_own() -> None:
