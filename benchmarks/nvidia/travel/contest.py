@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.nvidia.travel.judging import error_of, floats
+from benchmarks.nvidia.travel.smi import Watch
 
 _WARM_UP = 10  # PyTorch records its CUDA graphs within the first three
 _MOST_CALLS = 100_000
@@ -31,13 +32,15 @@ def answer(measure: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     Path(request["answer"]).write_text(json.dumps(told))
 
 
-def times_if_right(
+def measured_if_right(
     request: dict[str, Any],
     infer: Callable[[], Any],
     bytes_of: Callable[[Any], bytes],
     run: Callable[[int], float],
-) -> list[float]:
-    """Return samples in milliseconds, none of who is wrong; write the output that was judged.
+) -> dict[str, Any]:
+    """Return samples in milliseconds and what nvidia-smi saw meanwhile; write the output that was judged.
+
+    Who is wrong has no samples.
 
     The first inferences of a peer may compute otherwise than those that are timed: PyTorch computes kernel
     by kernel before it replays a graph. So the output is that of an inference after them.
@@ -55,8 +58,10 @@ def times_if_right(
         infer()
     Path(request["output"]).write_bytes(bytes_of(infer()))
     if not _is_right(request):
-        return []
-    return _sampled(run, request["samples"], request["milliseconds"])
+        return {"times_ms": []}
+    with Watch(request["gpu"]) as watch:
+        times = _sampled(run, request["samples"], request["milliseconds"])
+    return {"times_ms": times, "gpu": watch.seen}
 
 
 def _is_right(request: dict[str, Any]) -> bool:

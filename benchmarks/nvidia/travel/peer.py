@@ -11,7 +11,6 @@ from benchmarks.nvidia.travel import child
 from benchmarks.nvidia.travel.judging import floats
 from benchmarks.nvidia.travel.ours import Failure, Sampling, judged
 from benchmarks.nvidia.travel.plan import Row
-from benchmarks.nvidia.travel.smi import Watch
 
 _MODULES = {"torch": "torch_peer", "tensorrt": "tensorrt_peer"}
 _PACKAGE = "benchmarks.nvidia.travel"
@@ -45,7 +44,7 @@ def measure_peer(
     scratch: Path,
     gpu: str | None,
 ) -> dict[str, Any]:
-    """Return a peer's error and samples, and what nvidia-smi saw.
+    """Return a peer's error, and what it answered: samples, and what nvidia-smi saw.
 
     Raises
     ------
@@ -64,14 +63,14 @@ def measure_peer(
         "classes": row.entry["expected"]["shape"][-1],
         "softmax": row.entry["softmax"],
         "tolerance": tolerance,
+        "gpu": gpu,
     }
     request.write_text(json.dumps(asked))
     # Compiled kernels are kept from row to row, as they would be from run to run.
     kept = {"TORCHINDUCTOR_CACHE_DIR": str(scratch.parent / "inductor")}
     kept["TRITON_CACHE_DIR"] = str(scratch.parent / "triton")
     argv = [python, "-m", f"{_PACKAGE}.{_MODULES[row.who]}", str(request)]
-    with Watch(gpu) as watch:
-        ended = child.run(argv, seconds, {**os.environ, **kept}, root)
+    ended = child.run(argv, seconds, {**os.environ, **kept}, root)
     if ended.code != 0:
         raise Failure.of(ended)
     try:
@@ -83,4 +82,4 @@ def measure_peer(
         raise Failure("failed", f"its answer cannot be read: {error}", ended.log) from error
     if not told.get("times_ms"):
         raise Failure("failed", "its answer has no times", ended.log)
-    return {**told, **result, "gpu": watch.seen}
+    return {**told, **result}

@@ -14,8 +14,6 @@ import tempfile
 from types import TracebackType
 from typing import Any
 
-from benchmarks.nvidia.travel.child import end
-
 _WATCHED = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "memory.used")
 _FACTS = ("name", "driver_version", "memory.total", "clocks.max.sm", "clocks.max.mem", "power.limit")
 _SECONDS = 20.0
@@ -78,10 +76,10 @@ class Watch:
             asked = [self._program, f"--query-gpu={','.join(_WATCHED)}", "--format=csv,noheader,nounits"]
             asked += [f"--id={self._gpu}", f"--loop-ms={_EVERY_MS}"]
             try:
+                # In this process's group: who is killed with that at a deadline leaves no sampling behind.
                 self._process = subprocess.Popen(
-                    asked, stdin=subprocess.DEVNULL, stdout=self._file, stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )  # fmt: skip
+                    asked, stdin=subprocess.DEVNULL, stdout=self._file, stderr=subprocess.DEVNULL
+                )
             except OSError:
                 self._process = None
         return self
@@ -93,7 +91,8 @@ class Watch:
         trace: TracebackType | None,
     ) -> None:
         if self._process is not None:
-            end(self._process)
+            self._process.kill()
+            self._process.wait()
         self._file.seek(0)
         self.seen = summary(self._file.read().decode(errors="replace"))
         self._file.close()

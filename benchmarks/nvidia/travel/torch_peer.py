@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.nvidia.travel.contest import answer, times_if_right
+from benchmarks.nvidia.travel.contest import answer, measured_if_right
 from benchmarks.nvidia.travel.torch_graph import module_of
 
 
@@ -43,9 +43,16 @@ def peer(request: dict[str, Any]) -> dict[str, Any]:
     def infer() -> torch.Tensor:
         return called(data)
 
-    times = times_if_right(request, infer, bytes_of, (run_on_gpu if cuda else run_on_cpu)(infer))
+    measured = measured_if_right(request, infer, bytes_of, (run_on_gpu if cuda else run_on_cpu)(infer))
     peak = torch.cuda.max_memory_allocated() / 2**20 if cuda else None
-    return {"times_ms": times, "first_s": first_s, "peak_mib": peak, "torch": torch.__version__}
+    return {
+        **measured,
+        "first_s": first_s,
+        "peak_mib": peak,
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if cuda else "cpu",
+        "graphs_skipped": graphs_skipped(),
+    }
 
 
 def compiled(network: Any, mode: str) -> Any:
@@ -54,6 +61,14 @@ def compiled(network: Any, mode: str) -> Any:
         return network
     name = mode.split()[-1]
     return torch.compile(network, mode=name, fullgraph=True, dynamic=False)
+
+
+def graphs_skipped() -> int | None:
+    """Return how often PyTorch went without a CUDA graph that it was asked for; None: it does not say."""
+    try:
+        return int(torch._dynamo.utils.counters["inductor"]["cudagraph_skips"])
+    except (AttributeError, KeyError, TypeError):
+        return None
 
 
 def bytes_of(output: torch.Tensor) -> bytes:

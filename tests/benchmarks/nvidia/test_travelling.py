@@ -20,7 +20,7 @@ from benchmarks.nvidia.graph import graph_of, input_of, model_of
 from benchmarks.nvidia.members import Members
 from benchmarks.nvidia.pack import ROOT, TRAVEL
 from benchmarks.nvidia.travel import smi
-from benchmarks.nvidia.travel.contest import answer, times_if_right
+from benchmarks.nvidia.travel.contest import answer, measured_if_right
 from benchmarks.nvidia.travel.judging import error_of, floats
 from benchmarks.nvidia.travel.ours import Failure, Sampling, measure_ours
 from benchmarks.nvidia.travel.pace import Pace
@@ -100,19 +100,26 @@ def test_a_peer_is_judged_by_a_later_inference_and_timed_if_that_is_right(
     calls, timed = itertools.count(), itertools.count()
     (tmp_path / "expected").write_bytes(np.ones(4, np.float32).tobytes())
     request = {name: str(tmp_path / name) for name in ("expected", "output")}
-    request |= {"classes": 4, "softmax": False, "tolerance": 1e-3, "samples": 2, "milliseconds": 3}
+    request |= {
+        "classes": 4,
+        "softmax": False,
+        "tolerance": 1e-3,
+        "samples": 2,
+        "milliseconds": 3,
+        "gpu": None,
+    }
 
     def run(number: int) -> float:
         next(timed)
         return 2.0 * number
 
-    found = times_if_right(
+    found = measured_if_right(
         request,
         lambda: np.full(4, 1 + (next(calls) >= wrong_from), np.float32),
         lambda output: output.tobytes(),
         run,
     )
-    assert found == times and next(timed) == (4 if times else 0)
+    assert found["times_ms"] == times and next(timed) == (4 if times else 0)
     assert error_of(
         floats((tmp_path / "output").read_bytes()), floats(np.ones(4, np.float32).tobytes()), 4, False
     ) == (0 if times else 1)
