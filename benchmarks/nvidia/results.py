@@ -70,9 +70,9 @@ class Measured:
 
     @property
     def machine(self) -> dict[str, Any]:
-        """Facts about the machine of the first run; empty if nothing was measured."""
+        """Facts about the machine of the last run, which has all peers; empty if nothing was measured."""
         runs = self.document.get("runs") or [{}]
-        return dict(runs[0])
+        return dict(runs[-1])
 
     @property
     def gpu_name(self) -> str:

@@ -31,7 +31,8 @@ _LEAST_S = 5.0
 def main(arguments: list[str] | None = None) -> None:
     """Measure until all rows are there or the time is over; exit with 2 if nothing can be measured."""
     given = _options(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # also when the connection to this machine breaks
+        signal.signal(number, _interrupt)
     try:
         left = measure(given)
     except Stop as stop:
@@ -63,6 +64,9 @@ def measure(given: argparse.Namespace) -> int:
         program.chmod(0o755)
         found = versions(given.python, ROOT)
         here = {who for who, each in found.items() if each["version"]}
+        for who, each in found.items():
+            if not each["version"]:
+                _say(f"{who} is not measured: {each['reason']}")
         facts = machine(program, scratch)
         if given.device == "cuda" and facts["cuda"].get("problem"):
             raise Stop(f"edge-rt finds no GPU: {facts['cuda']['problem']}")

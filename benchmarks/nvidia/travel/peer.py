@@ -14,7 +14,7 @@ from benchmarks.nvidia.travel.plan import Row
 
 _MODULES = {"torch": "torch_peer", "tensorrt": "tensorrt_peer"}
 _PACKAGE = "benchmarks.nvidia.travel"
-_ASK_S = 120.0  # importing torch for the first time reads some gigabytes
+_ASK_S = 240.0  # importing torch for the first time reads some gigabytes
 _MOST = 64 * 2**20
 
 

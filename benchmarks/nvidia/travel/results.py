@@ -43,7 +43,19 @@ class Results:
         return row is not None and (not measured or row["status"] == "measured")
 
     def begin(self, facts: dict[str, Any]) -> None:
-        """Add a run with facts about the machine, and write the file."""
+        """Add a run with facts about the machine, and write the file.
+
+        Raises
+        ------
+        Stop
+            Its rows are of another kind of GPU: ratios of times would mix the two.
+        """
+        runs = self.document["runs"] if self.document["rows"] else []
+        if other := {name for run in runs for name in _gpu_of(run)} - set(_gpu_of(facts)):
+            raise Stop(
+                f"{self.file} holds results of {', '.join(sorted(other))}, and here is "
+                f"{', '.join(_gpu_of(facts)) or 'no GPU'}: name another file by --out"
+            )
         self.document["runs"].append(facts)
         self.write()
 
@@ -74,3 +86,8 @@ class Results:
                 raise
         except OSError as error:
             raise Stop(f"cannot write {self.file}: {error}") from error
+
+
+def _gpu_of(facts: dict[str, Any]) -> list[str]:
+    """Return the name of the GPU of a run, if it had one."""
+    return list(facts.get("cuda", {}).get("names", []))[:1]

@@ -51,6 +51,7 @@ def test_its_command_measures_with_the_standard_library_alone(
     out = tmp_path / "results.json"
     code, words, results = run(pack, out)
     assert (code, set(results["rows"])) == (0, {OURS, f"{OURS} / graph off"}), words
+    assert "torch is not measured: it ended with 1: ModuleNotFoundError" in words
     assert "complete" in words and "2 rows are left, 2 of them for the goals" in words
     for row in results["rows"].values():
         assert row["status"] == "measured" and row["error"] < 1e-5 and len(row["times_ms"]) == 3, row
@@ -169,6 +170,17 @@ def test_results_of_another_pack_and_other_files_are_refused(pack: Path, tmp_pat
         out.write_text(text)
         code, words = run_only(pack, out)
         assert code == 2 and says in words and out.read_text() == text
+
+
+def test_results_of_another_gpu_are_refused(pack: Path, tmp_path: Path) -> None:
+    out = tmp_path / "results.json"
+    run(pack, out)
+    document = json.loads(out.read_text())
+    document["runs"][0]["cuda"]["names"] = ["NVIDIA H200"]
+    out.write_text(json.dumps(document))
+    code, words, results = run(pack, out)
+    assert code == 2 and results == document
+    assert "holds results of NVIDIA H200, and here is emulated: name another file by --out" in words
 
 
 def run_only(pack: Path, out: Path) -> tuple[int, str]:
