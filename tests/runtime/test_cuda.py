@@ -125,6 +125,15 @@ def test_a_graph_is_captured_once_and_launched_in_each_run(cuda: Cuda) -> None:
     assert (code, answer["error"]["message"]) == (USAGE, "--graph maybe: on or off")
 
 
+def test_a_run_after_a_warm_up_writes_what_the_graph_computed(cuda: Cuda) -> None:
+    y, log = cuda.run(cuda_network.chain(), "--warmup", "2")
+    np.testing.assert_array_equal(y, cuda_network.chained(X))
+    asked = names(log)
+    assert asked.count("cuGraphLaunch") == 2 and asked.count("cuStreamBeginCapture_v2") == 1
+    last = len(asked) - 1 - asked[::-1].index("cuMemcpyDtoHAsync_v2")
+    assert "cuGraphLaunch" in asked[last - 20 : last]
+
+
 def test_a_profile_waits_after_each_operator_and_uses_no_graph(cuda: Cuda) -> None:
     arguments = (*cuda.network(cuda_network.chain()), "--warmup", "0", "--repeat", "1")
     _, _, plain = cuda("bench", *arguments)

@@ -31,7 +31,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"info", edge::InfoCommand, "state devices! timeout"},
     {"run", edge::RunCommand,
-     "input output output-names device threads cluster spin-us requires functions state wait for graph pad!"},
+     "input output output-names device threads cluster spin-us requires functions state wait for warmup graph pad!"},
     {"bench", edge::BenchCommand,
      "input number repeat min-repeat-ms time warmup device threads cluster spin-us requires functions state wait for profile! "
      "graph"},

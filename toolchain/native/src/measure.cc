@@ -171,7 +171,10 @@ std::string ModelledTime(edge_library* library, const Found& device) {
 int RunCommand(const Options& options) {
   const std::string output = options.Text("output", "");
   if (output.empty()) throw Usage("no --output given");
+  // The first inference sets up what later ones use: a graph of kernels is launched from the second one on.
+  const int warmup = options.Int("warmup", 0, 0, 1 << 30);
   Session session(options, "run");
+  for (int i = 0; i < warmup; ++i) Check(edge_run(session.library.get()));
   const auto begin = Clock::now();
   Check(edge_run(session.library.get()));
   const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
