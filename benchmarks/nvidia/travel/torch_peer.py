@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -65,8 +66,9 @@ def compiled(network: Any, mode: str) -> Any:
 
 def graphs_skipped() -> int | None:
     """Return how often PyTorch went without a CUDA graph that it was asked for; None: it does not say."""
+    dynamo = sys.modules.get("torch._dynamo.utils")  # not there for eager, and seconds to import
     try:
-        return int(torch._dynamo.utils.counters["inductor"]["cudagraph_skips"])
+        return int(dynamo.counters["inductor"]["cudagraph_skips"]) if dynamo else None
     except (AttributeError, KeyError, TypeError):
         return None
 
