@@ -31,8 +31,9 @@ _LEAST_S = 5.0
 def main(arguments: list[str] | None = None) -> None:
     """Measure until all rows are there or the time is over; exit with 2 if nothing can be measured."""
     given = _options(arguments)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # also when the connection to this machine breaks
-        signal.signal(number, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # by nohup, a broken connection ends nothing
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         left = measure(given)
     except Stop as stop:

@@ -84,7 +84,10 @@ def test_a_peer_that_fails_costs_itself(pack: Path, tmp_path: Path) -> None:
     assert results["rows"][OURS]["status"] == "measured"
 
 
-def test_who_interrupts_it_ends_its_children_and_keeps_the_rows(pack: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_interrupts_it_ends_its_children_and_keeps_the_rows(
+    pack: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     (tmp_path / "torch.py").write_text("__version__ = 'fake'")
     out, hangs = tmp_path / "results.json", tmp_path / "hangs"
     process = subprocess.Popen(
@@ -94,7 +97,7 @@ def test_who_interrupts_it_ends_its_children_and_keeps_the_rows(pack: Path, tmp_
     )  # fmt: skip
     try:
         until(lambda: hangs.exists() and hangs.read_text())
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         words = process.communicate(timeout=60)[1]
     finally:
         process.kill()
