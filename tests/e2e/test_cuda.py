@@ -12,6 +12,8 @@ from tests.cli.running import Toolchain
 from tests.e2e.test_opencl import write_convolution
 from toolchain.boards.emulation import emulated
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring import verify
+from toolchain.measuring.execute import fetched_outputs
 from toolchain.models.zoo import ZOO
 
 pytestmark = pytest.mark.slow
@@ -71,8 +73,20 @@ def test_so_does_code_for_tensor_cores(invoke: Toolchain, network: str, dtype: s
     assert 1e-5 < output["max_rel_error"] < most, "factors were rounded"
 
 
-def test_a_network_runs_and_is_timed_with_a_graph_and_without(invoke: Toolchain, folder: Path) -> None:
+def test_a_network_runs_and_is_timed_with_a_graph_and_without(
+    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bundle = built(invoke, "squeezenet_v1.1")
+    asked: list[object] = []
+
+    def outputs(*arguments: object) -> object:
+        asked.append(arguments[4])
+        return fetched_outputs(*arguments)
+
+    monkeypatch.setattr(verify, "fetched_outputs", outputs)
+    for graph in ("on", "off"):
+        assert invoke("verify", bundle, *BOARD, "--graph", graph).code == 0
+    assert asked == [["--warmup", "1"], []], "the graph itself is verified: the second inference launches it"
     found = read_bundle(Path(bundle))
     assert (found.manifest.device, found.manifest.emulated) == ("cuda:emulated", True)
     assert "emulated" in found.manifest.target.definition["keys"]

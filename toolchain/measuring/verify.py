@@ -9,6 +9,7 @@ from typing import Any
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
+from toolchain.devices.table import kind_of
 from toolchain.errors import CheckError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
@@ -115,19 +116,22 @@ def verify_bundle(
 ) -> VerifyResult:
     """Run the bundle's sample input on the board and compare the outputs with the expected ones.
 
-    Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error.
+    Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error. Where a device
+    begins kernels as one graph, outputs are those of the graph, which an inference before recorded.
     """
     manifest = bundle.manifest
+    warmup = ["--warmup", "1"] if graph and kind_of(manifest.device).graph else []
     placed = place(bundle, board, threads, cluster, spin_us, device, graph, progress)
     limit = deadline(
         manifest.model.flops,
         board.profile,
         emulated=board.emulated,
         device=manifest.device,
+        runs=2 if warmup else 1,
         extra_s=wait or 0.0,
         timeout=timeout,
     )
-    outputs = fetched_outputs(placed, bundle.sample, limit, wait)
+    outputs = fetched_outputs(placed, bundle.sample, limit, wait, warmup)
     comparison = compare(
         outputs,
         bundle.expected,
