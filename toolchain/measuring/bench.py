@@ -288,7 +288,8 @@ def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarr
     if unsteady := unsteadiness(noise):
         warnings.append(unsteady)
     if len(times) < LEAST_FOR_CONFIDENCE:
-        warnings.append(f"only {len(times)} runs: give it longer with --time")
+        runs = "1 run" if len(times) == 1 else f"{len(times)} runs"
+        warnings.append(f"only {runs}: give it longer with --time")
     if answer.governor not in (None, "performance"):
         warnings.append(f"the CPU's governor is {answer.governor!r}: its clock changes with the load")
     cpus = placed.runtime.facts.logical_cpus

@@ -105,7 +105,8 @@ def show(result: BenchResult) -> None:
         [f"{name} ms".upper() for name in times], [["-" if t is None else f"{t:.3f}" for t in times.values()]]
     )
     place = f"{result.threads} threads on {result.cluster}"
-    click.echo(f"{result.runs} runs, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
+    runs = "1 run" if result.runs == 1 else f"{result.runs} runs"
+    click.echo(f"{runs}, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
     if result.copies_ms:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
         kind = result.device.partition(":")[0]  # warnings name the device
