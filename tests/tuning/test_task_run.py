@@ -74,6 +74,18 @@ def test_a_search_that_was_cut_short_keeps_it_too(store: RecordStore) -> None:
         assert run.unsettled().won == run.space.rule(fastest)
 
 
+def test_trials_beside_other_processes_are_counted(store: RecordStore) -> None:
+    class Shared(Told):
+        def _run(self, code: object, cases: object) -> Result:
+            others = int(getattr(code, "tiles", None) in POINTS[1:3])
+            known = f'{{"clock_mhz": 1980.0, "temperature_c": null, "others": {others}}}'
+            return replace(super()._run(code, cases), conditions=known)
+
+    with toy_run(store, Shared({})) as run:
+        search(run, len(POINTS))
+        assert run.beside_others == 2
+
+
 def test_where_it_fails_the_default_stays(store: RecordStore) -> None:
     wrong = POINTS[3]
     with toy_run(store, Told({wrong: 0.1}, frozenset({wrong})), recorded=wrong) as run:

@@ -68,6 +68,8 @@ class TuneResult:
         Seconds of the search for which each board had a session.
     power_cycles
         Number of times that boards were power-cycled because they were silent, by their names.
+    beside_others
+        Number of trials during which other processes computed on the device.
     """
 
     tasks: list[TunedTask]
@@ -78,6 +80,7 @@ class TuneResult:
     search_s: float = 0.0
     in_use_s: dict[str, float] = field(default_factory=dict)
     power_cycles: dict[str, int] = field(default_factory=dict)
+    beside_others: int = 0
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
@@ -93,6 +96,7 @@ class TuneResult:
             "caches_flushed": False,
             "in_use_seconds": {name: round(seconds, 1) for name, seconds in self.in_use_s.items()},
             "power_cycles": self.power_cycles,
+            "beside_others": self.beside_others,
             "network": self.network.to_json() if self.network else None,
             "tasks": [
                 {

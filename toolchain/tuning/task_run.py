@@ -15,6 +15,7 @@ from toolchain.tasks.key import entry_of, unbelievable
 from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tuning.boards.conditions import were_others_there
 from toolchain.tuning.context import RunContext, earlier_records
 from toolchain.tuning.events import Trial
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, Measured, result_of
@@ -62,6 +63,7 @@ class TaskRun(Generic[P]):
         self.trials = 0
         self.failures: Counter[str] = Counter()
         self.boards: Counter[str] = Counter()
+        self.beside_others = 0  # trials during which other processes computed on the device
         self.first_failure = ""
         self.modelled = False
         self.unchecked = False
@@ -299,6 +301,7 @@ class TaskRun(Generic[P]):
         self.trials += 1
         if result.board:
             self.boards[result.board] += 1
+        self.beside_others += were_others_there(result.conditions)
         if result.failure:
             self._fail(result)
         else:

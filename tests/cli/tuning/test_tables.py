@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.tuning.runs import CONV, DENSE
-from toolchain.cli.tuning.tables import duration, show_plan
+from toolchain.cli.tuning.tables import duration, show_plan, show_result
 from toolchain.tuning.boards.pace import Pace
+from toolchain.tuning.result import TuneResult
 from toolchain.tuning.run.plan import PlannedTask, RunPlan
 
 
@@ -50,3 +51,14 @@ def test_a_plan_says_how_long_and_how_that_is_known(
     assert header.split() == ["ID", "WEIGHT", "MFLOP", "WAYS", "MEASURED", "NAME"]
     assert conv.split()[3:] == ["no", "end", "12", "fused_conv2d"]
     assert dense.split()[3:] == ["56", "1", "fused_dense"]
+
+
+@pytest.mark.parametrize(("trials", "warned"), [(0, False), (3, True)])
+def test_trials_beside_other_processes_are_warned_of(
+    capsys: pytest.CaptureFixture[str], trials: int, *, warned: bool
+) -> None:
+    result = TuneResult([], 1.0, beside_others=trials)
+    show_result(result)
+    said = "warning: other processes computed on the device during 3 of these trials"
+    assert (said in capsys.readouterr().out) == warned
+    assert result.to_json()["beside_others"] == trials

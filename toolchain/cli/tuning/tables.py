@@ -73,6 +73,11 @@ def show_result(result: TuneResult) -> None:
         f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
     )
+    if result.beside_others:
+        click.echo(
+            f"warning: other processes computed on the device during {result.beside_others} of these trials, "
+            "which may have taken longer by it"
+        )
     if any(tuned.modelled for tuned in result.tasks):
         click.echo("these times come from a model: nothing was measured")
     else:

@@ -23,6 +23,11 @@ class Conditions(Answer):
         return json.dumps(known) if any(value is not None for value in known.values()) else None
 
 
+def were_others_there(known: str | None) -> bool:
+    """Return whether other processes computed on a device, given its conditions as records have them."""
+    return known is not None and bool(json.loads(known)["others"])
+
+
 def known_conditions(board: str, said: object) -> str | None:
     """Return the answer of `edge.conditions` as records have it.
 

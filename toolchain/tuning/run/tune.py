@@ -135,6 +135,7 @@ def tune(
         search_s=search_s,
         in_use_s=in_use_s,
         power_cycles=power_cycles,
+        beside_others=sum(run.beside_others for run in runs),
     )
 
 
