@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
 import pytest
 
 from tests.opencl.test_operators import NOT_COMPARED, cases, refusals
+from toolchain.tasks import options
 
 pytestmark = pytest.mark.slow
 
@@ -35,3 +40,22 @@ def test_every_operator_computes_what_onnx_says(part: int) -> None:
     wanted = dict(list(cases().items())[part::PARTS])
     found = refusals((case for mine in wanted.values() for case in mine), "cuda")
     assert found == {wanted[name][0].name: why for name, why in NOT_COMPARED.items() if name in wanted}
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_so_they_do_in_float16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what float16 rounds, relative to the largest number; NVRTC takes their kernels, too."""
+    monkeypatch.setattr(options, "CodeOptions", partial(options.CodeOptions, dtype="float16"))
+    rough = [
+        replace(case, rtol=3e-2, atol=3e-2 * max(map(largest, case.outputs)))
+        for mine in cases().values()
+        for case in mine
+    ]
+    assert refusals(rough, "cuda") == {cases()[name][0].name: why for name, why in NOT_COMPARED.items()}
+
+
+def largest(array: np.ndarray) -> float:
+    array = np.atleast_1d(array)
+    finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array[:0]
+    return float(np.abs(finite).max(initial=0))
