@@ -59,7 +59,7 @@ def _floor(results: Measured, figures: dict[str, Any] | None) -> Line:
     words = "resnet-18 in float32, batch 1, H100: time / (weights ÷ bandwidth + launches in a graph)"
     row = next(results.measured(who=OURS, network="resnet-18", batch=1, arithmetic="float32"), None)
     ours = results.best(OURS, "resnet-18", 1, "float32")
-    kernels = _kernels(figures or {}, "resnet-18", "float32")
+    kernels = kernels_of(figures or {}, "resnet-18", "float32")
     if (
         row is None
         or ours is None
@@ -73,14 +73,15 @@ def _floor(results: Measured, figures: dict[str, Any] | None) -> Line:
     return words, "≤ 3", f"{ours / floor:.2f}", f"{moved:.3f} + {kernels} x {LAUNCH_MS} ms"
 
 
-def _kernels(figures: dict[str, Any], network: str, name: str) -> int | None:
+def kernels_of(figures: dict[str, Any], network: str, name: str) -> int | None:
+    """Return the kernels of an inference, by the name of its code; None if they were not counted."""
     rows = figures.get("networks", [])
     found = [row["kernels"] for row in rows if (row["network"], row["name"]) == (network, name)]
     return found[0] if found else None
 
 
 def _without_gpu(figures: dict[str, Any]) -> Sequence[Line]:
-    kernels = _kernels(figures, "resnet-18", "float32")
+    kernels = kernels_of(figures, "resnet-18", "float32")
     nvrtc = figures.get("nvrtc", {})
     beyond = [row for row in figures.get("networks", []) if row["network"] == "resnet-18"]
     return [

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from benchmarks.nvidia.barriers import barrier_kernels
 from benchmarks.nvidia.building import Target, built, functions_of
 from benchmarks.nvidia.contenders import OURS, TOLERANCES, Ours, peers
 from benchmarks.nvidia.graph import graph_of, input_of, model_of
@@ -86,6 +87,10 @@ def write_pack(folder: Path, wanted: Wanted, note: Callable[[str], None]) -> dic
             for batch in wanted.batches
             for entry in [_network(network, batch, wanted, members, Path(scratch), note)]
         ]
+        launches = {
+            arch: members.compress(f"launches/{arch}", code)
+            for arch, code in barrier_kernels(wanted.target).items()
+        }
         members.add("run.py", _RUN.encode())
         for package in ("benchmarks", "benchmarks/nvidia"):  # else others of that name come before them
             members.add(f"{package}/__init__.py", b"")
@@ -95,6 +100,7 @@ def write_pack(folder: Path, wanted: Wanted, note: Callable[[str], None]) -> dic
             "version": VERSION,
             "made": {"commit": _commit(), "fingerprint": expected_fingerprint(), "arch": wanted.target.arch},
             "networks": networks,
+            "launches": launches,
             "peers": list(wanted.peers or peers()),
             "tolerances": TOLERANCES,
             "members": members.written,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.latency.layers import task_of
 from benchmarks.nvidia.goals import NOT, goals
 from benchmarks.nvidia.gpus import LAUNCH_MS
+from benchmarks.nvidia.launch_costs import launch_costs
 from benchmarks.nvidia.results import Measured, median_ms
+from benchmarks.nvidia.tables import cell, table
 from benchmarks.nvidia.travel.plan import OURS
 
 _OPERATORS = 12
@@ -17,11 +18,12 @@ _OPERATORS = 12
 def parts(results: Measured, figures: dict[str, Any] | None) -> dict[str, str]:
     """Return the text of each marked part of the page."""
     return {
-        "goals": _table(("figure", "goal", "seen", ""), goals(results, figures)),
+        "goals": table(("figure", "goal", "seen", ""), goals(results, figures)),
         "machine": _machine(results),
         "latency": _latency(results),
         "operators": _operators(results),
         "kernels": _figures(figures),
+        "launches": launch_costs(results, figures),
     }
 
 
@@ -52,11 +54,11 @@ def _latency(results: Measured) -> str:
         lines = [_latency_line(row, results) for row in rows]
         head = ("contender", "arithmetic", "ms", "/ ours", "error", "MiB", "SM MHz", "W", "°C")
         failed = [
-            _cell(f"- {_named(row)}, {row['arithmetic']}: {row['status']}: {row['reason']}")
+            cell(f"- {_named(row)}, {row['arithmetic']}: {row['status']}: {row['reason']}")
             for row in results.rows
             if (row["network"], row["batch"]) == (network, batch) and row["status"] != "measured"
         ]
-        text = [f"### {network}, batch {batch}", _table(head, lines), "\n".join(failed)]
+        text = [f"### {network}, batch {batch}", table(head, lines), "\n".join(failed)]
         pieces += [each for each in text if each]
     return "\n\n".join(pieces)
 
@@ -94,7 +96,7 @@ def _operators(results: Measured) -> str:
         head = ("operator", "calls", "ms", "roofline, ms", "ms / that")
         title = f"### {row['network']}, batch {row['batch']}, {row['name']}"
         slowest = sorted(row["operators"], key=lambda each: -each["ms"])[:_OPERATORS]
-        pieces += [title, _table(head, [_operator(each, row, results) for each in slowest])]
+        pieces += [title, table(head, [_operator(each, row, results) for each in slowest])]
     return "\n\n".join(pieces)
 
 
@@ -125,16 +127,4 @@ def _figures(figures: dict[str, Any] | None) -> str:
         for row in figures["networks"]
     ]
     head = ("network", "code", "kernels", "weights, MB", "bundle beyond them, MB", "of that winograd's, MB")
-    return _table(head, lines)
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    if not lines:
-        return ""
-    rule = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(_cell(each) for each in line)} |" for line in (head, rule, *lines))
-
-
-def _cell(text: str) -> str:
-    """Return text that stays in its cell."""
-    return " ".join(text.replace("|", "\\|").split())
+    return table(head, lines)

@@ -18,6 +18,8 @@ from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 
 _MOST = 64 * 2**20
+CHAINS = {"graph", "stream", "barriers"}
+"""What the row about launches and barriers has."""
 
 
 class Operator(BaseModel):
@@ -62,6 +64,32 @@ class Row(BaseModel):
         return self
 
 
+class Chain(BaseModel):
+    """What a link adds, the median of each length, and the part of samples that have no time of Python's."""
+
+    each_us: float
+    medians_us: dict[int, float]
+    ahead: float
+
+
+class Launches(BaseModel):
+    """The row about launches and barriers as the runner writes it; `chains` are there if it was measured."""
+
+    status: str
+    reason: str = ""
+    blocks: int = 0
+    threads: int = 0
+    cooperative: bool = False
+    chains: dict[str, Chain] = {}
+
+    @model_validator(mode="after")
+    def _chains(self) -> Launches:
+        lengths = {tuple(chain.medians_us) for chain in self.chains.values()}
+        if self.status == "measured" and (self.chains.keys() != CHAINS or len(lengths) != 1):
+            raise ValueError("launches: other chains, or not of equal lengths")
+        return self
+
+
 @dataclass(frozen=True)
 class Measured:
     """The document of a run, and its rows."""
@@ -95,6 +123,12 @@ class Measured:
     def rows(self) -> list[dict[str, Any]]:
         """All rows, failed ones included."""
         return list(self.document.get("rows", {}).values())
+
+    @property
+    def launches(self) -> Launches | None:
+        """What launches and barriers cost, or why that is unknown; None if nobody tried."""
+        found = self.document.get("launches")
+        return None if found is None else Launches.model_validate(found)
 
     def measured(self, **wanted: object) -> Iterator[dict[str, Any]]:
         """Yield the rows with times whose members have these values."""
@@ -134,6 +168,7 @@ def read_results(file: Path) -> Measured:
         document = json.loads(file.read_bytes())
         version = document["version"]
         rows = [Row.model_validate(row) for row in document["rows"].values()]
+        Launches.model_validate(document.get("launches", {"status": "none"}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problem = shortened(" ".join(str(error).split()))
         raise UsageError(f"{file} holds no results: {problem}", "name a results.json of a pack") from error

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.nvidia.travel.launches import MOST_S, measure_launches
 from benchmarks.nvidia.travel.machine import machine
 from benchmarks.nvidia.travel.members import Pack
 from benchmarks.nvidia.travel.ours import Failure, Sampling, measure_ours
@@ -72,6 +73,8 @@ def measure(given: argparse.Namespace) -> int:
         if given.device == "cuda" and facts["cuda"].get("problem"):
             raise Stop(f"edge-rt finds no GPU: {facts['cuda']['problem']}")
         results.begin({**facts, "peers": found, "sampling": vars(sampling)})
+        if not facts["cuda"].get("problem"):
+            _launches(pack, results, given, deadline, scratch)
         rows = rows_of(pack.manifest, here)
         left = [row for row in rows if not results.has(row.key, measured=given.retry)]
         pace = Pace(results.document["rows"].values())
@@ -95,6 +98,26 @@ def measure(given: argparse.Namespace) -> int:
             _note(row, told)
             left.remove(row)
     return len(left)
+
+
+def _launches(
+    pack: Pack, results: Results, given: argparse.Namespace, deadline: float, scratch: Path
+) -> None:
+    """Measure what a launch and a barrier cost, unless that is known or the run's time is over."""
+    left_s, own = deadline - time.monotonic(), given.row_seconds or MOST_S
+    known = results.launches
+    if left_s < _LEAST_S or (known and not (given.retry and known["status"] != "measured")):
+        return
+    told = measure_launches(pack, given.samples, min(own, left_s), scratch)
+    if told["status"] == "late" and left_s < own:
+        return  # the next run has more time for it
+    results.add_launches(told)
+    if told["status"] == "measured":
+        costs = {name: each["each_us"] for name, each in told["chains"].items()}
+        said = ", ".join(f"{name} {cost:.2f} µs" for name, cost in costs.items())
+    else:
+        said = f"{told['status']}: {told['reason']}"
+    _say(f"launches and barriers: {said}")
 
 
 def _row(

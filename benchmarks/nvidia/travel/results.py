@@ -42,6 +42,11 @@ class Results:
         row = self.document["rows"].get(key)
         return row is not None and (not measured or row["status"] == "measured")
 
+    @property
+    def launches(self) -> dict[str, Any]:
+        """The row about launches and barriers; empty until there is one."""
+        return dict(self.document.get("launches", {}))
+
     def begin(self, facts: dict[str, Any]) -> None:
         """Add a run with facts about the machine, and write the file.
 
@@ -50,7 +55,7 @@ class Results:
         Stop
             Its rows are of another kind of GPU: ratios of times would mix the two.
         """
-        runs = self.document["runs"] if self.document["rows"] else []
+        runs = self.document["runs"] if self.document["rows"] or self.launches else []
         if other := {name for run in runs for name in _gpu_of(run)} - set(_gpu_of(facts)):
             raise Stop(
                 f"{self.file} holds results of {', '.join(sorted(other))}, and here is "
@@ -62,6 +67,11 @@ class Results:
     def add(self, key: str, row: dict[str, Any]) -> None:
         """Add a row, and write the file."""
         self.document["rows"][key] = row
+        self.write()
+
+    def add_launches(self, row: dict[str, Any]) -> None:
+        """Add the row about launches and barriers, and write the file."""
+        self.document["launches"] = row
         self.write()
 
     def write(self) -> None:

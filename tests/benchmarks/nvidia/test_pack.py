@@ -58,14 +58,17 @@ def test_its_command_measures_with_the_standard_library_alone(
     (first,) = results["runs"]
     assert "No module named 'torch'" in first["peers"]["torch"]["reason"]
     assert {each["calls"] for each in results["rows"][OURS]["operators"]} == {1}
+    assert results["launches"]["status"] == "measured" and "launches and barriers: graph" in words
 
     code, _, again = run(pack, out)  # all rows are there
     assert code == 0 and again["rows"] == results["rows"] and len(again["runs"]) == 2
+    assert again["launches"] == results["launches"]
 
     main(["--report", str(out)])
     text = capsys.readouterr().out
     assert "Emulated: nothing is said of a GPU" in text and "| **ours**, float32, graph off |" in text
     assert "| 3→8 3x3, 4x4 | 1 |" in text
+    assert "1 blocks of 256 threads; barriers in a plain launch." in text
 
 
 def test_a_peer_that_fails_costs_itself(pack: Path, tmp_path: Path) -> None:
@@ -111,12 +114,14 @@ def test_who_interrupts_it_ends_its_children_and_keeps_the_rows(
 def test_a_driver_that_fails_is_a_row_with_its_reason(pack: Path, tmp_path: Path) -> None:
     fault = {"EDGE_CUDA_FAULT": "cuMemAlloc_v2:2"}
     code, _, results = run(pack, tmp_path / "results.json", **fault)
+    assert "cuMemAlloc_v2 returns CUDA_ERROR_OUT_OF_MEMORY" in results["launches"]["reason"]
     assert code == 0 and results["rows"][OURS]["status"] == "failed"
     assert "CUDA_ERROR_OUT_OF_MEMORY" in results["rows"][OURS]["reason"]
     code, _, results = run(pack, tmp_path / "results.json")
     assert code == 0 and results["rows"][OURS]["status"] == "failed"
     code, _, results = run(pack, tmp_path / "results.json", "--retry")
     assert code == 0 and {row["status"] for row in results["rows"].values()} == {"measured"}
+    assert results["launches"]["status"] == "measured"
 
 
 def test_nvidia_smi_watches_the_gpu_of_edge_rt(pack: Path, tmp_path: Path) -> None:
@@ -137,7 +142,12 @@ def test_without_a_gpu_nothing_is_measured(pack: Path, tmp_path: Path) -> None:
 
 def test_the_time_is_over_before_a_row_begins(pack: Path, tmp_path: Path) -> None:
     code, words, results = run(pack, tmp_path / "results.json", "--minutes", "0.01")
-    assert code == 0 and results["rows"] == {} and "2 rows are left: run it again" in words
+    assert (
+        code == 0
+        and results["rows"] == {}
+        and "launches" not in results
+        and "2 rows are left: run it again" in words
+    )
 
 
 @pytest.mark.parametrize("member", ["edge-rt", "tiny/1/float32.so.xz", "benchmarks/nvidia/travel/ours.py"])

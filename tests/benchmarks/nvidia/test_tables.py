@@ -81,6 +81,33 @@ def test_an_operator_stands_beside_its_roofline_and_a_failure_beside_its_reason(
     assert "| torch, eager, contiguous | float32 | 0.0500 | 0.50 | 1.0e-06 |  | 1980 |" in made["latency"]
 
 
+def chain(each_us: float, ahead: float = 1.0) -> dict[str, Any]:
+    return {
+        "each_us": each_us,
+        "ahead": ahead,
+        "medians_us": {n: 4 + int(n) * each_us for n in ("1", "25", "100")},
+    }
+
+
+def chains(**more: Any) -> dict[str, Any]:
+    costs = {"graph": chain(1.5), "stream": chain(2.25, 0.5), "barriers": chain(1.25)}
+    return {"status": "measured", "blocks": 132, "threads": 256, "cooperative": True, "chains": costs, **more}
+
+
+def test_what_one_kernel_would_save_is_told(tmp_path: Path) -> None:
+    results = read_results(written(tmp_path, {**DOCUMENT, "launches": chains()}))
+    text = parts(results, FIGURES)["launches"]
+    assert "| chain of | 1, µs | 25, µs | 100, µs | each, µs |" in text
+    assert "| kernels of a graph | 5.5 | 41.5 | 154.0 | 1.50 |" in text
+    assert "132 blocks of 256 threads; barriers in a cooperative launch." in text
+    assert "so these take less: kernels, launched one by one." in text
+    assert "ResNet-18 in float32 as one kernel would save 29 x (1.50 - 1.25) = 7.2 µs of 100.0 µs." in text
+    assert "would save" not in parts(results, None)["launches"]
+    results = read_results(written(tmp_path, {**DOCUMENT, "launches": {"status": "late", "reason": "a | b"}}))
+    assert parts(results, FIGURES)["launches"] == "not measured: late: a \\| b"
+    assert parts(read_results(written(tmp_path, DOCUMENT)), FIGURES)["launches"] == "not measured."
+
+
 def test_an_emulated_gpu_has_no_ratios(tmp_path: Path) -> None:
     document = copy.deepcopy(DOCUMENT)
     document["runs"][0]["cuda"]["details"][0]["type"] = "cpu"
@@ -102,6 +129,8 @@ def test_nothing_was_measured() -> None:
         {"rows": {"a": {}}},
         {"rows": {"a": {**row("x", "y", 1.0), "times_ms": []}}},
         {"rows": {"a": {**row("x", "y", 1.0), "arithmetic": "__class__"}}},
+        {"launches": []},
+        {"launches": {"status": "measured"}},
     ],
 )  # fmt: skip
 def test_other_documents_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
