@@ -94,6 +94,7 @@ def test_they_agree(native: Edge, tmp_path: Path) -> None:
                 [Wanted(Same("c0ffee" * 8, "same", 1, 1, (SHAPE, SHAPE)), candidate, "search")], [case]
             )
             expected[name] = wrong([given], [exact])
+        packing.fill()
     finally:
         compilers.close()
     document = about.FolderContents(

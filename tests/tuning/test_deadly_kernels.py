@@ -60,6 +60,7 @@ def test_on_a_station(tmp_path: Path) -> None:
         packing = Packing(folder, 1 << 30, builder, board, target, HOW)
         for each in candidates(target).values():
             packing.add([Wanted(TASK, each, "search")], [case_of(tmp_path)])
+        packing.fill()
     finally:
         compilers.close()
     document = about.FolderContents(

@@ -121,6 +121,7 @@ def export(
             listener(StepBegan(f"compiling {begin}/{len(wanted)}"))
             for batch in _groups(wanted[begin : begin + _BATCH]):
                 packing.add(batch, known[batch[0].task.workload][:1])
+        packing.fill()
         packing.add_cases(known)
         if not packing.count:
             raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -40,6 +40,10 @@ class Members:
         self._folder, self._most, self.used = root / FOLDER, most, used
         self.sizes: dict[str, int] = {}
         self._folder.mkdir()
+
+    def missing(self, sizes: Mapping[str, int]) -> int:
+        """Return how many bytes of members, whose sizes are given by their digests, are not there yet."""
+        return sum(size for digest, size in sizes.items() if digest not in self.sizes)
 
     def add(self, members: Iterable[Member], beside: int) -> bool:
         """Write members that are not there yet, all or none; return whether they fit.

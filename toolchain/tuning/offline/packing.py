@@ -1,10 +1,10 @@
-"""Fills an exported folder: builds candidates, and takes each that still fits."""
+"""Fills an exported folder: builds candidates, and takes those of all tasks in turns as far as they fit."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.boards.board import Board
@@ -19,6 +19,7 @@ from toolchain.tuning.offline.about import About, NotExported
 from toolchain.tuning.offline.blocks import CaseBlock, block, case_block, content_digest
 from toolchain.tuning.offline.members import Member, Members
 from toolchain.tuning.offline.proposals import Wanted
+from toolchain.tuning.offline.turns import in_turns
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.preflight import probe_case
 
@@ -27,18 +28,44 @@ _MEMBER_LINE = len("member ") + 64 + len(" 1000000000\n")
 _FRAME = 4096  # bytes of a plan and a document without candidates, rounded up
 
 
+@dataclass(frozen=True, eq=False)
+class _Offered:
+    """A candidate that was built.
+
+    Attributes
+    ----------
+    place
+        Its place among all candidates that were asked for.
+    library
+        The digest of the library that it is in.
+    sizes
+        Sizes of all files that it needs, by their digests: the operands of all candidates of a network are
+        far more than fit, so they are made again for those that are taken.
+    beside
+        Bytes that it needs in other files, at most.
+    cases
+        The cases that it is taken with.
+    """
+
+    wanted: Wanted
+    built: BuiltCandidate
+    place: int
+    library: str
+    sizes: Mapping[str, int]
+    beside: int
+    cases: Sequence[Case]
+
+
 @dataclass
 class _Taken:
     """A candidate that is in the folder."""
 
-    wanted: Wanted
-    built: BuiltCandidate
-    library: str
-    cases: list[CaseBlock] = field(default_factory=list)
+    offered: _Offered
+    cases: list[CaseBlock]
 
 
 class Packing:
-    """Fills a folder with candidates, in the order in which they come.
+    """Fills a folder with candidates.
 
     Parameters
     ----------
@@ -62,6 +89,7 @@ class Packing:
         self._root, self._most, self._builder = root, most, builder
         self._board, self._target, self._options = board, target, options
         self._members = Members(root, most, used)
+        self._offered: list[_Offered] = []
         self._taken: list[_Taken] = []
         self._failed: list[About] = []
         self._probe: tuple[str, ...] = ()
@@ -99,7 +127,7 @@ class Packing:
                 f"a known-good kernel fails on this host: {built.failure}: {built.message}",
                 "`toolchain doctor` checks this host",
             )
-        library = Member.of(built.library.read_bytes())
+        library = _library(built)
         case = case_block(probe.candidate, probe_case(probe, scratch))
         lines = self._block("probe", "probe", probe.task, built, library.digest, [case])
         digest = content_digest(lines, probe.task.workload, probe.candidate.entry)
@@ -110,35 +138,54 @@ class Packing:
         self._probe = _named(lines, digest)
 
     def add(self, batch: Sequence[Wanted], cases: Sequence[Case]) -> None:
-        """Build candidates of one task and take those that fit, with these cases."""
+        """Build candidates of one task, to be taken with these cases."""
         built = self._builder.build([each.candidate for each in batch])
         for wanted, one in zip(batch, built, strict=True):
-            if wanted.stage == "default" and one.library is None:
+            if one.library is not None:
+                self._offer(wanted, one, cases)
+            elif wanted.stage == "default":
                 self._without_default.add(wanted.task.workload)
                 self._leave_out(wanted, f"its default does not compile: {one.failure}: {one.message}")
-            elif wanted.task.workload in self._without_default:
-                self._leave_out(wanted, "the default of its task is not in the folder")
-            elif one.library is None:
+            elif wanted.task.workload not in self._without_default:
                 self._failed.append(_about(wanted, failure=one.failure, message=one.message))
+
+    def fill(self) -> None:
+        """Take the candidates that fit: the defaults, the smallest first, then those of all tasks in turns.
+
+        Without its default nothing is known of a task; so a task whose default does not fit is left out.
+        """
+        defaults = [each for each in self._offered if each.wanted.stage == "default"]
+        for each in sorted(defaults, key=self._needs):
+            if not self._take(each):
+                self._without_default.add(each.wanted.task.workload)
+        tasks: dict[str, list[_Offered]] = {}
+        for each in self._offered:
+            if each.wanted.stage != "default":
+                tasks.setdefault(each.wanted.task.workload, []).append(each)
+        for each in in_turns(list(tasks.values()), self._needs, self._shares):
+            if each.wanted.task.workload in self._without_default:
+                self._leave_out(each.wanted, "the default of its task is not in the folder")
             else:
-                self._take(wanted, one, [case_block(wanted.candidate, case) for case in cases])
+                self._take(each)
+        self._taken.sort(key=lambda taken: taken.offered.place)  # the order in which they are measured
 
     def add_cases(self, known: Mapping[str, Sequence[Case]]) -> None:
         """Add further cases of the candidates, the first ones first, as far as there is room."""
         for each in self._taken:
-            for case in known[each.wanted.task.workload][len(each.cases) :]:
-                more = case_block(each.wanted.candidate, case)
+            wanted = each.offered.wanted
+            for case in known[wanted.task.workload][len(each.cases) :]:
+                more = case_block(wanted.candidate, case)
                 if not self._members.add(more.members, _length(more.lines)):
-                    return
+                    break
                 each.cases.append(more)
 
     def write(self, document: about.FolderContents, head: Sequence[str]) -> int:
         """Write the plan and the document; return the bytes of the folder."""
         blocks, candidates = [self._probe] if self._probe else [], []
         for place, each in enumerate(self._taken):
-            wanted = each.wanted
+            wanted, own = each.offered.wanted, each.offered
             name = f"{wanted.task.id}:{place}"
-            lines = self._block("candidate", name, wanted.task, each.built, each.library, each.cases)
+            lines = self._block("candidate", name, wanted.task, own.built, own.library, each.cases)
             digest = content_digest(lines, wanted.task.workload, wanted.candidate.entry)
             blocks.append(_named(lines, digest))
             candidates.append(_about(wanted, digest=digest))
@@ -152,20 +199,37 @@ class Packing:
         (self._root / about.FILE).write_text(f"{content}\n")
         return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
 
-    def _take(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[CaseBlock]) -> None:
-        if built.library is None:
-            raise AssertionError("a candidate without a library was to be packed")
-        library = Member.of(built.library.read_bytes())
-        members = [library, *(member for case in cases for member in case.members)]
-        entry = wanted.candidate.entry
-        beside = sum(_length(case.lines) for case in cases) + len(json.dumps(entry.payload)) + 1024
-        if self._members.add(members, beside + _MEMBER_LINE * len(members)):
-            self._taken.append(_Taken(wanted, built, library.digest, list(cases)))
-            return
-        mib = sum(len(member.content) for member in members) / _MIB
-        if wanted.stage == "default":
-            self._without_default.add(wanted.task.workload)
-        self._leave_out(wanted, f"it does not fit: {mib:.1f} MiB of code and operands, shared ones included")
+    def _offer(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[Case]) -> None:
+        library, blocks = _library(built), [case_block(wanted.candidate, case) for case in cases]
+        members = [library, *(member for block in blocks for member in block.members)]
+        sizes = {member.digest: len(member.content) for member in members}
+        payload = len(json.dumps(wanted.candidate.entry.payload))
+        beside = sum(_length(block.lines) for block in blocks) + payload + 1024 + _MEMBER_LINE * len(members)
+        place = len(self._offered)
+        self._offered.append(_Offered(wanted, built, place, library.digest, sizes, beside, cases))
+
+    def _needs(self, offered: _Offered) -> int:
+        return self._members.missing(offered.sizes) + offered.beside
+
+    def _shares(self, offered: _Offered) -> bool:
+        return self._members.missing(offered.sizes) == self._members.missing(
+            {offered.library: offered.sizes[offered.library]}
+        )
+
+    def _take(self, offered: _Offered) -> bool:
+        """Take a candidate if it fits; else note that it was left out."""
+        if self._members.used + self._needs(offered) > self._most:
+            mib = sum(offered.sizes.values()) / _MIB
+            self._leave_out(
+                offered.wanted, f"it does not fit: {mib:.1f} MiB of code and operands, shared ones included"
+            )
+            return False
+        blocks = [case_block(offered.wanted.candidate, case) for case in offered.cases]
+        members = [_library(offered.built), *(member for block in blocks for member in block.members)]
+        if not self._members.add(members, offered.beside):
+            raise AssertionError("a candidate that fits did not fit")
+        self._taken.append(_Taken(offered, blocks))
+        return True
 
     def _leave_out(self, wanted: Wanted, reason: str) -> None:
         point = wanted.candidate.entry.digest
@@ -182,6 +246,12 @@ class Packing:
     ) -> tuple[str, ...]:
         limit_s = trial_limit_s(task, self._board, self._options, len(cases), self._target.kind)
         return block(word, name, limit_s, library, built.function, built.candidate.memory, cases)
+
+
+def _library(built: BuiltCandidate) -> Member:
+    if built.library is None:
+        raise AssertionError("a candidate without a library was to be packed")
+    return Member.of(built.library.read_bytes())
 
 
 def _about(wanted: Wanted, digest: str = "", failure: str | None = None, message: str = "") -> About:
