@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from math import prod
 from pathlib import Path
 from random import Random
 
@@ -65,12 +66,31 @@ SHAPES = (
     "0",
     "4x+4",
 )
-MOST_MEMBER, MOST_TOTAL = 1 << 30, 4 << 30
+STEPS = (
+    "-",
+    "r192",
+    "t0x2x1",
+    "p0x0x1x0x0x4",
+    "r1x3x8x8,t1x0x3x2",
+    "r24x8,t1x0,p0x0x0x8,r8x32",
+    "r",
+    "t0x1",
+    "t0x0x1",
+    "p0x-1",
+    "r192,",
+    ",r192",
+    "q1",
+    "r0x9",
+    "p0x0x0x0x0x9223372036854775807",
+    "p268435456x0x0x0x0x0,r192",
+    "r" + "x".join("1" * 17),
+)
+MOST_MEMBER, MOST_TOTAL, MOST_OPERAND = 1 << 30, 4 << 30, 1 << 30
 
 
 def any_plan(random: Random) -> list[list[str]]:
     """Return the words of a plan that is right, but for what `some` leaves out."""
-    lines = [["edge-toolchain-plan", "1"], ["runtime", expected_fingerprint()]]
+    lines = [["edge-toolchain-plan", "2"], ["runtime", expected_fingerprint()]]
     lines += [["compute", "cpu", "2", random.choice(("-", "little")), "-"], ["samples", "1", "2", "20"]]
     lines += [["member", digest, str(len(data))] for digest, data in MEMBERS.items()]
     count = random.choice((1, 1, 2, 3))
@@ -80,7 +100,7 @@ def any_plan(random: Random) -> list[list[str]]:
         lines.append([word, own, f"c:{place}", "20.000", any_member(random), "main_0", "cpu"])
         for _ in range(some(random)):
             lines.append(["case"])
-            lines += [["input", any_member(random)] for _ in range(random.randrange(3))]
+            lines += [any_operand(random) for _ in range(random.randrange(3))]
             for _ in range(some(random)):
                 shape = random.choice(SHAPES[:3])
                 lines.append(["output", "float32", shape, any_member(random), "0.001", "0"])
@@ -96,6 +116,15 @@ def any_member(random: Random) -> str:
     return random.choice(list(MEMBERS))
 
 
+def any_operand(random: Random) -> list[str]:
+    """Return an input that is stored or drawn."""
+    if random.random() < 0.3:
+        return ["stored", any_member(random), random.choice(STEPS)]
+    steps = random.choice(STEPS if random.random() < 0.1 else STEPS[:6])
+    dtype, seed = random.choice(("float32", "float16")), str(random.choice((0, 7, 1 << 48)))
+    return ["drawn", dtype, "3x8x8", seed, str(random.randrange(-16, 9)), random.choice("01"), steps]
+
+
 def change(random: Random, lines: list[list[str]]) -> None:
     """Make something of a plan other than it should be, or than it was."""
     place = random.randrange(len(lines))
@@ -103,9 +132,11 @@ def change(random: Random, lines: list[list[str]]) -> None:
     if not line:  # all of its words are gone
         return
     at = random.randrange(len(line))
-    match random.randrange(8):
+    match random.randrange(9):
         case 0:
             line[at] = random.choice(WORDS)
+        case 8:
+            line[-1] = random.choice(STEPS)
         case 1:
             line[at] = str(random.choice((*rpc.LIMITS, -1, 1001, 1025)))
         case 2:
@@ -171,6 +202,33 @@ def shape(text: str) -> None:
             raise WrongPlanError(text)
 
 
+def packed(extents: list[int], steps: str, width: int) -> int:
+    """Return how many numbers an array has once it is packed by steps."""
+    count(extents, width)
+    for step in [] if steps == "-" else steps.split(","):
+        if not re.fullmatch(r"[prt]-?\d+(x-?\d+)*", step):
+            raise WrongPlanError(step)
+        numbers = [whole_number(number, 0, 2**63 - 1) for number in step[1:].split("x")]
+        match step[0]:
+            case "r" if count(numbers, width) == count(extents, width):
+                extents = numbers
+            case "t" if sorted(numbers) == list(range(len(extents))):
+                extents = [extents[axis] for axis in numbers]
+            case "p" if len(numbers) == 2 * len(extents):
+                extents = [extents[at] + numbers[2 * at] + numbers[2 * at + 1] for at in range(len(extents))]
+            case _:
+                raise WrongPlanError(step)
+        count(extents, width)
+    return count(extents, width)
+
+
+def count(extents: list[int], width: int) -> int:
+    """Return how many numbers an array has, which is never empty."""
+    if len(extents) > 16 or not 0 < prod(extents) <= MOST_OPERAND // width:
+        raise WrongPlanError("an operand")
+    return prod(extents)
+
+
 class Grammar:
     """Takes a plan line by line, as the comment of plan.h has them."""
 
@@ -185,7 +243,7 @@ class Grammar:
         self._members, self._candidates, self._total = set[str](), list[str](), 0
 
     def check(self) -> None:
-        if self._lines.pop(0) != "edge-toolchain-plan 1":
+        if self._lines.pop(0) != "edge-toolchain-plan 2":
             raise WrongPlanError("version")
         if self.words("runtime", 1) != [expected_fingerprint()]:
             raise WrongPlanError("runtime")
@@ -229,6 +287,19 @@ class Grammar:
             raise WrongPlanError(size)
         self._members.add(digest)
 
+    def drawn(self, dtype: str, extents: str, seed: str, exponent: str, edges: str, steps: str) -> int:
+        """Return how many bytes a drawn operand has."""
+        width = {"float32": 4, "float16": 2}.get(dtype, 0)
+        if not width:
+            raise WrongPlanError(dtype)
+        shape(extents)
+        whole_number(seed, 0, 1 << 48)
+        whole_number(exponent, -16, 8)
+        whole_number(edges, 0, 1)
+        return width * packed(
+            [] if extents == "-" else [int(each) for each in extents.split("x")], steps, width
+        )
+
     def known(self, digest: str) -> None:
         if digest not in self._members:
             raise WrongPlanError(digest)
@@ -252,8 +323,14 @@ class Grammar:
             raise WrongPlanError("no case")
 
     def case(self) -> None:
-        while self.is_next("input"):
-            self.known(*self.words("input", 1))
+        drawn = 0
+        while self.is_next("stored") or self.is_next("drawn"):
+            if self.is_next("stored"):
+                self.known(self.words("stored", 2, last=1000)[0])
+            else:
+                drawn += self.drawn(*self.words("drawn", 6, last=1000))
+        if drawn > MOST_TOTAL:
+            raise WrongPlanError("large operands")
         outputs = 0
         while self.is_next("output"):
             dtype, extents, expected, tolerance, halves = self.words("output", 5)

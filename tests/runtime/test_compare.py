@@ -23,6 +23,7 @@ from toolchain.tuning.boards.cases import wrong
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.host import HostCompilers
 from toolchain.tuning.offline import about, plan
+from toolchain.tuning.offline.operands import Inputs
 from toolchain.tuning.offline.packing import Packing
 from toolchain.tuning.offline.proposals import Wanted
 from toolchain.tuning.options import TuneOptions
@@ -91,7 +92,8 @@ def test_they_agree(native: Edge, tmp_path: Path) -> None:
             case = write_case(tmp_path, str(place), {0: given})
             case.expect([exact])
             packing.add(
-                [Wanted(Same("c0ffee" * 8, "same", 1, 1, (SHAPE, SHAPE)), candidate, "search")], [case]
+                [Wanted(Same("c0ffee" * 8, "same", 1, 1, (SHAPE, SHAPE)), candidate, "search")],
+                [Inputs(case, {}, {})],
             )
             expected[name] = wrong([given], [exact])
         packing.fill()

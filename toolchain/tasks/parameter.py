@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -33,12 +33,19 @@ class Parameter:
         Layout in memory; None: row-major, in the network's shape.
     value
         The value of a constant, in its layout in memory; None if it is no constant.
+    pack
+        Returns another weight in the layout in which this constant one is; None for other parameters, and in
+        another process: there nobody asks, and it knows too much to be sent.
     """
 
     shape: tuple[int, ...]
     dtype: str
     layout: MemoryLayout | None = None
     value: Array | None = None
+    pack: Callable[[Array], Array] | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "pack": None}
 
     def filled(self, logical: Array | None) -> Array:
         """Return the argument in its layout in memory: the constant, else the packed `logical`.

@@ -37,9 +37,24 @@ def test_the_folder_holds_all_that_a_station_needs(exported: tuple[Path, Exporte
 def test_operands_that_are_equal_are_there_once(exported: tuple[Path, Exported]) -> None:
     plan = read_plan(exported[0])
     named = [
-        line.split(" ")[1] for lines in plan.blocks.values() for line in lines if line.startswith("input")
+        line.split(" ")[1] for lines in plan.blocks.values() for line in lines if line.startswith("stored")
     ]
     assert len(named) > len(set(named))
+
+
+def test_weights_and_inputs_are_drawn_by_the_station(
+    exported: tuple[Path, Exported], offline: Offline
+) -> None:
+    folder, plan = exported[0], read_plan(exported[0])
+    drawn = {line for lines in plan.blocks.values() for line in lines if line.startswith("drawn")}
+    shapes = {tuple(map(int, line.split(" ")[2].split("x"))) for line in drawn}
+    weights = [tuple(each.dims) for each in offline.model.onnx.graph.initializer if len(each.dims) > 1]
+    assert shapes & set(weights), "weights are among them"
+    assert {len(line.split(" ")) for line in drawn} == {7}
+    largest = max(
+        plan.members[each] for each in plan.members if (folder / "members" / each).read_bytes()[:1] != b"\x7f"
+    )
+    assert largest < 64 << 10, "libraries apart, no large file is left"
 
 
 def test_expected_values_lie_where_the_candidate_writes_them(exported: tuple[Path, Exported]) -> None:

@@ -168,8 +168,8 @@ def test_folders_that_were_changed(offline: Offline, done: Path, store: RecordSt
 
     assert "cannot be read" in says("no plan", lambda f: (f / "plan").unlink())
     assert "is not a plan" in says("other", lambda f: (f / "plan").write_text("x\n"))
-    version = says("version", lambda f: (f / "plan").write_text(plan.replace("plan 1", "plan 2", 1)))
-    assert "has version '2', this toolchain reads version 1" in version
+    version = says("version", lambda f: (f / "plan").write_text(plan.replace("plan 2", "plan 1", 1)))
+    assert "has version '1', this toolchain reads version 2" in version
     assert "changed or cut" in says(
         "changed", lambda f: (f / "plan").write_text(plan.replace("samples 1", "samples 2"))
     )

@@ -78,7 +78,7 @@ class Layout:
         padded = np.pad(np.pad(value, blocks), around, constant_values=self.fill)
         n, c, *spatial = padded.shape
         blocked = padded.reshape(n, c // self.lanes, self.lanes, *spatial)
-        return np.ascontiguousarray(np.moveaxis(blocked, 2, -1))
+        return np.copy(np.moveaxis(blocked, 2, -1), order="C")
 
     def unpack(self, value: Array, logical: Sequence[int]) -> Array:
         """Return the logical value of a packed one."""

@@ -22,13 +22,13 @@ from toolchain.processes.worker import Worker, WorkerDiedError
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case, TaskReference, write_case
 from toolchain.tasks.task import Task
+from toolchain.tuning.boards.draws import TYPES, Draw
 
 _DRAWS = 2
 # The largest convolution of VGG-16 (3.7 GFLOP) takes 2 s per draw on a busy machine.
 _REFERENCE_S = 120.0
 _ZEROS, _LARGE = 1 / 4, 1 / 64  # shares of zeros and of large values in all draws but the first
-_FACTOR = {"float16": 8.0}  # factor of large values: the largest float16 is 65504, and sums have thousands
-_ANY_FACTOR = 64.0
+_FACTOR = 64.0  # of large values
 _ROUNDED = ("float32", "float16", "int8", "uint8")  # types of rounded values; the others may be indices
 
 HALVES = 1e-2
@@ -120,10 +120,22 @@ def drawn(parameters: Sequence[Parameter], draw: int) -> dict[int, Array]:
     or in a padded image, and one in 64 is 64 times as large (8 times in float16), to show lost precision and
     overflow. int8 values are uniform; other integers are 0, since they may be indices.
     """
+    alike = draws(parameters, draw)
     return {
-        place: _values(parameter, np.random.default_rng((draw, place)), draw > 0)
+        place: alike[place].values()
+        if place in alike
+        else _values(parameter, np.random.default_rng((draw, place)), draw > 0)
         for place, parameter in enumerate(parameters)
         if parameter.value is None
+    }
+
+
+def draws(parameters: Sequence[Parameter], draw: int) -> dict[int, Draw]:
+    """Return those of the values of `drawn` that a board can draw, too, by index."""
+    return {
+        place: Draw(parameter.dtype, parameter.shape, draw << 16 | place, edges=draw > 0)
+        for place, parameter in enumerate(parameters)
+        if parameter.value is None and parameter.dtype in TYPES
     }
 
 
@@ -140,7 +152,7 @@ def _values(parameter: Parameter, random: np.random.Generator, edges: bool) -> A
     if edges:
         chance = random.random(parameter.shape)
         values = np.where(chance < _ZEROS, 0.0, values)
-        values = np.where(chance > 1 - _LARGE, values * _FACTOR.get(parameter.dtype, _ANY_FACTOR), values)
+        values = np.where(chance > 1 - _LARGE, values * _FACTOR, values)
     return values.astype(parameter.dtype)
 
 

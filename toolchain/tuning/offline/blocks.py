@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,9 +11,9 @@ import numpy as np
 from toolchain.arrays import Array
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case
 from toolchain.tuning.boards.cases import HALVES, rounds, tolerance_of
 from toolchain.tuning.offline.members import Member
+from toolchain.tuning.offline.operands import Inputs, operand, stored
 
 _EXACT_IN_FLOAT32 = ("float16", "float32", "int8", "uint8", "int16", "uint16", "bool")
 
@@ -27,23 +26,24 @@ class CaseBlock:
     members: tuple[Member, ...]
 
 
-def case_block(candidate: Candidate, case: Case) -> CaseBlock:
+def case_block(candidate: Candidate, given: Inputs) -> CaseBlock:
     """Return a case in the layouts of a candidate.
 
     Its expected outputs must be known. Values that the layout leaves open, such as padding, are NaN there.
     """
-    arguments, expected = case.arguments(), case.expected()
+    arguments, expected = given.case.arguments(), given.case.expected()
     if expected is None:
         raise AssertionError("a case without expected outputs was to be exported")
     lines, members = ["case"], []
     inputs = candidate.parameters[: -candidate.outputs]
     for place, parameter in enumerate(inputs):
-        members.append(_stored(parameter.filled(arguments.get(place))))
-        lines.append(f"input {members[-1].digest}")
+        one = operand(place, parameter, given, arguments)
+        lines.append(one.line)
+        members += [one.member] if one.member else []
     tolerance = tolerance_of(expected)
     for parameter, wanted in zip(candidate.parameters[len(inputs) :], expected, strict=True):
         packed = parameter.filled(None)
-        members.append(_stored(_in_layout(parameter, packed, wanted)))
+        members.append(stored(_in_layout(parameter, packed, wanted)))
         shape = "x".join(map(str, packed.shape)) or "-"
         halves = HALVES if rounds(wanted) else 0
         lines.append(f"output {packed.dtype} {shape} {members[-1].digest} {tolerance:g} {halves:g}")
@@ -72,9 +72,3 @@ def _in_layout(parameter: Parameter, packed: Array, wanted: Array) -> Array:
     values = np.full(packed.size, np.nan, floats)
     values[places.ravel()] = wanted.astype(floats).ravel()
     return values.reshape(packed.shape)
-
-
-def _stored(array: Array) -> Member:
-    file = io.BytesIO()
-    np.save(file, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
-    return Member.of(file.getvalue())

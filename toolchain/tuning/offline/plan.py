@@ -14,7 +14,7 @@ from toolchain.targets.target import BoardTarget
 from toolchain.tuning.options import TuneOptions
 
 FILE = "plan"
-VERSION = 1
+VERSION = 2
 _FIRST = "edge-toolchain-plan "
 _MOST = 16 << 20  # bytes, as in edge-rt
 _DIGEST = "digest "
@@ -111,7 +111,7 @@ def _blocks(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
             own = [line.replace(digest, "{digest}", 1)]
             if word == "candidate":
                 found[digest] = own
-        elif word in ("case", "input", "output"):
+        elif word in ("case", "stored", "drawn", "output"):
             own.append(line)
     return {digest: tuple(block) for digest, block in found.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -89,6 +89,15 @@ def rewrite(fused: tvm.IRModule, choices: Choices, render: Render = generated) -
     )
 
 
+@dataclass(frozen=True)
+class _Operand:
+    """An argument of a generated function: its layout, its value, and how a weight was packed."""
+
+    layout: Layout | None
+    value: relax.Expr
+    pack: Callable[[Array], Array] | None = None
+
+
 class _Network:
     """What the bodies of all shapes are built from, and what becomes known of their functions."""
 
@@ -151,7 +160,7 @@ class _Body:
 
         def keep() -> tirx.PrimFunc:
             func = self.network.unread(self.network.fused[step.function]).without_attr("global_symbol")
-            plain = [(None, argument) for argument in step.arguments]
+            plain = [_Operand(None, argument) for argument in step.arguments]
             self.functions.made[step.function] = Made(Scheduled(func), _parameters(step, plain))
             return func
 
@@ -175,7 +184,7 @@ class _Body:
 
         def recipe() -> Recipe:
             recurring = Recurring(of, self.machine, constant, len(arguments) + _outputs(step))
-            plain = [(None, argument) for argument in arguments]
+            plain = [_Operand(None, argument) for argument in arguments]
             self.functions.made[step.function] = Made(recurring, _parameters(step, plain))
             return recurring
 
@@ -193,7 +202,7 @@ class _Body:
         ]
         packed = step.var in self.plan.packed
         out = self.plan.layout(step.var) if packed else None
-        layouts = (*(layout for layout, _value in operands), out)
+        layouts = (*(operand.layout for operand in operands), out)
 
         def recipe() -> Recipe:
             computed = Computed(step.read, layouts, self.machine, step.choice, step.subject)
@@ -206,7 +215,7 @@ class _Body:
         key = (step.function, self.network.text(step.read), layouts, step.choice, known)
         function = self.functions.generated(key, step.function, recipe)
         shape = extents(step.var) if out is None else out.shape(extents(step.var))
-        arguments = [value for _layout, value in operands]
+        arguments = [operand.value for operand in operands]
         if packed and step.var in self.plan.places:
             self._into(self.plan.places[step.var][0], function, arguments)
             self.placed.add(step.var)
@@ -237,30 +246,30 @@ class _Body:
             self._into(step.var, self._mover("copy", value, source, target), [operand])
         self.network.rules[step.function] = IN_PLACE
 
-    def _operand(
-        self, step: Generated, param: tirx.Buffer, argument: relax.Expr
-    ) -> tuple[Layout | None, relax.Expr]:
+    def _operand(self, step: Generated, param: tirx.Buffer, argument: relax.Expr) -> _Operand:
         if isinstance(argument, GenericConst):
             return self._constant(step, param, argument.value.numpy())
         algorithm = step.algorithm
         packs = argument in self.packed if algorithm.values == "either" else algorithm.values == "packed"
         source = algorithm.source(step.subject)
         if packs and (packable(argument, self.machine) or (source is not None and param.same_as(source))):
-            return self.plan.layout(argument), self._packed(argument)
-        return None, self._plain_expr(argument)
+            return _Operand(self.plan.layout(argument), self._packed(argument))
+        return _Operand(None, self._plain_expr(argument))
 
-    def _constant(
-        self, step: Generated, param: tirx.Buffer, value: Array
-    ) -> tuple[Layout | None, relax.Expr]:
+    def _constant(self, step: Generated, param: tirx.Buffer, value: Array) -> _Operand:
         subject, algorithm = step.subject, step.algorithm
         if subject is not None and subject.weight is not None and param.same_as(subject.weight):
             source = algorithm.source(subject)
             lanes = 1 if source is None else self.plan.layout(step.argument(source)).lanes
-            packed = algorithm.weight(value, subject, step.choice, self.machine, lanes)
+
+            def pack(weight: Array) -> Array:
+                return algorithm.weight(weight, subject, step.choice, self.machine, lanes)
+
+            packed = pack(value)
             growth = 0 if algorithm.exact else max(0, packed.nbytes - value.nbytes)
-            return None, self.functions.constant(packed, growth)
+            return _Operand(None, self.functions.constant(packed, growth), pack)
         layout = algorithm.constant(param, subject, self.machine)
-        return layout, self.functions.constant(value if layout is None else layout.pack(value))
+        return _Operand(layout, self.functions.constant(value if layout is None else layout.pack(value)))
 
     def _packed(self, value: relax.Var) -> relax.Expr:
         if value not in self.packed:
@@ -308,16 +317,14 @@ def _outputs(step: Call) -> int:
     return len(step.var.ty.fields) if isinstance(step.var.ty, relax.TupleType) else 1
 
 
-def _parameters(
-    step: Call, operands: Sequence[tuple[Layout | None, relax.Expr]], out: Layout | None = None
-) -> tuple[Parameter, ...]:
+def _parameters(step: Call, operands: Sequence[_Operand], out: Layout | None = None) -> tuple[Parameter, ...]:
     found = []
-    for argument, (layout, value) in zip(step.arguments, operands, strict=True):
-        if isinstance(value, GenericConst):
-            array = value.value.numpy()
-            found.append(Parameter(array.shape, str(array.dtype), value=array))
+    for argument, operand in zip(step.arguments, operands, strict=True):
+        if isinstance(operand.value, GenericConst):
+            array = operand.value.value.numpy()
+            found.append(Parameter(array.shape, str(array.dtype), value=array, pack=operand.pack))
         else:
-            found.append(Parameter(extents(argument), str(argument.ty.dtype), layout))
+            found.append(Parameter(extents(argument), str(argument.ty.dtype), operand.layout))
     outputs = step.var.ty.fields if isinstance(step.var.ty, relax.TupleType) else [step.var.ty]
     found += [Parameter(tuple(map(int, ty.shape)), str(ty.dtype), out) for ty in outputs]
     return tuple(found)

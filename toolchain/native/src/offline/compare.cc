@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "edge_rt.h"
-#include "failure.h"
 #include "numbers.h"
 #include "text.h"
 
@@ -15,12 +13,12 @@ namespace {
 
 const NumberType& TypeOf(const std::string& name) {
   if (const NumberType* type = NumberTypeOf(name)) return *type;
-  throw Failure(EDGE_USAGE, "folder", "an output of type " + Quote(name));
+  RefuseFolder("an output of type " + Quote(name));
 }
 
 size_t Count(const std::vector<int64_t>& shape) {
   size_t count;
-  if (!CountOf(shape, &count)) throw Failure(EDGE_USAGE, "folder", "an output is too large");
+  if (!CountOf(shape, &count)) RefuseFolder("an output is too large");
   return count;
 }
 
@@ -36,7 +34,7 @@ Array Unwritten(const Output& output) {
   const NumberType& type = TypeOf(output.dtype);
   const uint64_t unwritten = Bits(type);
   const size_t count = Count(output.shape);
-  if (count > (size_t{1} << 30) / type.bytes) throw Failure(EDGE_USAGE, "folder", "an output is too large");
+  if (count > (size_t{1} << 30) / type.bytes) RefuseFolder("an output is too large");
   Array array{output.dtype, output.shape, std::string(count * type.bytes, '\0')};
   for (size_t at = 0; at < array.data.size(); at += type.bytes) std::memcpy(&array.data[at], &unwritten, type.bytes);
   return array;
@@ -46,7 +44,7 @@ std::string Wrong(const Output& output, const std::string& bytes, const Array& e
   const NumberType &type = TypeOf(output.dtype), &wanted = TypeOf(expected.dtype);
   const size_t count = Count(output.shape);
   if (expected.shape != output.shape || bytes.size() != count * type.bytes) {
-    throw Failure(EDGE_USAGE, "folder", "an output and its expected values differ in shape");
+    RefuseFolder("an output and its expected values differ in shape");
   }
   double scale = 0, error = 0;
   size_t compared = 0, beyond = 0;

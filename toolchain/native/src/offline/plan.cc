@@ -22,28 +22,26 @@ namespace edge::offline {
 namespace {
 
 constexpr int64_t kMostPlan = 16 << 20, kMostMember = int64_t{1} << 30, kMostTotal = int64_t{4} << 30;
-constexpr size_t kMostName = 100, kMostAxes = 16, kMostOperands = 64;
+constexpr size_t kMostName = 100, kMostOperands = 64, kMostSteps = 1000;
 constexpr double kMostSeconds = 86400;
-
-[[noreturn]] void Refuse(const std::string& why) { throw Failure(EDGE_USAGE, "folder", why); }
 
 // Reads a file in parts.
 template <typename Part>
 void EachPart(const std::string& path, int64_t most, Part part) {
   const File file(path);
-  if (file.fd() < 0) Refuse(path + " cannot be read: " + std::strerror(errno));
-  if (file.Size() < 0) Refuse(path + " is not a file");
-  if (file.Size() > most) Refuse(path + " has more than " + std::to_string(most) + " bytes");
+  if (file.fd() < 0) RefuseFolder(path + " cannot be read: " + std::strerror(errno));
+  if (file.Size() < 0) RefuseFolder(path + " is not a file");
+  if (file.Size() > most) RefuseFolder(path + " has more than " + std::to_string(most) + " bytes");
   std::vector<char> bytes(64 << 10);
   for (int64_t left = most + 1; left > 0;) {
     const ssize_t got = read(file.fd(), bytes.data(), std::min<int64_t>(bytes.size(), left));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) Refuse(path + " cannot be read: " + std::strerror(errno));
+    if (got < 0) RefuseFolder(path + " cannot be read: " + std::strerror(errno));
     if (got == 0) return;
     part(bytes.data(), static_cast<size_t>(got));
     left -= got;
   }
-  Refuse(path + " grows while it is read");
+  RefuseFolder(path + " grows while it is read");
 }
 
 // The words of one line; each is taken by what it must be.
@@ -54,7 +52,9 @@ class Line {
     for (const std::string& word : words_) again += (again.empty() ? "" : " ") + word;
     if (again != text || text.find_first_not_of(kPrintable) != text.npos) Wrong("it has other than words and single blanks");
   }
-  [[noreturn]] void Wrong(const std::string& why) const { Refuse("the plan's line " + std::to_string(number_) + ": " + why); }
+  [[noreturn]] void Wrong(const std::string& why) const {
+    RefuseFolder("the plan's line " + std::to_string(number_) + ": " + why);
+  }
 
   bool Is(const char* word) const { return !words_.empty() && words_[0] == word; }
   // The line's first word, and how many follow it.
@@ -134,7 +134,7 @@ class Reader {
  private:
   Line& Next() {
     const size_t end = text_.find('\n', at_);
-    if (end == text_.npos) Refuse("the plan ends in the middle of line " + std::to_string(number_ + 1));
+    if (end == text_.npos) RefuseFolder("the plan ends in the middle of line " + std::to_string(number_ + 1));
     line_ = std::make_unique<Line>(text_.substr(at_, end - at_), ++number_);
     at_ = end + 1;
     return *line_;
@@ -143,26 +143,28 @@ class Reader {
   // Before anything else is looked at: of another version all may be different.
   void CheckVersion() const {
     const std::string first = text_.substr(0, text_.find('\n'));
-    if (!first.starts_with("edge-toolchain-plan ")) Refuse(plan_->folder + " holds no plan: `toolchain tune --export` writes one");
-    if (first != "edge-toolchain-plan 1") {
-      Refuse("the plan has version " + Quote(first.substr(20, 20)) + ", this edge-rt reads version 1: export it again");
+    if (!first.starts_with("edge-toolchain-plan ")) {
+      RefuseFolder(plan_->folder + " holds no plan: `toolchain tune --export` writes one");
+    }
+    if (first != "edge-toolchain-plan 2") {
+      RefuseFolder("the plan has version " + Quote(first.substr(20, 20)) + ", this edge-rt reads version 2: export it again");
     }
   }
 
   void CheckDigest() {
     const size_t begin = text_.rfind("\ndigest ");
-    if (begin == text_.npos) Refuse("the plan is cut: it has no line `digest`");
+    if (begin == text_.npos) RefuseFolder("the plan is cut: it has no line `digest`");
     Sha256 sum;
     sum.Add(text_.data(), begin + 1);
     plan_->digest = sum.Digest();
-    if (text_.substr(begin + 8) != plan_->digest + "\n") Refuse("the plan was changed: it has another digest than it says");
+    if (text_.substr(begin + 8) != plan_->digest + "\n") RefuseFolder("the plan was changed: it has another digest than it says");
   }
 
   void ReadHead() {
     Next();
     Next().Begin("runtime", 1);
     if (const std::string& wanted = line_->Word(); wanted != Fingerprint()) {
-      Refuse("the candidates are for edge-rt " + wanted + ", this one is " + Fingerprint() +
+      RefuseFolder("the candidates are for edge-rt " + wanted + ", this one is " + Fingerprint() +
              ": take the edge-rt of the version that exported them");
     }
     Next().Begin("compute", 4);
@@ -184,7 +186,9 @@ class Reader {
     if (!members_.insert(digest).second) line_->Wrong("this member was listed before");
     Sha256 sum;
     EachPart(plan_->Member(digest), bytes, [&](const char* data, size_t size) { sum.Add(data, size); });
-    if (sum.Digest() != digest) Refuse(plan_->Member(digest) + " was changed or cut: it has another digest; copy the folder again");
+    if (sum.Digest() != digest) {
+      RefuseFolder(plan_->Member(digest) + " was changed or cut: it has another digest; copy the folder again");
+    }
   }
 
   std::string Member() {
@@ -215,11 +219,33 @@ class Reader {
     plan_->candidates.push_back(std::move(candidate));
   }
 
+  // `drawn`: bytes of what a case draws.
+  Operand ReadOperand(int64_t* drawn) {
+    Operand operand{};
+    const bool stored = line_->Is("stored");
+    line_->Begin(stored ? "stored" : "drawn", stored ? 2 : 6);
+    if (stored) {
+      operand.member = Member();
+    } else {
+      operand.drawn.dtype = line_->Word();
+      if (operand.drawn.dtype != "float32" && operand.drawn.dtype != "float16") line_->Wrong("this type is not drawn");
+      operand.drawn.shape = line_->Shape();
+      operand.seed = line_->Integer(0, int64_t{1} << 48);
+      operand.exponent = static_cast<int>(line_->Integer(-16, 8));
+      operand.edges = line_->Integer(0, 1) == 1;
+    }
+    operand.steps = line_->Optional(kMostSteps);
+    if (stored) return operand;
+    Array shape = operand.drawn;
+    if ((*drawn += Pack(operand.steps, &shape)) > kMostTotal) line_->Wrong("the operands are too large");
+    return operand;
+  }
+
   Case ReadCase() {
     Case read;
-    while (Next().Is("input")) {
-      line_->Begin("input", 1);
-      read.inputs.push_back(Member());
+    int64_t drawn = 0;
+    while (Next().Is("stored") || line_->Is("drawn")) {
+      read.inputs.push_back(ReadOperand(&drawn));
       if (read.inputs.size() > kMostOperands) line_->Wrong("too many inputs");
     }
     for (; line_->Is("output"); Next()) {
@@ -247,6 +273,8 @@ class Reader {
 };
 
 }  // namespace
+
+void RefuseFolder(const std::string& why) { throw Failure(EDGE_USAGE, "folder", why); }
 
 bool IsDigest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;

@@ -2,24 +2,28 @@
 //
 // Lines of ASCII with single blanks. In this order:
 //
-//   edge-toolchain-plan 1
+//   edge-toolchain-plan 2
 //   runtime FINGERPRINT                        of the edge-rt that the candidates are for
 //   compute DEVICE THREADS CLUSTER REQUIRES    as edge_options has them; "-" for none
 //   samples NUMBER REPEAT MIN_REPEAT_MS
 //   member SHA256 BYTES                        each file of the folder `members`, named by its digest
 //   candidate DIGEST NAME SECONDS LIBRARY FUNCTION MEMORY    or `probe …`: a known-good one, the first
 //     case                                     one or more
-//     input MEMBER                             in the order of the function's parameters
+//     stored MEMBER STEPS                      the inputs, in the order of the function's parameters: from a file, or
+//     drawn DTYPE SHAPE SEED EXPONENT EDGES STEPS    by both sides alike; `edges` is 0 or 1
 //     output DTYPE SHAPE MEMBER TOLERANCE HALVES
 //   end COUNT                                  of candidates, the probe too
 //   digest SHA256                              of all that stands before this line
 //
+// STEPS pack an operand as the candidate reads it: `r8x64,t1x0,p0x0x0x4`, or "-" (see operand.h).
 // An output's member has the expected values in its layout, as floats; NaN where any value will do.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "offline/operand.h"
 
 namespace edge::offline {
 
@@ -32,7 +36,7 @@ struct Output {
 };
 
 struct Case {
-  std::vector<std::string> inputs;
+  std::vector<Operand> inputs;
   std::vector<Output> outputs;
 };
 
@@ -59,5 +63,8 @@ struct Plan {
 Plan ReadPlan(const std::string& folder);
 
 bool IsDigest(const std::string& text);
+
+// Throws EDGE_USAGE: something in the folder is other than it must be.
+[[noreturn]] void RefuseFolder(const std::string& why);
 
 }  // namespace edge::offline

@@ -28,7 +28,7 @@ Results::Results(const Plan& plan) : path_(plan.folder + "/results") {
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd_ < 0) throw Io("cannot open " + path_);
   struct stat status {};
-  if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) throw Failure(EDGE_USAGE, "folder", path_ + " is not a file");
+  if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) RefuseFolder(path_ + " is not a file");
   if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     throw Failure(EDGE_BUSY, "busy", "another process measures the candidates of " + plan.folder);
   }
@@ -38,7 +38,7 @@ Results::Results(const Plan& plan) : path_(plan.folder + "/results") {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw Io("cannot read " + path_);
     text.append(bytes, got);
-    if (text.size() > kMostResults) throw Failure(EDGE_USAGE, "folder", path_ + " is too large");
+    if (text.size() > kMostResults) RefuseFolder(path_ + " is too large");
   }
   const size_t whole = ReadLines(plan, text);
   if (ftruncate(fd_, whole) != 0 || lseek(fd_, whole, SEEK_SET) < 0) throw Io("cannot write " + path_);
@@ -72,13 +72,13 @@ size_t Results::ReadLines(const Plan& plan, const std::string& text) {
     const std::string line = text.substr(at, end - at);
     if (at == 0) {
       if (line != Head(plan)) {
-        throw Failure(EDGE_USAGE, "folder", path_ + " holds the results of another plan: import them, or move the file away");
+        RefuseFolder(path_ + " holds the results of another plan: import them, or move the file away");
       }
       continue;
     }
     const std::string candidate = line.starts_with(begin) ? line.substr(begin.size(), 64) : "";
     if (known.count(candidate) == 0 || !line.ends_with("}")) {
-      throw Failure(EDGE_USAGE, "folder", path_ + " holds a line that is no result of this plan: move the file away");
+      RefuseFolder(path_ + " holds a line that is no result of this plan: move the file away");
     }
     done_.insert(candidate);
   }

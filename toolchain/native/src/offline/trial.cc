@@ -96,7 +96,7 @@ std::optional<Outcome> Unpack(const std::string& packed, int repeat) {
 
 std::vector<Tensor> Operands(const Plan& plan, const Case& given, DLDevice device) {
   std::vector<Tensor> operands;
-  for (const std::string& input : given.inputs) operands.push_back(OnDevice(ReadNpy(plan.Member(input)), device));
+  for (const Operand& input : given.inputs) operands.push_back(OnDevice(Made(input, plan.Member(input.member)), device));
   for (const Output& output : given.outputs) operands.push_back(OnDevice(Unwritten(output), device));
   return operands;
 }

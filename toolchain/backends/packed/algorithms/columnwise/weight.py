@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -51,4 +49,4 @@ def pack_weight(weight: Array, conv: Convolution, choice: ColumnwiseChoice) -> A
     order = [tap for phase in range(stride) for tap in range(phase, conv.kernel[-1], stride)]
     sorted_taps = conv.reached(weight)[..., order]
     tiles = sorted_taps.reshape(-1, choice.channels, prod(sorted_taps.shape[1:]))
-    return np.ascontiguousarray(tiles.transpose(0, 2, 1)).reshape(weight_shape(conv, choice))
+    return tiles.transpose(0, 2, 1).reshape(weight_shape(conv, choice))

@@ -29,4 +29,4 @@ def pack_weight(weight: Array, product: Matmul, choice: DenseChoice, lanes: int,
     wide, matrix = row // depth, product.matrix(weight)
     padded = np.pad(matrix, [(0, 0), (0, 0), (0, groups * wide - matrix.shape[2])])
     split = padded.reshape(batch, steps, depth, groups, wide)
-    return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 2)).reshape(shape)
+    return split.transpose(0, 3, 1, 4, 2).reshape(shape)

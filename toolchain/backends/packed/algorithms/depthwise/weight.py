@@ -18,4 +18,4 @@ def pack_weight(weight: Array, conv: Convolution, lanes: int) -> Array:
     blocks, *kernel, _lanes = weight_shape(conv, lanes)
     around = [(0, -conv.co % lanes), *((0, 0) for _ in kernel)]
     blocked = np.pad(conv.reached(weight)[:, 0], around).reshape(blocks, lanes, *kernel)
-    return np.ascontiguousarray(np.moveaxis(blocked, 1, -1))
+    return np.copy(np.moveaxis(blocked, 1, -1), order="C")

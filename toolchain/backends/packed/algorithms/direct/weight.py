@@ -55,7 +55,7 @@ def _pack(weight: Array, shape: tuple[int, ...], wide: int, input_lanes: int, de
     around = [*((0, each) for each in beyond), *((0, 0) for _ in kernel)]
     blocked = np.pad(weight, around).reshape(outer, wide, inner, input_lanes // depth, depth, *kernel)
     taps = range(5, 5 + len(kernel))
-    return np.ascontiguousarray(blocked.transpose(0, 2, *taps, 3, 1, 4)).reshape(shape)
+    return blocked.transpose(0, 2, *taps, 3, 1, 4).reshape(shape)
 
 
 def _merge(weight: Array, conv: Convolution, lanes: int) -> Array:

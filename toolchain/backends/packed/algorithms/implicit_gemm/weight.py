@@ -35,7 +35,7 @@ def pack_weight(weight: Array, conv: Convolution, choice: ImplicitGemmChoice, la
     full = np.pad(ordered, ((0, 0), (0, padded - steps.units), (0, 0), (0, 0)))
     if choice.on_tensor_cores:
         full = _pairs_of_halves(full) if choice.arithmetic == "f16" else _in_fragments(full)
-    return np.ascontiguousarray(full).reshape(shape)
+    return full.reshape(shape)
 
 
 def _in_fragments(units: Array) -> Array:

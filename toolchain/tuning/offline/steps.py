@@ -1,0 +1,182 @@
+"""How an operand is packed, as steps that a board can follow: padding with zeros, reshaping, transposing.
+
+The steps are recorded from the functions that pack in numpy. What does anything else to the numbers, as
+winograd's transform does, has no steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toolchain.arrays import Array
+
+_MOST_AXES = 16
+_MOST_TEXT = 1000  # letters; both as in native/src/offline
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: `p` pads with numbers before and behind each axis, `r` reshapes, `t` transposes."""
+
+    kind: str
+    numbers: tuple[int, ...]
+
+    def apply(self, value: Array) -> Array:
+        """Return what the step makes of an array."""
+        if self.kind == "p":
+            return np.pad(value, list(zip(self.numbers[::2], self.numbers[1::2], strict=True)))
+        return value.reshape(self.numbers) if self.kind == "r" else value.transpose(self.numbers)
+
+
+def text(steps: Sequence[Step]) -> str:
+    """Return steps as a plan has them."""
+    return ",".join(f"{step.kind}{'x'.join(map(str, step.numbers))}" for step in steps) or "-"
+
+
+def followed(value: Array, steps: Sequence[Step]) -> Array:
+    """Return an array packed by steps."""
+    for step in steps:
+        value = step.apply(value)
+    return np.ascontiguousarray(value)
+
+
+def recorded(pack: Callable[[Array], Array], value: Array) -> tuple[Step, ...] | None:
+    """Return the steps by which a function packs an array; None if it does anything else to it.
+
+    What was recorded is followed, and compared bit for bit with what the function returns.
+    """
+    try:
+        traced: Any = pack(_Traced(value.shape, value.dtype))  # type: ignore[arg-type]
+    except (_NoStepError, AttributeError, TypeError):
+        return None
+    if not isinstance(traced, _Traced) or len(text(traced.steps)) > _MOST_TEXT:
+        return None
+    packed = pack(value)
+    same = followed(value, traced.steps)
+    if same.dtype != packed.dtype or same.shape != packed.shape or same.tobytes() != packed.tobytes():
+        return None
+    return traced.steps
+
+
+class _NoStepError(Exception):
+    """Something was done to an array that is none of the steps."""
+
+
+class _Traced:
+    """Stands for an array, and notes what is done to it; anything that is no step raises."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, steps: tuple[Step, ...] = ()) -> None:
+        self.shape, self.dtype, self.steps = tuple(map(int, shape)), dtype, steps
+        bytes_ = math.prod(self.shape) * dtype.itemsize
+        if not 0 < bytes_ <= _MOST_BYTES or not 0 < len(self.shape) <= _MOST_AXES:
+            raise _NoStepError
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * int(self.dtype.itemsize)
+
+    @property
+    def T(self) -> _Traced:  # noqa: N802
+        return self.transpose()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[_Traced]:
+        if self.shape[0] != 1:  # the parts of an array would be put together again
+            raise _NoStepError
+        return iter([self.reshape(self.shape[1:])])
+
+    def reshape(self, *extents: Any) -> _Traced:
+        new = list(extents[0] if len(extents) == 1 and not isinstance(extents[0], int) else extents)
+        if -1 in new:
+            new[new.index(-1)] = self.size // -math.prod(new)
+        if math.prod(new) != self.size:
+            raise _NoStepError
+        steps = self.steps[:-1] if self.steps and self.steps[-1].kind == "r" else self.steps
+        before = self.shape if steps is self.steps else None
+        made = tuple(map(int, new))
+        return _Traced(made, self.dtype, steps if made == before else (*steps, Step("r", made)))
+
+    def astype(self, dtype: Any, *, copy: bool = True) -> _Traced:  # noqa: ARG002
+        if np.dtype(dtype) != self.dtype:
+            raise _NoStepError
+        return self
+
+    def ravel(self) -> _Traced:
+        return self.reshape(-1)
+
+    def transpose(self, *axes: Any) -> _Traced:
+        flat = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        order = tuple(int(axis) % self.ndim for axis in flat) or tuple(range(self.ndim))[::-1]
+        if sorted(order) != list(range(self.ndim)):
+            raise _NoStepError
+        if order == tuple(range(self.ndim)):
+            return self
+        return _Traced([self.shape[axis] for axis in order], self.dtype, (*self.steps, Step("t", order)))
+
+    def __getitem__(self, index: Any) -> _Traced:
+        """Take whole axes, and axes of one place; add axes."""
+        parts = list(index) if isinstance(index, tuple) else [index]
+        taken = sum(part is not None and part is not Ellipsis for part in parts)
+        rest = [slice(None)] * (self.ndim - taken)
+        at = next((place for place, part in enumerate(parts) if part is Ellipsis), len(parts))
+        parts[at : at + 1] = rest
+        extents, left = [], list(self.shape)
+        for part in parts:
+            if part is None:
+                extents.append(1)
+            elif (extent := left.pop(0)) == 1 and isinstance(part, int) and part in (0, -1):
+                continue
+            elif _is_whole(part, extent):
+                extents.append(extent)
+            else:
+                raise _NoStepError
+        return self.reshape(extents)
+
+    def __array_function__(
+        self, function: Any, _types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> _Traced:
+        if function is np.copy and kwargs == {"order": "C"}:  # np.ascontiguousarray asks nobody
+            return self
+        if function is np.pad and kwargs in ({}, {"constant_values": 0}):
+            return self._pad(*args[1:])
+        if function is np.moveaxis and not kwargs:
+            return self._move(*args[1:])
+        if function is np.stack and not kwargs and len(args) == 1 and len(args[0]) == 1:
+            return self.reshape((1, *self.shape))
+        raise _NoStepError
+
+    def _pad(self, around: Sequence[tuple[int, int]]) -> _Traced:
+        numbers = tuple(int(number) for pair in around for number in pair)
+        if len(numbers) != 2 * self.ndim:
+            raise _NoStepError
+        if not any(numbers):
+            return self
+        extents = [extent + sum(pair) for extent, pair in zip(self.shape, around, strict=True)]
+        return _Traced(extents, self.dtype, (*self.steps, Step("p", numbers)))
+
+    def _move(self, source: int, target: int) -> _Traced:
+        order = [axis for axis in range(self.ndim) if axis != source % self.ndim]
+        order.insert(target % self.ndim, source % self.ndim)
+        return self.transpose(order)
+
+
+def _is_whole(part: Any, extent: int) -> bool:
+    if isinstance(part, slice):
+        return part.indices(extent) == (0, extent, 1)
+    return isinstance(part, list) and part == list(range(extent))
