@@ -15,11 +15,16 @@ import pytest
 from tests.models.quantising.affine.networks import mobile
 from tests.runtime.offline_folder import copied, resealed
 from tests.tuning.offline.conftest import HOW, Offline, measured
+from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
+from toolchain.profiles import load_profile
 from toolchain.records.store import RecordStore
+from toolchain.targets.target import device_target
 from toolchain.tuning.events import Event, Notice
+from toolchain.tuning.offline import about
+from toolchain.tuning.offline.opened import open_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 
@@ -148,7 +153,7 @@ def test_results_that_cannot_be_right(
 
 
 def test_folders_that_were_changed(offline: Offline, done: Path, store: RecordStore, tmp_path: Path) -> None:
-    plan, about = (done / "plan").read_text(), json.loads((done / "candidates.json").read_text())
+    plan, document = (done / "plan").read_text(), json.loads((done / "candidates.json").read_text())
     member = next((done / "members").iterdir())
 
     def says(name: str, change: Callable[[Path], object]) -> str:
@@ -160,10 +165,10 @@ def test_folders_that_were_changed(offline: Offline, done: Path, store: RecordSt
         return error.value.message
 
     def described(**values: Any) -> Callable[[Path], object]:
-        return lambda f: (f / "candidates.json").write_text(json.dumps({**about, **values}))
+        return lambda f: (f / "candidates.json").write_text(json.dumps({**document, **values}))
 
     def candidate(**values: Any) -> Callable[[Path], object]:
-        first, *others = about["candidates"]
+        first, *others = document["candidates"]
         return described(candidates=[{**first, **values}, *others])
 
     assert "cannot be read" in says("no plan", lambda f: (f / "plan").unlink())
@@ -181,10 +186,10 @@ def test_folders_that_were_changed(offline: Offline, done: Path, store: RecordSt
     assert "belongs to another plan" in resealing
     assert "malformed" in says("no json", lambda f: (f / "candidates.json").write_text("{"))
     assert "exported with tool 0.0.1" in says(
-        "tool", described(versions={**about["versions"], "tool": "0.0.1"})
+        "tool", described(versions={**document["versions"], "tool": "0.0.1"})
     )
-    assert "is for threads 77" in says("threads", described(target={**about["target"], "threads": 77}))
-    payload = about["candidates"][1]["payload"]
+    assert "is for threads 77" in says("threads", described(target={**document["target"], "threads": 77}))
+    payload = document["candidates"][1]["payload"]
     assert "was changed: it has another digest" in says("payload", candidate(payload=f"{payload} "))
 
 
@@ -201,3 +206,16 @@ def test_another_target_than_that_of_the_candidates(
 ) -> None:
     with pytest.raises(UsageError, match="is for threads"):
         offline.load(folder, store, replace(HOW, threads=63))
+
+
+def test_another_architecture_than_that_of_the_candidates(done: Path, tmp_path: Path) -> None:
+    """The driver's name of a device does not say for which architecture code was made."""
+    profile = load_profile("cuda")
+    board = local_board()
+    made = [device_target(profile, "cuda", arch=arch) for arch in ("sm_90", "sm_80")]
+    folder = copied(done, tmp_path / "folder")
+    document = json.loads((folder / "candidates.json").read_text())
+    document["target"] = about.for_target(made[0], board.record_class).model_dump()
+    (folder / "candidates.json").write_text(json.dumps(document))
+    with pytest.raises(UsageError, match="is for arch sm_90, this command for sm_80"):
+        open_folder(folder, made[1], board)

@@ -33,7 +33,7 @@ class ExportVersions(_Part):
 
 
 class ForTarget(_Part):
-    """The target that the candidates were made for."""
+    """The target that the candidates were made for; `arch`: the architectures of its device."""
 
     triple: str
     cpu: str
@@ -42,6 +42,7 @@ class ForTarget(_Part):
     dtype: str
     board_class: str
     device: str
+    arch: str
 
 
 class About(_Part):
@@ -105,6 +106,7 @@ def for_target(target: BoardTarget, record_class: str) -> ForTarget:
         dtype=target.dtype,
         board_class=record_class,
         device=target.device,
+        arch=",".join(target.architectures),
     )
 
 
