@@ -42,6 +42,12 @@ def test_the_whole_way(
     assert exported["bytes"] < 8 << 20
     said = measured(files / "out")
     assert (said["measured"], said["failed"]) == (3, 0)
+    results = files / "out" / "results"
+    good = results.read_text()
+    results.write_text(good.replace('"ms": [', '"ms": [1e-300, '))
+    refused = invoke(*common, "--import", files / "out", "--json")
+    assert refused.code == 4 and "builds use them" not in refused.err, "nothing is stored"
+    results.write_text(good)
     told = invoke(*common, "--import", files / "out", "--json")
     imported = told.document
     assert (imported["trials"], imported["failed"], imported["boards"]) == (2, 0, {"offline local": 2})

@@ -77,8 +77,7 @@ def import_results(
     opened = open_folder(folder, target, board)
     kind, station = target.kind, f"{OFFLINE} {board.name}"
     device = device_of(opened, kind)
-    if device and (said := told(device, target.device)):
-        listener(Notice(said))
+    said = told(device, target.device) if device else None
     if device:
         target = replace(target, device=device)
     with ExitStack() as stack:
@@ -105,6 +104,8 @@ def import_results(
             f"{folder}: no task's default was measured, so no time says whether another is faster",
             f"measure longer: {folder}/edge-rt measure {folder}",
         )
+    if said:
+        listener(Notice(said))
     listener(Notice(_NOT_COMPARED))
     trials = sum(each.trials for each in tuned)
     return TuneResult(tuned, time.monotonic() - begun, {station: trials}, run=context.provenance.run)
