@@ -25,6 +25,15 @@ def test_a_file_is_read_as_it_is_and_through_a_link_too(tmp_path: Path, content:
     assert read_plain(tmp_path / "file") == read_plain(tmp_path / "link") == content
 
 
+def test_a_link_may_be_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to("file")
+    with open_plain(tmp_path / "file", links=False) as file:
+        assert file.read() == b"x"
+    with pytest.raises(OSError, match="it is a link, not a plain file"):
+        open_plain(tmp_path / "link", links=False)
+
+
 def test_what_is_no_plain_file_is_called_by_its_kind_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:

@@ -32,8 +32,13 @@ def expanded(path: Path | str) -> Path:
         return Path(path)
 
 
-def open_plain(path: Path) -> BinaryIO:
+def open_plain(path: Path, *, links: bool = True) -> BinaryIO:
     """Open a regular file for reading.
+
+    Parameters
+    ----------
+    links
+        Whether it may be a symbolic link; in a folder of a stranger a link leads out of it.
 
     Raises
     ------
@@ -41,7 +46,11 @@ def open_plain(path: Path) -> BinaryIO:
         It cannot be opened, is not a regular file, or consists mostly of holes; `strerror` says which.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
+    except OSError as error:
+        if not links and error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link, not a plain file", str(path)) from error
+        raise
     except ValueError as error:  # the name contains a NUL
         raise OSError(errno.EINVAL, "no file has such a name", str(path)) from error
     try:

@@ -136,6 +136,7 @@ BAD: list[tuple[str, Callable[[list[Any]], None], str]] = [
     ("another", lambda found: found[1].update(candidate="0" * 64), "a candidate that is not in the plan"),
     ("another plan", lambda found: found[0].update(plan="0" * 64), "the results of another export"),
     ("another edge-rt", lambda found: found[0].update(runtime="0" * 32), "was written by edge-rt 0000"),
+    ("twice", lambda found: found.append(found[1]), "line 7 cannot be right: its candidate has a result"),
     ("no head", lambda found: found.pop(0), "line 1 cannot be right"),
 ]
 
@@ -165,7 +166,16 @@ def test_folders_that_were_changed(offline: Offline, done: Path, store: RecordSt
         return error.value.message
 
     def described(**values: Any) -> Callable[[Path], object]:
-        return lambda f: (f / "candidates.json").write_text(json.dumps({**document, **values}))
+        changed = about.FolderContents.model_validate_json(json.dumps({**document, **values}))
+        return lambda f: (f / "candidates.json").write_text(about.text(changed))
+
+    def edited(old: str, new: str) -> Callable[[Path], object]:
+        content = (done / "candidates.json").read_text()
+        assert old in content
+        return lambda f: (f / "candidates.json").write_text(content.replace(old, new, 1))
+
+    def linked(name: str) -> Callable[[Path], object]:
+        return lambda f: (f / name).rename(f / "other") and (f / name).symlink_to("other")
 
     def candidate(**values: Any) -> Callable[[Path], object]:
         first, *others = document["candidates"]
@@ -189,6 +199,14 @@ def test_folders_that_were_changed(offline: Offline, done: Path, store: RecordSt
         "tool", described(versions={**document["versions"], "tool": "0.0.1"})
     )
     assert "is for threads 77" in says("threads", described(target={**document["target"], "threads": 77}))
+    for name, old, new in (
+        ("stage", '"stage":"search"', '"stage":"recorded"'),
+        ("failure", '"failure":null', '"failure":"timeout"'),
+        ("left out", '"left_out":[]', '"left_out":[{"point":"","reason":"","task":""}]'),
+    ):
+        assert "was changed: it has another digest than it says" in says(name, edited(old, new))
+    for name in ("plan", "candidates.json", "results", f"members/{member.name}"):
+        assert "it is a link, not a plain file" in says(f"linked {name[:4]}", linked(name))
     payload = document["candidates"][1]["payload"]
     assert "was changed: it has another digest" in says("payload", candidate(payload=f"{payload} "))
 
@@ -216,6 +234,7 @@ def test_another_architecture_than_that_of_the_candidates(done: Path, tmp_path: 
     folder = copied(done, tmp_path / "folder")
     document = json.loads((folder / "candidates.json").read_text())
     document["target"] = about.for_target(made[0], board.record_class).model_dump()
-    (folder / "candidates.json").write_text(json.dumps(document))
+    changed = about.FolderContents.model_validate_json(json.dumps(document))
+    (folder / "candidates.json").write_text(about.text(changed))
     with pytest.raises(UsageError, match="is for arch sm_90, this command for sm_80"):
         open_folder(folder, made[1], board)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -75,15 +77,34 @@ class NotExported(_Part):
 
 
 class FolderContents(_Part):
-    """The document `candidates.json`; `model` is the network as the user named it."""
+    """The document `candidates.json`; `model` is the network as the user named it.
+
+    Attributes
+    ----------
+    digest
+        Digest of the rest of the document: the plan's do not cover in which stage a candidate was proposed,
+        nor those that did not compile.
+    """
 
     version: Literal[1] = 1
+    digest: str = ""
     plan: str
     model: str
     versions: ExportVersions
     target: ForTarget
     candidates: tuple[About, ...]
     left_out: tuple[NotExported, ...] = ()
+
+
+def text(document: FolderContents) -> str:
+    """Return a document as it is written, with its digest."""
+    content = {**document.model_dump(), "digest": _digest(document)}
+    return f"{json.dumps(content, separators=(',', ':'), sort_keys=True)}\n"
+
+
+def _digest(document: FolderContents) -> str:
+    rest = json.dumps(document.model_dump(exclude={"digest"}), separators=(",", ":"), sort_keys=True)
+    return sha256(rest.encode()).hexdigest()
 
 
 def versions_here() -> ExportVersions:
@@ -116,11 +137,11 @@ def read_about(folder: Path, plan: str) -> FolderContents:
     Raises
     ------
     UsageError
-        There is none, it belongs to another plan, or it is malformed.
+        There is none, it was changed, it belongs to another plan, or it is malformed.
     """
     path = folder / FILE
     try:
-        with open_plain(path) as file:
+        with open_plain(path, links=False) as file:
             content = file.read(_MOST + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", "copy the whole folder back") from error
@@ -130,6 +151,10 @@ def read_about(folder: Path, plan: str) -> FolderContents:
         found = FolderContents.model_validate_json(content)
     except ValidationError as error:
         raise UsageError(f"{path} is malformed: {answers.problem(error)}", _AGAIN) from error
+    if found.digest != _digest(found):
+        raise UsageError(
+            f"{path} was changed: it has another digest than it says", "copy the whole folder back"
+        )
     if found.plan != plan:
         raise UsageError(
             f"{path} belongs to another plan than {folder / 'plan'}", "copy the whole folder back"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -83,11 +84,11 @@ def _check_candidate(folder: Path, plan: StationPlan, candidate: About) -> None:
 
 
 def _check_member(path: Path, digest: str, size: int) -> None:
-    if not path.exists():
+    if not os.path.lexists(path):
         return
     found = sha256()
     try:
-        with open_plain(path) as file:
+        with open_plain(path, links=False) as file:
             left = size + 1
             while data := file.read(min(left, _CHUNK)):
                 left -= len(data)

@@ -196,8 +196,7 @@ class Packing:
         document = document.model_copy(
             update={"plan": digest, "candidates": tuple(candidates + self._failed)}
         )
-        content = json.dumps(document.model_dump(), separators=(",", ":"), sort_keys=True)
-        (self._root / about.FILE).write_text(f"{content}\n")
+        (self._root / about.FILE).write_text(about.text(document))
         return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
 
     def _offer(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[Inputs]) -> None:

@@ -72,7 +72,7 @@ def read_plan(folder: Path) -> StationPlan:
     """
     path = folder / FILE
     try:
-        with open_plain(path) as file:
+        with open_plain(path, links=False) as file:
             content = file.read(_MOST + 1)
     except OSError as error:
         raise UsageError(

@@ -57,7 +57,7 @@ def read_results(folder: Path, plan: StationPlan, versions: ExportVersions) -> M
     """
     path = folder / FILE
     try:
-        with open_plain(path) as file:
+        with open_plain(path, links=False) as file:
             content = file.read(_MOST + 1)
     except OSError as error:
         raise UsageError(
@@ -87,6 +87,8 @@ def read_results(folder: Path, plan: StationPlan, versions: ExportVersions) -> M
                 f"{path}, line {number}: the result of a candidate that is not in the plan",
                 "copy the whole folder back, or measure again",
             )
+        if result.candidate in found:
+            raise impossible(path, number, "its candidate has a result in an earlier line")
         found[result.candidate] = result
     return found
 
