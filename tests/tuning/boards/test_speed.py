@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.speed import IN_A_ROW, Complaint, Speed
+from toolchain.tuning.boards.speed import IN_A_ROW, Complaint, Speed, repeat_ms
 
 
 def read(speed: Speed, ms: Mapping[str, float], celsius: float | None = None) -> dict[str, Complaint | None]:
@@ -24,6 +24,10 @@ def last(speed: Speed, *readings: Mapping[str, float], celsius: float | None = N
     for ms in readings[:-1]:
         assert not any(read(speed, ms, celsius).values())
     return {name: each.reason for name, each in read(speed, readings[-1], celsius).items() if each}
+
+
+def test_repeats_are_as_long_as_samples_of_candidates() -> None:
+    assert [repeat_ms(candidates) for candidates in (0, 20, 300)] == [20, 20, 300]
 
 
 @pytest.fixture

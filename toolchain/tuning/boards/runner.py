@@ -31,7 +31,7 @@ from toolchain.tuning.boards.measure import BoardBusyError, Request, Subject, me
 from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.boards.pool import BUSY_S, GRACE_S, START_S, BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.boards.revival import Revival
-from toolchain.tuning.boards.speed import IN_A_ROW, MIN_REPEAT_MS, REPEATS
+from toolchain.tuning.boards.speed import IN_A_ROW, REPEATS, repeat_ms
 from toolchain.tuning.boards.watch import Watch
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
@@ -142,7 +142,8 @@ class BoardRunner:
         if self._reference is None:
             raise AssertionError("no kernel was probed")
         task, built = self._reference
-        how = replace(self._options, number=1, repeat=REPEATS, min_repeat_ms=MIN_REPEAT_MS)
+        least_ms = repeat_ms(self._options.min_repeat_ms)
+        how = replace(self._options, number=1, repeat=REPEATS, min_repeat_ms=least_ms)
         (result,) = self._session(pooled, task, [built], self._cases[task.workload], how)
         return result
 

@@ -15,7 +15,9 @@ from statistics import median
 
 from toolchain.tasks.tuner import Result
 
-REPEATS, MIN_REPEAT_MS = 5, 20  # of a reading, which takes 0.1 s; repeats are as long as those of candidates
+REPEATS = 5
+"""Repeats of a reading, which takes 0.1 s; on a GPU, whose clock rises while it works, 1.5 s."""
+_LEAST_REPEAT_MS = 20
 
 IN_A_ROW = 3
 """Number of bad readings in a row after which a board is complained about."""
@@ -73,6 +75,11 @@ class _Board:
     doubts: int = 0
     since: int = 0
     due_s: float = 0.0
+
+
+def repeat_ms(candidates_ms: int) -> int:
+    """Return how long a reading's repeats are: as candidates' samples, but never so short as to be noise."""
+    return max(_LEAST_REPEAT_MS, candidates_ms)
 
 
 class Speed:
