@@ -24,7 +24,7 @@ from toolchain.tuning.builders.host import HostCompilers
 from toolchain.tuning.offline import plan
 from toolchain.tuning.offline.blocks import block, case_block, content_digest
 from toolchain.tuning.offline.members import Member, Members
-from toolchain.tuning.offline.operands import Inputs
+from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.options import TuneOptions
 
 NUMBERS = Parameter((4,), "float32")
@@ -79,7 +79,7 @@ def write_folder(
     for act, library in zip(acts, made, strict=True):
         candidate = doubling(act.body)
         own = Member.of(library.read_bytes())
-        parts = [case_block(candidate, Inputs(case, {}, {})) for case in cases]
+        parts = [case_block(candidate, CaseInputs(case, {}, {})) for case in cases]
         assert members.add([own, *(member for part in parts for member in part.members)], 0)
         word = "probe" if act.probe else "candidate"
         lines = block(word, act.name, act.limit_s, own.digest, "main_0", "cpu", parts)

@@ -24,19 +24,29 @@ from toolchain.tuning.offline import plan
 from toolchain.tuning.offline.blocks import block
 from toolchain.tuning.offline.members import Member, Members
 from toolchain.tuning.offline.operands import stored
-from toolchain.tuning.offline.steps import Step, followed, text
+from toolchain.tuning.offline.steps import PackingStep, followed, text
 from toolchain.tuning.options import TuneOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 COPY = """Argument *arguments = b; char *from = (char *)data(arguments, 0), *to = (char *)data(arguments, 1);
 for (int i = 0; i < %d; i++) to[i] = from[i]; return 0;"""
 SHAPE = (6, 4, 5)
-STEPS: list[tuple[Step, ...]] = [
+STEPS: list[tuple[PackingStep, ...]] = [
     (),
-    (Step("t", (2, 0, 1)),),
-    (Step("p", (0, 2, 1, 0, 0, 3)),),
-    (Step("r", (2, 3, 20)), Step("t", (1, 2, 0)), Step("p", (1, 0, 0, 0, 2, 2)), Step("r", (480,))),
-    (Step("r", (1, 120)), Step("p", (0, 0, 0, 8)), Step("r", (4, 2, 16)), Step("t", (2, 1, 0))),
+    (PackingStep("t", (2, 0, 1)),),
+    (PackingStep("p", (0, 2, 1, 0, 0, 3)),),
+    (
+        PackingStep("r", (2, 3, 20)),
+        PackingStep("t", (1, 2, 0)),
+        PackingStep("p", (1, 0, 0, 0, 2, 2)),
+        PackingStep("r", (480,)),
+    ),
+    (
+        PackingStep("r", (1, 120)),
+        PackingStep("p", (0, 0, 0, 8)),
+        PackingStep("r", (4, 2, 16)),
+        PackingStep("t", (2, 1, 0)),
+    ),
 ]
 DRAWS = [
     Draw(dtype, SHAPE, seed, exponent, edges)
@@ -80,7 +90,7 @@ def folder_of(root: Path, operands: list[tuple[str, Array, Member | None]]) -> P
     return folder
 
 
-def drawn(draw: Draw, steps: tuple[Step, ...]) -> tuple[str, Array, None]:
+def drawn(draw: Draw, steps: tuple[PackingStep, ...]) -> tuple[str, Array, None]:
     shape = "x".join(map(str, draw.shape))
     words = f"drawn {draw.dtype} {shape} {draw.seed} {draw.exponent} {int(draw.edges)} {text(steps)}"
     return words, followed(draw.values(), steps), None

@@ -14,7 +14,7 @@ from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import write_case
 from toolchain.tuning.boards.draws import Draw
-from toolchain.tuning.offline.operands import Inputs, operand, redrawn, weight_draws, weights_beside
+from toolchain.tuning.offline.operands import CaseInputs, operand, redrawn, weight_draws, weights_beside
 
 SHAPE = (8, 6)
 
@@ -41,8 +41,8 @@ def product(weight: Array) -> tuple[Candidate, Product]:
     ), Product(plain)
 
 
-def inputs(tmp_path: Path, draws: Mapping[int, Draw], weights: Mapping[int, Array]) -> Inputs:
-    return Inputs(write_case(tmp_path, "case", {}), draws, weights)
+def inputs(tmp_path: Path, draws: Mapping[int, Draw], weights: Mapping[int, Array]) -> CaseInputs:
+    return CaseInputs(write_case(tmp_path, "case", {}), draws, weights)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

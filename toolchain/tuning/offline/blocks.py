@@ -13,7 +13,7 @@ from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.parameter import Parameter
 from toolchain.tuning.boards.cases import HALVES, rounds, tolerance_of
 from toolchain.tuning.offline.members import Member
-from toolchain.tuning.offline.operands import Inputs, operand, stored
+from toolchain.tuning.offline.operands import CaseInputs, operand, stored
 
 _EXACT_IN_FLOAT32 = ("float16", "float32", "int8", "uint8", "int16", "uint16", "bool")
 
@@ -26,7 +26,7 @@ class CaseBlock:
     members: tuple[Member, ...]
 
 
-def case_block(candidate: Candidate, given: Inputs) -> CaseBlock:
+def case_block(candidate: Candidate, given: CaseInputs) -> CaseBlock:
     """Return a case in the layouts of a candidate.
 
     Its expected outputs must be known. Values that the layout leaves open, such as padding, are NaN there.

@@ -30,7 +30,7 @@ from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, StepBegan
 from toolchain.tuning.offline import about, plan
 from toolchain.tuning.offline.about import NotExported
-from toolchain.tuning.offline.operands import Inputs, redrawn, weight_draws, weights_beside
+from toolchain.tuning.offline.operands import CaseInputs, redrawn, weight_draws, weights_beside
 from toolchain.tuning.offline.packing import Packing
 from toolchain.tuning.offline.proposals import SearchStart, Wanted, proposals
 from toolchain.tuning.options import TuneOptions
@@ -173,9 +173,9 @@ class _Source:
     draws: Mapping[int, Draw]
     weights: Mapping[int, Array]
 
-    def inputs(self, case: Case, number: int) -> Inputs:
+    def inputs(self, case: Case, number: int) -> CaseInputs:
         """Return the inputs of a case."""
-        return Inputs(case, {**self.draws, **draws(self.reference.parameters, number)}, self.weights)
+        return CaseInputs(case, {**self.draws, **draws(self.reference.parameters, number)}, self.weights)
 
 
 def _source(network: Network[Any], task: Task) -> _Source:
@@ -187,7 +187,7 @@ def _source(network: Network[Any], task: Task) -> _Source:
 
 def _known_cases(
     tasks: Sequence[Task], sources: Mapping[str, _Source], cases: Cases, listener: Listener
-) -> tuple[dict[str, tuple[Inputs, ...]], list[NotExported]]:
+) -> tuple[dict[str, tuple[CaseInputs, ...]], list[NotExported]]:
     """Return the cases of the tasks whose expected outputs are known, and the other tasks."""
     known, left_out = {}, []
     for number, task in enumerate(tasks):

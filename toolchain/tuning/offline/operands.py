@@ -1,4 +1,4 @@
-"""Operands of candidates in a plan: the station draws and packs them where it can, others are stored."""
+"""Operands of candidates in a plan: the station draws and packs most, others are stored."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import Case, TaskReference
 from toolchain.tuning.boards.draws import LEAST_EXPONENT, MOST_EXPONENT, TYPES, Draw
 from toolchain.tuning.offline.members import Member
-from toolchain.tuning.offline.steps import Step, recorded, text
+from toolchain.tuning.offline.steps import PackingStep, recorded, text
 
 _WEIGHTS = 1 << 32  # seeds of weights begin here, those of inputs are smaller
 _LOOKED_AT = 1 << 16  # numbers of a weight
 
 
 @dataclass(frozen=True)
-class Operand:
+class PlannedOperand:
     """An operand's line of the plan, and the file that it names, if any."""
 
     line: str
@@ -30,7 +30,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class CaseInputs:
     """The inputs of a case, by their place among the parameters.
 
     Attributes
@@ -91,7 +91,9 @@ def redrawn(reference: TaskReference, draws: Mapping[int, Draw]) -> TaskReferenc
     return Redrawn(reference, tuple(parameters))
 
 
-def operand(place: int, parameter: Parameter, inputs: Inputs, arguments: Mapping[int, Array]) -> Operand:
+def operand(
+    place: int, parameter: Parameter, inputs: CaseInputs, arguments: Mapping[int, Array]
+) -> PlannedOperand:
     """Return an operand in the layout of a candidate."""
     pack = parameter.pack or (parameter.layout.pack if parameter.layout else None)
     if (draw := inputs.draws.get(place)) is not None and draw.shared:
@@ -103,7 +105,7 @@ def operand(place: int, parameter: Parameter, inputs: Inputs, arguments: Mapping
             return _stored(pack(value))
         shape = "x".join(map(str, draw.shape)) or "-"
         drawn = f"drawn {draw.dtype} {shape} {draw.seed} {draw.exponent} {int(draw.edges)}"
-        return Operand(f"{drawn} {text(steps or ())}", None)
+        return PlannedOperand(f"{drawn} {text(steps or ())}", None)
     plain = inputs.weights.get(place, arguments.get(place))
     if pack is not None and plain is not None and (steps := recorded(pack, plain)) is not None:
         return _stored(plain, steps)
@@ -117,9 +119,9 @@ def stored(array: Array) -> Member:
     return Member.of(file.getvalue())
 
 
-def _stored(array: Array, steps: Sequence[Step] = ()) -> Operand:
+def _stored(array: Array, steps: Sequence[PackingStep] = ()) -> PlannedOperand:
     member = stored(array)
-    return Operand(f"stored {member.digest} {text(steps)}", member)
+    return PlannedOperand(f"stored {member.digest} {text(steps)}", member)
 
 
 def _constants(default: Candidate, reference: TaskReference) -> list[tuple[int, Parameter, Array]]:

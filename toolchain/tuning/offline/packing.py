@@ -18,7 +18,7 @@ from toolchain.tuning.offline import about, plan
 from toolchain.tuning.offline.about import About, NotExported
 from toolchain.tuning.offline.blocks import CaseBlock, block, case_block, content_digest
 from toolchain.tuning.offline.members import Member, Members
-from toolchain.tuning.offline.operands import Inputs
+from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.offline.proposals import Wanted
 from toolchain.tuning.offline.turns import in_turns
 from toolchain.tuning.options import TuneOptions
@@ -54,7 +54,7 @@ class _Offered:
     library: str
     sizes: Mapping[str, int]
     beside: int
-    cases: Sequence[Inputs]
+    cases: Sequence[CaseInputs]
 
 
 @dataclass
@@ -129,7 +129,7 @@ class Packing:
                 "`toolchain doctor` checks this host",
             )
         library = _library(built)
-        case = case_block(probe.candidate, Inputs(probe_case(probe, scratch), {}, {}))
+        case = case_block(probe.candidate, CaseInputs(probe_case(probe, scratch), {}, {}))
         lines = self._block("probe", "probe", probe.task, built, library.digest, [case])
         digest = content_digest(lines, probe.task.workload, probe.candidate.entry)
         if not self._members.add([library, *case.members], _length(lines)):
@@ -138,7 +138,7 @@ class Packing:
             )
         self._probe = _named(lines, digest)
 
-    def add(self, batch: Sequence[Wanted], cases: Sequence[Inputs]) -> None:
+    def add(self, batch: Sequence[Wanted], cases: Sequence[CaseInputs]) -> None:
         """Build candidates of one task, to be taken with these cases."""
         built = self._builder.build([each.candidate for each in batch])
         for wanted, one in zip(batch, built, strict=True):
@@ -170,7 +170,7 @@ class Packing:
                 self._take(each)
         self._taken.sort(key=lambda taken: taken.offered.place)  # the order in which they are measured
 
-    def add_cases(self, known: Mapping[str, Sequence[Inputs]]) -> None:
+    def add_cases(self, known: Mapping[str, Sequence[CaseInputs]]) -> None:
         """Add further cases of the candidates, the first ones first, as far as there is room."""
         for each in self._taken:
             wanted = each.offered.wanted
@@ -199,7 +199,7 @@ class Packing:
         (self._root / about.FILE).write_text(about.text(document))
         return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
 
-    def _offer(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[Inputs]) -> None:
+    def _offer(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[CaseInputs]) -> None:
         library, blocks = _library(built), [case_block(wanted.candidate, case) for case in cases]
         members = [library, *(member for block in blocks for member in block.members)]
         sizes = {member.digest: len(member.content) for member in members}

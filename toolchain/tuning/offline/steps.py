@@ -21,7 +21,7 @@ _MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Step:
+class PackingStep:
     """A step: `p` pads with numbers before and behind each axis, `r` reshapes, `t` transposes."""
 
     kind: str
@@ -34,19 +34,19 @@ class Step:
         return value.reshape(self.numbers) if self.kind == "r" else value.transpose(self.numbers)
 
 
-def text(steps: Sequence[Step]) -> str:
+def text(steps: Sequence[PackingStep]) -> str:
     """Return steps as a plan has them."""
     return ",".join(f"{step.kind}{'x'.join(map(str, step.numbers))}" for step in steps) or "-"
 
 
-def followed(value: Array, steps: Sequence[Step]) -> Array:
+def followed(value: Array, steps: Sequence[PackingStep]) -> Array:
     """Return an array packed by steps."""
     for step in steps:
         value = step.apply(value)
     return np.ascontiguousarray(value)
 
 
-def recorded(pack: Callable[[Array], Array], value: Array) -> tuple[Step, ...] | None:
+def recorded(pack: Callable[[Array], Array], value: Array) -> tuple[PackingStep, ...] | None:
     """Return the steps by which a function packs an array; None if it does anything else to it.
 
     What was recorded is followed, and compared bit for bit with what the function returns.
@@ -71,7 +71,7 @@ class _NoStepError(Exception):
 class _Traced:
     """Stands for an array, and notes what is done to it; anything that is no step raises."""
 
-    def __init__(self, shape: Sequence[int], dtype: Any, steps: tuple[Step, ...] = ()) -> None:
+    def __init__(self, shape: Sequence[int], dtype: Any, steps: tuple[PackingStep, ...] = ()) -> None:
         self.shape, self.dtype, self.steps = tuple(map(int, shape)), dtype, steps
         bytes_ = math.prod(self.shape) * dtype.itemsize
         if not 0 < bytes_ <= _MOST_BYTES or not 0 < len(self.shape) <= _MOST_AXES:
@@ -110,7 +110,7 @@ class _Traced:
         steps = self.steps[:-1] if self.steps and self.steps[-1].kind == "r" else self.steps
         before = self.shape if steps is self.steps else None
         made = tuple(map(int, new))
-        return _Traced(made, self.dtype, steps if made == before else (*steps, Step("r", made)))
+        return _Traced(made, self.dtype, steps if made == before else (*steps, PackingStep("r", made)))
 
     def astype(self, dtype: Any, *, copy: bool = True) -> _Traced:  # noqa: ARG002
         if np.dtype(dtype) != self.dtype:
@@ -127,7 +127,9 @@ class _Traced:
             raise _NoStepError
         if order == tuple(range(self.ndim)):
             return self
-        return _Traced([self.shape[axis] for axis in order], self.dtype, (*self.steps, Step("t", order)))
+        return _Traced(
+            [self.shape[axis] for axis in order], self.dtype, (*self.steps, PackingStep("t", order))
+        )
 
     def __getitem__(self, index: Any) -> _Traced:
         """Take whole axes, and axes of one place; add axes."""
@@ -168,7 +170,7 @@ class _Traced:
         if not any(numbers):
             return self
         extents = [extent + sum(pair) for extent, pair in zip(self.shape, around, strict=True)]
-        return _Traced(extents, self.dtype, (*self.steps, Step("p", numbers)))
+        return _Traced(extents, self.dtype, (*self.steps, PackingStep("p", numbers)))
 
     def _move(self, source: int, target: int) -> _Traced:
         order = [axis for axis in range(self.ndim) if axis != source % self.ndim]
