@@ -23,7 +23,7 @@ from toolchain.tuning.boards.cases import wrong
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.host import HostCompilers
 from toolchain.tuning.offline import about, plan
-from toolchain.tuning.offline.operands import Inputs
+from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.offline.packing import Packing
 from toolchain.tuning.offline.proposals import Wanted
 from toolchain.tuning.options import TuneOptions
@@ -93,7 +93,7 @@ def test_they_agree(native: Edge, tmp_path: Path) -> None:
             case.expect([exact])
             packing.add(
                 [Wanted(Same("c0ffee" * 8, "same", 1, 1, (SHAPE, SHAPE)), candidate, "search")],
-                [Inputs(case, {}, {})],
+                [CaseInputs(case, {}, {})],
             )
             expected[name] = wrong([given], [exact])
         packing.fill()

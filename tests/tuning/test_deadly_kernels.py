@@ -20,7 +20,7 @@ from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.host import HostCompilers
 from toolchain.tuning.events import Event
 from toolchain.tuning.offline import about, plan
-from toolchain.tuning.offline.operands import Inputs
+from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.offline.packing import Packing
 from toolchain.tuning.offline.proposals import Wanted
 from toolchain.tuning.options import TuneOptions
@@ -60,7 +60,7 @@ def test_on_a_station(tmp_path: Path) -> None:
         builder = LibraryBuilder(compilers, board.profile, tmp_path)
         packing = Packing(folder, 1 << 30, builder, board, target, HOW)
         for each in candidates(target).values():
-            packing.add([Wanted(TASK, each, "search")], [Inputs(case_of(tmp_path), {}, {})])
+            packing.add([Wanted(TASK, each, "search")], [CaseInputs(case_of(tmp_path), {}, {})])
         packing.fill()
     finally:
         compilers.close()
