@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolchain.devices.cuda_architectures import EMULATED, NATIVE, OLDEST, architectures_of
+from toolchain.devices.cuda_architectures import EMULATED, OLDEST, architectures_of
 from toolchain.devices.kind import DeviceKind, TestBed
 from toolchain.devices.language import CUDA_CPP
 
@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
 
 def _target_options(device: Device) -> dict[str, object]:
-    from toolchain.devices.native_cuda import native_architectures
+    from toolchain.devices.native_cuda import architectures_for
 
-    names = architectures_of(device)
-    if names == (NATIVE,):
-        names = native_architectures()
+    names = architectures_for(device)
     generated = next((name for name in names if name != EMULATED), f"sm_{OLDEST}")
     return {
         "arch": generated,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,7 +33,18 @@ def architectures_of(device: Device) -> tuple[str, ...]:
     names = [arch] if isinstance(arch, str) else arch
     if not isinstance(names, list | tuple) or not names:
         raise ValueError(f"arch is a name such as sm_90, or a list of such names, not {arch!r}")
-    return (NATIVE,) if list(names) == [NATIVE] else tuple(sorted(set(names), key=number_of))
+    return (NATIVE,) if list(names) == [NATIVE] else ordered(names)
+
+
+def ordered(names: Iterable[str]) -> tuple[str, ...]:
+    """Return architectures, each once, the oldest first.
+
+    Raises
+    ------
+    ValueError
+        One of them is none that code can be made for.
+    """
+    return tuple(sorted(set(names), key=number_of))
 
 
 def number_of(arch: str) -> int:

@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 from functools import cache
+from typing import TYPE_CHECKING
 
-from toolchain.devices.cuda_architectures import OLDEST, number_of
+from toolchain.devices.cuda_architectures import NATIVE, OLDEST, architectures_of, ordered
 from toolchain.errors import MissingError, UsageError
 from toolchain.foreign import last_line
+
+if TYPE_CHECKING:
+    from toolchain.devices.device import Device
 
 VARIABLE = "TOOLCHAIN_CUDA_ARCH"
 """Environment variable with the architectures of the host's GPUs, for commands in a container."""
@@ -36,6 +40,18 @@ for device in range(count.value):
 """
 
 
+def architectures_for(device: Device) -> tuple[str, ...]:
+    """Return the architectures that code for a device is made for: of `native`, those of this host's GPUs.
+
+    Raises
+    ------
+    MissingError, UsageError
+        They are those of this host's GPUs, and unknown; see `native_architectures`.
+    """
+    names = architectures_of(device)
+    return native_architectures() if names == (NATIVE,) else names
+
+
 @cache
 def native_architectures() -> tuple[str, ...]:
     """Return the architectures of this host's GPUs that code can be made for, each once, the oldest first.
@@ -50,18 +66,18 @@ def native_architectures() -> tuple[str, ...]:
     if given := os.environ.get(VARIABLE):
         return _given(given)
     names = _asked()
-    usable = {number for name in names if (number := int(name.removeprefix("sm_"))) >= OLDEST}
+    usable = [name for name in names if int(name.removeprefix("sm_")) >= OLDEST]
     if not usable:
         raise MissingError(
             f"this host's GPU is of {names[0]}; code is made for GPUs from sm_{OLDEST} on",
             "leave --device out to build for the CPU, or name another GPU's architecture: --arch sm_90",
         )
-    return tuple(f"sm_{number}" for number in sorted(usable))
+    return ordered(usable)
 
 
 def _given(names: str) -> tuple[str, ...]:
     try:
-        return tuple(sorted(set(names.split(",")), key=number_of))
+        return ordered(names.split(","))
     except ValueError as error:
         raise UsageError(f"{VARIABLE}={names}: {error}", f"unset {VARIABLE}, or name the GPU's") from error
 

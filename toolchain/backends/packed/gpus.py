@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolchain.devices.cuda_architectures import EMULATED, NATIVE, architectures_of, number_of
+from toolchain.devices.cuda_architectures import EMULATED, number_of
 from toolchain.devices.device import Device
-from toolchain.devices.native_cuda import native_architectures
+from toolchain.devices.native_cuda import architectures_for
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,6 @@ _GPUS = {
 
 def gpu_of(device: Device) -> GpuRow:
     """Return the GPU that code for a device of kind `cuda` suits: that of its oldest architecture."""
-    names = architectures_of(device)
-    if names == (NATIVE,):
-        names = native_architectures()
+    names = architectures_for(device)
     wanted = min((number_of(name) for name in names if name != EMULATED), default=min(_GPUS))
     return _GPUS[max(number for number in _GPUS if number <= wanted)]

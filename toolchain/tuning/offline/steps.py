@@ -65,7 +65,7 @@ def recorded(pack: Callable[[Array], Array], value: Array) -> tuple[PackingStep,
 
 
 class _NoStepError(Exception):
-    """Something was done to an array that is none of the steps."""
+    """A function does to an array what no step can say."""
 
 
 class _Traced:
