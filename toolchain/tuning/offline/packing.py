@@ -200,21 +200,19 @@ class Packing:
         return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
 
     def _offer(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[CaseInputs]) -> None:
-        library, blocks = _library(built), [case_block(wanted.candidate, case) for case in cases]
-        members = [library, *(member for block in blocks for member in block.members)]
+        blocks, members = _contents(wanted, built, cases)
         sizes = {member.digest: len(member.content) for member in members}
         payload = len(json.dumps(wanted.candidate.entry.payload))
         beside = sum(_length(block.lines) for block in blocks) + payload + 1024 + _MEMBER_LINE * len(members)
         place = len(self._offered)
-        self._offered.append(_Offered(wanted, built, place, library.digest, sizes, beside, cases))
+        self._offered.append(_Offered(wanted, built, place, members[0].digest, sizes, beside, cases))
 
     def _needs(self, offered: _Offered) -> int:
         return self._members.missing(offered.sizes) + offered.beside
 
     def _shares(self, offered: _Offered) -> bool:
-        return self._members.missing(offered.sizes) == self._members.missing(
-            {offered.library: offered.sizes[offered.library]}
-        )
+        operands = {digest: size for digest, size in offered.sizes.items() if digest != offered.library}
+        return not self._members.missing(operands)
 
     def _take(self, offered: _Offered) -> bool:
         """Take a candidate if it fits; else note that it was left out."""
@@ -224,8 +222,7 @@ class Packing:
                 offered.wanted, f"it does not fit: {mib:.1f} MiB of code and operands, shared ones included"
             )
             return False
-        blocks = [case_block(offered.wanted.candidate, case) for case in offered.cases]
-        members = [_library(offered.built), *(member for block in blocks for member in block.members)]
+        blocks, members = _contents(offered.wanted, offered.built, offered.cases)
         if not self._members.add(members, offered.beside):
             raise AssertionError("a candidate that fits did not fit")
         self._taken.append(_Taken(offered, blocks))
@@ -246,6 +243,14 @@ class Packing:
     ) -> tuple[str, ...]:
         limit_s = trial_limit_s(task, self._board, self._options, len(cases), self._target.kind)
         return block(word, name, limit_s, library, built.function, built.candidate.memory, cases)
+
+
+def _contents(
+    wanted: Wanted, built: BuiltCandidate, cases: Sequence[CaseInputs]
+) -> tuple[list[CaseBlock], list[Member]]:
+    """Return a candidate's cases, and the files that it needs: its library first."""
+    blocks = [case_block(wanted.candidate, case) for case in cases]
+    return blocks, [_library(built), *(member for block in blocks for member in block.members)]
 
 
 def _library(built: BuiltCandidate) -> Member:
