@@ -20,8 +20,7 @@ from toolchain.building.manifest import tolerance_of
 from toolchain.building.padding import check_padding
 from toolchain.building.several import check_size, shape_with
 from toolchain.building.size import Size, weights_of
-from toolchain.building.tolerances import amplification
-from toolchain.bundles.manifest import OutputTolerance
+from toolchain.building.tolerances import Expectation
 from toolchain.bundles.write import write_bundle
 from toolchain.devices.device import CPU
 from toolchain.errors import ToolchainError, UsageError
@@ -98,8 +97,8 @@ class BuildResult:
         Decisions for the tasks that the CPU computes beside a device; empty if there is no device.
     size
         Sizes of the bundle and of the network.
-    tolerances
-        Tolerances of outputs that are compared in steps, or need a wider one than usual.
+    expectations
+        How outputs are compared in each of the network's shapes.
     checked
         Comparison of the outputs for the sample inputs, computed on this host; None if not asked for. Of
         several shapes, that of the largest.
@@ -119,7 +118,7 @@ class BuildResult:
     quantised: Quantised | None = None
     beside: list[Decision[Any]] = field(default_factory=list)
     size: Size = field(default_factory=Size)
-    tolerances: tuple[OutputTolerance, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
     checked: VerifyResult | None = None
     shapes: tuple[str, ...] = ()
     copied: Mapping[str, int] = field(default_factory=dict)
@@ -148,7 +147,8 @@ class BuildResult:
     def warnings(self) -> list[str]:
         """Warnings for the user."""
         said = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
-        said += amplification(self.tolerances)
+        for each in self.expectations[:1]:
+            said += each.warnings()
         return said + (self.quantised.cost.warnings() if self.quantised else [])
 
 
@@ -252,7 +252,7 @@ def build(
         quantised=model.quantised,
         beside=made.decisions[len(own) :],
         size=Size(bundle.stat().st_size, weights_of(model.onnx), made.objects.transformed, sample),
-        tolerances=made_by.tolerances,
+        expectations=made_by.expectations,
         checked=checked,
         shapes=tuple(map(shape_of, model.shapes)),
         copied=made.objects.copied,

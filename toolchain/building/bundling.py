@@ -12,8 +12,8 @@ from typing import Any, Literal
 from toolchain.arrays import Array
 from toolchain.building.decide import Decision
 from toolchain.building.manifest import manifest_of, tolerance_of
-from toolchain.building.tolerances import rounding_tolerances
-from toolchain.bundles.manifest import Manifest, OutputTolerance
+from toolchain.building.tolerances import Expectation, expectation
+from toolchain.bundles.manifest import Manifest
 from toolchain.devices.device import CPU
 from toolchain.linking.library import link_library
 from toolchain.linking.linker import Linker
@@ -51,14 +51,10 @@ class Bundling:
 
     Attributes
     ----------
-    reference
-        The sample and its expected outputs.
-    tolerances
-        Tolerances of outputs that are compared in steps, or need a wider one than usual.
+    expectations
+        Sample, expected outputs and their comparison for each of the model's `shapes`.
     linker
         The linker; None: zig.
-    others
-        Sample and tolerances for each of the model's `others`.
     pad
         Whether the inputs may be padded with zeros.
     """
@@ -67,16 +63,14 @@ class Bundling:
     backend: Backend[Any]
     target: BuildFor
     made_for: BoardTarget
-    reference: Reference
-    tolerances: tuple[OutputTolerance, ...]
+    expectations: tuple[Expectation, ...]
     linker: Linker | None = None
-    others: tuple[tuple[Reference, tuple[OutputTolerance, ...]], ...] = ()
     pad: bool = False
 
     @property
     def cases(self) -> list[tuple[Mapping[str, Array], Mapping[str, Array]]]:
         """Sample and expected outputs for each of the model's `others`."""
-        return [(reference.sample, reference.outputs) for reference, _wide in self.others]
+        return [each.arrays for each in self.expectations[1:]]
 
     def make(
         self,
@@ -112,8 +106,14 @@ class Bundling:
         link_library(objects.files, code, self.target.profile, self.linker)
         made = [each.made_by(objects.rules[each.task.name]) for each in decisions]
         manifest = manifest_of(
-            *(self.model, self.backend, self.target, self.made_for, form, objects, made, self.tolerances),
-            [wide for _reference, wide in self.others],
+            self.model,
+            self.backend,
+            self.target,
+            self.made_for,
+            form,
+            objects,
+            made,
+            self.expectations,
             pad=self.pad,
         )
         if form == "tar":
@@ -132,7 +132,7 @@ def bundling(
     *,
     pad: bool = False,
 ) -> Bundling:
-    """Compute the tolerances, which may run the reference several times, and return the `Bundling`.
+    """Compute how outputs are compared, which may run the reference several times; return the `Bundling`.
 
     Parameters
     ----------
@@ -140,9 +140,8 @@ def bundling(
         A sample with its expected outputs for each of the model's `shapes`.
     """
     least, device = tolerance_of(model, backend), made_for.device or CPU
-    wide = [
-        rounding_tolerances(shape, reference, device, backend.dtype, least)
+    expectations = tuple(
+        expectation(shape, reference, device, backend.dtype, least)
         for shape, reference in zip(model.shapes, references, strict=True)
-    ]
-    others = tuple(zip(references[1:], wide[1:], strict=True))
-    return Bundling(model, backend, target, made_for, references[0], wide[0], linker, others, pad)
+    )
+    return Bundling(model, backend, target, made_for, expectations, linker, pad)

@@ -11,13 +11,11 @@ from typing import Any, Literal
 
 from toolchain import __version__
 from toolchain.building.decide import Decision
+from toolchain.building.tolerances import Expectation
 from toolchain.bundles.manifest import (
-    ONE_SHAPE,
-    SCHEMA_VERSION,
     EngineFacts,
     Manifest,
     ModelFacts,
-    OutputTolerance,
     QuantisingFacts,
     RatesFacts,
     ShapeFacts,
@@ -45,8 +43,7 @@ def manifest_of(
     form: Literal["so", "tar"],
     objects: Objects,
     decisions: list[Decision[Any]],
-    tolerances: tuple[OutputTolerance, ...] = (),
-    others: Sequence[tuple[OutputTolerance, ...]] = (),
+    expectations: Sequence[Expectation],
     *,
     pad: bool = False,
 ) -> Manifest:
@@ -56,16 +53,13 @@ def manifest_of(
     ----------
     form
         Whether the bundle contains a library or a tar of its objects.
-    tolerances
-        Tolerances of the outputs to which `tolerance_of` does not apply.
-    others
-        The same for each of the model's `others`.
+    expectations
+        How outputs are compared in each of the model's `shapes`.
     pad
         Whether the inputs may be padded with zeros.
     """
     definition = json.loads(str(made_for.target))
     return Manifest(
-        schema_version=SCHEMA_VERSION if model.others else ONE_SHAPE,
         tool_version=__version__,
         model=ModelFacts(
             name=model.name,
@@ -93,7 +87,8 @@ def manifest_of(
         inputs=_tensors(model.inputs),
         outputs=_tensors(model.outputs),
         tolerance=tolerance_of(model, backend),
-        tolerances=tolerances,
+        tolerances=expectations[0].tolerances,
+        parts=expectations[0].parts,
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
         compilers=compilers_of(made_for.target),
@@ -106,9 +101,10 @@ def manifest_of(
                 inputs=_tensors(other.inputs),
                 outputs=_tensors(other.outputs),
                 flops=_flops(decisions, number),
-                tolerances=wide,
+                tolerances=expected.tolerances,
+                parts=expected.parts,
             )
-            for number, (other, wide) in enumerate(zip(model.others, others, strict=True), 1)
+            for number, (other, expected) in enumerate(zip(model.others, expectations[1:], strict=True), 1)
         ),
         pad=pad,
         rates=RatesFacts(of=target.rates, cores=made_for.rates),

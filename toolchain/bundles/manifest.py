@@ -14,11 +14,17 @@ from toolchain.architectures.rates import ClusterRates, Name
 from toolchain.devices.device import CPU
 from toolchain.models.shape_lists import MOST_SHAPES
 
-SCHEMA_VERSION: Literal[6] = 6
-"""The newest version."""
+MOST_PARTS = 64
+"""Largest number of parts of an output: a manifest and a release list their ends."""
+
+SCHEMA_VERSION: Literal[7] = 7
+"""The newest version, whose outputs are compared by their parts."""
+
+SEVERAL_SHAPES: Literal[6] = 6
+"""Version of a bundle with several shapes, whose outputs are compared as wholes."""
 
 ONE_SHAPE: Literal[5] = 5
-"""Version of a bundle with one shape, which earlier toolchains may read, too."""
+"""Version of a bundle with one shape, whose outputs are compared as wholes."""
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # fmt: off
@@ -158,6 +164,16 @@ class OutputTolerance(_Strict):
         return self
 
 
+class OutputParts(_Strict):
+    """Parts of an output along one axis, each compared in its own scale; see `models.parts`."""
+
+    output: str
+    axis: int = Field(ge=0, lt=32)
+    ends: Several[Annotated[int, Field(ge=1, le=2**40)]] = Field(
+        min_length=2, max_length=MOST_PARTS, description="where each ends, the last one at the axis's extent"
+    )
+
+
 class ShapeFacts(_Strict):
     """The network in another shape than that of the manifest's `inputs` and `outputs`."""
 
@@ -167,6 +183,7 @@ class ShapeFacts(_Strict):
         0, ge=0, le=2**63 - 1, description="floating-point operations of one inference; 0: not known"
     )
     tolerances: Several[OutputTolerance] = ()
+    parts: Several[OutputParts] = ()
 
 
 class RatesFacts(_Strict):
@@ -222,10 +239,25 @@ def _members(folder: str, tensors: Sequence[Tensor]) -> Iterator[tuple[str, Tens
         yield f"{folder}/{position}.npy", tensor
 
 
+def _check_parts(outputs: Sequence[Tensor], parts: Sequence[OutputParts]) -> None:
+    """Raise a ValueError if parts are not those of the outputs."""
+    shapes = {output.name: output.shape for output in outputs}
+    counts = dict.fromkeys(shapes, 1)
+    for each in parts:
+        shape, ends = shapes.get(each.output, ()), list(each.ends)
+        if each.axis >= len(shape) or ends[-1] != shape[each.axis] or ends != sorted({*ends}):
+            raise ValueError(f"parts: {ends} are no ends on axis {each.axis} of output {each.output!r}")
+        counts[each.output] *= len(each.ends)
+    if len({(each.output, each.axis) for each in parts}) != len(parts):
+        raise ValueError("parts: an axis of an output occurs twice")
+    if crowded := [name for name, count in counts.items() if count > MOST_PARTS]:
+        raise ValueError(f"parts: {crowded} have more than {MOST_PARTS}")
+
+
 class Manifest(_Strict):
     """The manifest of a bundle. It has no date, folder or host, so that equal inputs give equal bytes."""
 
-    schema_version: Literal[5, 6] = ONE_SHAPE
+    schema_version: Literal[5, 6, 7] = SCHEMA_VERSION
     tool_version: str
     model: ModelFacts
     target: TargetFacts
@@ -250,6 +282,9 @@ class Manifest(_Strict):
     tolerance: float = Field(gt=0, le=1, description="largest max|y-r| / max|r| of any output")
     tolerances: Several[OutputTolerance] = Field(
         (), description="of outputs that another tolerance is right for, such as those of integers"
+    )
+    parts: Several[OutputParts] = Field(
+        (), description="of outputs that are compared by their parts; those of several axes make a grid"
     )
     tvm: str
     tvm_ffi: str
@@ -285,6 +320,11 @@ class Manifest(_Strict):
             if len(set(allowed)) != len(allowed) or set(allowed) - {tensor.name for tensor in self.outputs}:
                 raise ValueError(f"tolerances: not all of {allowed} are outputs, or one occurs twice")
         self._check_shapes()
+        for outputs, parts in (
+            (self.outputs, self.parts),
+            *((each.outputs, each.parts) for each in self.shapes),
+        ):
+            _check_parts(outputs, parts)
         if strangers := set(self.model.softmax_outputs) - {tensor.name for tensor in self.outputs}:
             raise ValueError(f"model.softmax_outputs: {sorted(strangers)} are not outputs")
         if self.target.triple.split("-")[0] != self.arch:
@@ -297,8 +337,13 @@ class Manifest(_Strict):
 
     def _check_shapes(self) -> None:
         """Raise a ValueError if the shapes are not those of one network, or the version is another's."""
-        if (self.schema_version == SCHEMA_VERSION) != bool(self.shapes):
-            raise ValueError(f"schema_version {SCHEMA_VERSION} is that of several shapes, and of no other")
+        if self.schema_version < SCHEMA_VERSION:
+            if (self.schema_version == SEVERAL_SHAPES) != bool(self.shapes):
+                raise ValueError(
+                    f"schema_version {SEVERAL_SHAPES} is that of several shapes, {ONE_SHAPE} of one"
+                )
+            if self.parts or any(shape.parts for shape in self.shapes):
+                raise ValueError(f"parts: no key of version {self.schema_version}, but of {SCHEMA_VERSION}")
         if self.pad and not self.shapes:
             raise ValueError("pad is for several shapes")
         seen = [tuple(tensor.shape for tensor in self.inputs)]
@@ -318,6 +363,11 @@ class Manifest(_Strict):
     def signatures(self) -> list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]:
         """Inputs and outputs of each shape, the largest first."""
         return [(self.inputs, self.outputs), *((shape.inputs, shape.outputs) for shape in self.shapes)]
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether outputs are compared by their parts; earlier versions compared each as a whole."""
+        return self.schema_version >= SCHEMA_VERSION
 
     @property
     def android(self) -> bool:
@@ -347,6 +397,9 @@ class Manifest(_Strict):
     def to_json(self) -> bytes:
         """Return the canonical text: sorted keys, indented by two spaces, ASCII, with a final newline."""
         values: dict[str, Any] = self.model_dump(mode="json")
-        if self.schema_version == ONE_SHAPE:  # its keys are those of toolchains that knew no other shapes
+        if not self.by_parts:  # the keys are those of toolchains that knew no parts
+            for each in (values, *values["shapes"]):
+                del each["parts"]
+        if self.schema_version == ONE_SHAPE:
             del values["shapes"], values["pad"]
         return (json.dumps(values, sort_keys=True, indent=2, allow_nan=False) + "\n").encode("ascii")

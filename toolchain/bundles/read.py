@@ -66,7 +66,8 @@ class Bundle:
         manifest = self.manifest
         if not manifest.shapes:
             return [self]
-        single = {"schema_version": ONE_SHAPE, "shapes": (), "pad": False}
+        version = manifest.schema_version if manifest.by_parts else ONE_SHAPE
+        single = {"schema_version": version, "shapes": (), "pad": False}
         found = [replace(self, manifest=manifest.model_copy(update=single), others=())]
         for shape, (sample, expected) in zip(manifest.shapes, self.others, strict=True):
             update = {
@@ -74,6 +75,7 @@ class Bundle:
                 "inputs": shape.inputs,
                 "outputs": shape.outputs,
                 "tolerances": shape.tolerances,
+                "parts": shape.parts,
                 "model": manifest.model.model_copy(update={"flops": shape.flops}),
             }
             alone = manifest.model_copy(update=update)

@@ -3,6 +3,10 @@
 The error of an output y with reference r is max|y - r| / max|r|: it is relative to the largest value, so that
 rounding errors of small values among large ones are accepted.
 
+Where an output has parts (see `models.parts`), each is relative to its own largest value, and the worst
+part's error is the output's: scores to 1 are not hidden by boxes to 640. The scale of a part is at least
+`LEAST_SCALE` of the whole output's.
+
 Probabilities need more care: a softmax maps wrong logits to numbers so small that the largest hides them.
 Outputs of a softmax are therefore compared as centred log-probabilities, log(max(p, 1e-30)) minus its mean
 over the last axis, which equal the centred logits, relative to s, the largest of the reference's. The last
@@ -23,10 +27,13 @@ as dequantised numbers, are compared in quantisation steps. NaN or infinity anyw
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+
+from toolchain.arrays import Array
 
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "tfloat32": 1e-2, "int8": 1e-3}
 """Largest max|y-r| / max|r| of a floating-point output, by the type to which values are rounded on the way.
@@ -35,6 +42,10 @@ Winograd and other orders of summation cause errors of at most 1e-4 in float32; 
 causes much larger ones. With float16 the sums themselves may be rounded to it. Factors in tfloat32 have as
 many bits as in float16, but sums and values between layers are float32.
 """
+
+LEAST_SCALE = 1e-4
+"""Least scale of a part, relative to the whole output's. With the tolerance of float32 this allows an error of
+1e-7 of the largest value everywhere, which is about its rounding (2^-24)."""
 
 _SLACK = 0.01  # in steps: how far a float may be from the exact multiple of a step
 
@@ -56,12 +67,16 @@ class Tolerance:
         How many values may be off by a step or more; None: all.
     reason
         Why the limit has this value; empty: it is the usual one for the type.
+    ends
+        Axis -> where the parts along it end; each is compared in its own scale. Empty: the output is one
+        part. It matters for values alone: steps and probabilities are compared as wholes.
     """
 
     number: float
     step: float | None = None
     values: int | None = None
     reason: str = ""
+    ends: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +102,11 @@ class OutputDeviation:
         How many values may be off by a step or more, and how many are.
     reason
         Why this tolerance applies.
+    part
+        Begin and end on each axis of the part with the largest error; None if the output was compared as a
+        whole.
+    part_scale
+        What errors in that part are relative to.
     """
 
     name: str
@@ -106,6 +126,8 @@ class OutputDeviation:
     values: int | None = None
     values_off: int | None = None
     reason: str = ""
+    part: list[list[int]] | None = None
+    part_scale: float | None = None
 
 
 @dataclass(frozen=True)
@@ -214,7 +236,15 @@ def output_error(
                 index = _index(~np.isfinite(array))
                 return failed(f"{whose} value at {list(index)} is {array[index]}", index)
     difference, scale = _difference(output, reference, softmax and inexact)
-    worst = _index(difference)
+    ends = allowed.ends if compared_as == "values" else {}
+    if ends and difference.size:
+        scales = part_scales(reference, ends)
+        with np.errstate(divide="ignore"):  # the reference may be zero everywhere
+            errors = np.divide(difference, scales, out=np.zeros_like(difference), where=difference > 0)
+        worst = _index(errors)
+        scale = float(np.broadcast_to(scales, difference.shape)[worst])
+    else:
+        worst = _index(difference)
     absolute = float(difference[worst]) if difference.size else 0.0
     off = None
     if allowed.step is not None:
@@ -240,7 +270,42 @@ def output_error(
         values=allowed.values,
         values_off=off,
         reason=allowed.reason,
+        part=_part(worst, reference.shape, ends) if ends and difference.size else None,
+        part_scale=scale if ends and difference.size else None,
     )
+
+
+def part_scales(reference: Array, ends: Mapping[int, tuple[int, ...]]) -> Array:
+    """Return what errors are relative to at each place of an output, as an array that broadcasts to it.
+
+    Parameters
+    ----------
+    reference
+        The expected values, finite and at least one.
+    ends
+        Axis -> where the parts along it end, the last at the axis's extent.
+    """
+    scales = np.abs(reference.astype(np.float64))
+    whole = scales.max()
+    for axis in range(scales.ndim):
+        ends_here = ends.get(axis, (scales.shape[axis],))
+        begins = [0, *ends_here[:-1]]
+        scales = np.maximum.reduceat(scales, begins, axis=axis)
+        if axis in ends:
+            scales = np.repeat(scales, np.diff([0, *ends_here]), axis=axis)
+    least: Array = np.maximum(scales, LEAST_SCALE * whole)
+    return least
+
+
+def _part(
+    index: tuple[int, ...], shape: tuple[int, ...], ends: Mapping[int, tuple[int, ...]]
+) -> list[list[int]]:
+    """Return begin and end on each axis of the part that has the element at an index."""
+    box = []
+    for axis, (at, extent) in enumerate(zip(index, shape, strict=True)):
+        bounds = [0, *ends.get(axis, (extent,))]
+        box.append(next([begin, end] for begin, end in pairwise(bounds) if at < end))
+    return box
 
 
 def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tuple[np.ndarray, float]:

@@ -85,21 +85,35 @@ class VerifyResult:
 
 
 def _tolerances(bundle: Bundle) -> dict[str, Tolerance]:
-    found = dict.fromkeys(bundle.expected, Tolerance(bundle.manifest.tolerance))
-    for each in bundle.manifest.tolerances:
-        found[each.output] = Tolerance(each.number, each.step, each.values, each.reason)
-    return found
+    manifest = bundle.manifest
+    ends: dict[str, dict[int, tuple[int, ...]]] = {}
+    for parts in manifest.parts:
+        ends.setdefault(parts.output, {})[parts.axis] = parts.ends
+    own = {each.output: each for each in manifest.tolerances}
+    return {
+        name: Tolerance(each.number, each.step, each.values, each.reason, ends.get(name, {}))
+        if (each := own.get(name))
+        else Tolerance(manifest.tolerance, ends=ends.get(name, {}))
+        for name in bundle.expected
+    }
 
 
 def _beyond(error: OutputDeviation) -> str:
     if error.error_steps is None:
         how = f"{error.compared_as}: {error.reason}" if error.reason else error.compared_as
+        if error.part is not None:
+            how += f", relative to {error.part_scale:.3g}, the largest of part {_box(error.part)}"
         return f"error {error.max_rel_error:.3g} above the tolerance {error.tolerance:g} ({how})"
     allowed = f"{error.values} values may be off by up to {error.steps:g} steps"
     return (
         f"{error.values_off} values are off by up to {error.error_steps:.3g} steps of {error.step:g}, "
         f"where {allowed} ({error.reason})"
     )
+
+
+def _box(part: list[list[int]]) -> str:
+    """Return a part as Python slices an array."""
+    return "[" + ", ".join(f"{begin}:{end}" for begin, end in part) + "]"
 
 
 def verify_bundle(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import onnx
@@ -14,6 +14,7 @@ from toolchain.models.importing.float16 import as_float32
 from toolchain.models.importing.importer import check_valid, import_module, output_specs
 from toolchain.models.importing.refusing import check_compiles
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
+from toolchain.models.parts import Ends, joined_parts
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.empty import check_not_empty
@@ -56,6 +57,8 @@ class Model:
         Of the file and its external data, or of the zoo's graph.
     softmax_outputs
         Outputs that hold probabilities along their last dimension.
+    joined
+        The parts of which outputs are joined, by output.
     options
         The options it was loaded with.
     quantised
@@ -78,6 +81,7 @@ class Model:
     options: ModelOptions
     quantised: Quantised | None = None
     rounding: Rounding | None = None
+    joined: Mapping[str, Ends] = field(default_factory=dict)
     others: tuple[Model, ...] = ()
 
     @property
@@ -133,6 +137,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
         sha256=found.sha256,
         softmax_outputs=softmax_outputs(graph),
         options=options,
+        joined=joined_parts(graph),
         rounding=None if options.quantizer in POWERS_OF_TWO else find_rounding(grouped.model),
     )
 

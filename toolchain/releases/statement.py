@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from math import prod
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     StrictStr,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 
 from toolchain.answers import Several, problem
 from toolchain.boards.edge_rt.apps import is_app_name
 from toolchain.bundles import layout
+from toolchain.bundles.manifest import MOST_PARTS
 from toolchain.errors import CheckError
 from toolchain.releases.schema import Count, Hex, Moment, Strict, Word
 from toolchain.releases.strict_json import dump, parse
@@ -85,6 +89,15 @@ class RunOptions(Strict):
     cluster: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}$")]
 
 
+OF_WHOLES: Literal["urn:edge-toolchain:release:1"] = "urn:edge-toolchain:release:1"
+"""Type of a release whose self-test compares each output as a whole."""
+
+BY_PARTS: Literal["urn:edge-toolchain:release:2"] = "urn:edge-toolchain:release:2"
+"""Type of a release whose self-test compares outputs by their parts."""
+
+_Axis = Annotated[StrictStr, Field(pattern=r"^([0-9]|[12][0-9]|3[01])$")]
+
+
 class OutputTest(Strict):
     """How one output is compared with the expected one.
 
@@ -94,12 +107,36 @@ class OutputTest(Strict):
         Largest max|y-r| / max|r| in parts per billion; of `steps`: number of steps in billionths.
     step, values
         Size of a quantisation step, and how many values may be off by half a step or more; None: all.
+    parts
+        Axis, in rising order -> where the parts along it end; each is compared in its own scale. Empty: the
+        output is one part. None in releases of the type `OF_WHOLES`, which have no such key.
     """
 
     compare: Compare
     tolerance_ppb: Count
     step: Annotated[StrictStr, Field(pattern=r"^[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=24)] | None
     values: Annotated[Count, Field(ge=1)] | None
+    parts: dict[_Axis, Several[Annotated[Count, Field(ge=1)]]] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent_parts(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialise(self)
+        if self.parts is None:
+            del values["parts"]
+        return values
+
+    @model_validator(mode="after")
+    def _has_parts_of_values_alone(self) -> Self:
+        parts = self.parts or {}
+        if parts and self.compare != "values":
+            raise ValueError("parts belong to the comparison of values, and to no other")
+        if list(parts) != sorted(parts, key=int):
+            raise ValueError("parts: its axes are not in rising order")
+        if any(len(ends) < 2 or list(ends) != sorted({*ends}) for ends in parts.values()):
+            raise ValueError("parts: ends are not two or more in rising order")
+        if prod(map(len, parts.values())) > MOST_PARTS:
+            raise ValueError(f"parts: there are more than {MOST_PARTS}")
+        return self
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
@@ -168,8 +205,8 @@ class Statement(BaseModel):
 
     type: Literal["https://in-toto.io/Statement/v1"] = Field("https://in-toto.io/Statement/v1", alias="_type")
     subject: Several[NamedDigest] = Field(min_length=5, max_length=layout.MAX_TENSORS + 3)
-    predicate_type: Literal["urn:edge-toolchain:release:1"] = Field(
-        "urn:edge-toolchain:release:1", alias="predicateType"
+    predicate_type: Literal["urn:edge-toolchain:release:1", "urn:edge-toolchain:release:2"] = Field(
+        alias="predicateType"
     )
     predicate: Release
 
@@ -184,11 +221,18 @@ class Statement(BaseModel):
             )
         if len(self.predicate.sizes) != len(parts):
             raise ValueError(f"it has {len(self.predicate.sizes)} sizes for {len(parts)} parts")
+        if any((each.parts is None) == self.by_parts for each in self.predicate.test.outputs):
+            raise ValueError(f"test: parts belong to the type {BY_PARTS}, and to no other")
         if len(self.predicate.test.outputs) != sum(name.startswith("expected/") for name in parts):
             raise ValueError("test: there is not one entry for each expected output")
         if exceeded := layout.limit_problem(dict(zip(parts, self.predicate.sizes, strict=True))):
             raise ValueError(exceeded)
         return self
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether the self-test compares outputs by their parts."""
+        return self.predicate_type == BY_PARTS
 
     @property
     def bundle_sha256(self) -> str:

@@ -18,6 +18,8 @@ from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 from toolchain.releases.statement import (
     BUNDLE,
+    BY_PARTS,
+    OF_WHOLES,
     Budget,
     Digest,
     NamedDigest,
@@ -126,6 +128,7 @@ def state(bundle: Bundle, terms: Terms) -> Statement:
         provenance={**_provenance(manifest), **terms.provenance},
     )
     return Statement(
+        predicateType=BY_PARTS if manifest.parts else OF_WHOLES,
         subject=tuple(
             NamedDigest(name=name, digest=Digest(sha256=sha256)) for name, sha256 in subjects.items()
         ),
@@ -148,6 +151,8 @@ def _manifest_text(bundle: Bundle) -> bytes:
 def _output_test(manifest: Manifest, output: Tensor) -> OutputTest:
     """Return the comparison that `measuring.numerics` makes of this output."""
     tolerance = next((each for each in manifest.tolerances if each.output == output.name), None)
+    parts = {str(each.axis): each.ends for each in manifest.parts if each.output == output.name}
+    divided = parts if manifest.parts else None
     number = tolerance.number if tolerance else manifest.tolerance
     if tolerance is not None and tolerance.step is not None:
         return OutputTest(
@@ -155,15 +160,17 @@ def _output_test(manifest: Manifest, output: Tensor) -> OutputTest:
             tolerance_ppb=parts_per_billion(number),
             step=repr(tolerance.step),
             values=tolerance.values,
+            parts=divided,
         )
     if not np.issubdtype(np.dtype(output.dtype), np.inexact):
-        return OutputTest(compare="equal", tolerance_ppb=0, step=None, values=None)
+        return OutputTest(compare="equal", tolerance_ppb=0, step=None, values=None, parts=divided)
     softmax = output.name in manifest.model.softmax_outputs
     return OutputTest(
         compare="log-probabilities" if softmax else "values",
         tolerance_ppb=parts_per_billion(number),
         step=None,
         values=None,
+        parts=divided,
     )
 
 

@@ -71,7 +71,12 @@ std::string Order(const std::string& a, const std::string& b) {
 std::string Compared(const Request& words) {
   static const Request kNames = {"values", "log-probabilities", "equal", "steps"};
   OutputTest test{static_cast<Comparison>(std::find(kNames.begin(), kNames.end(), words[1]) - kNames.begin()),
-                  std::stoll(words[2]), std::nullopt, std::nullopt};
+                  std::stoll(words[2]), std::nullopt, std::nullopt, {}};
+  for (size_t i = 7; i < words.size();) {  // axis, number of ends, the ends
+    test.parts.push_back({std::stoul(words[i]), {}});
+    const size_t end = i + 2 + std::stoul(words[i + 1]);
+    for (i += 2; i < end; ++i) test.parts.back().ends.push_back(std::stoll(words[i]));
+  }
   if (!words[3].empty()) test.step = std::stod(words[3]);
   if (!words[4].empty()) test.values = std::stoll(words[4]);
   const Deviation deviation = Compare(test, ReadNpy(words[5]), ReadNpy(words[6]));

@@ -71,7 +71,7 @@ class BoardNetworkBench:
         folder.mkdir()
         decisions: list[Decision[Any]] = [Decision(task) for task in self._network.tasks]
         made = self._bundling.make(self._network, {**self._others, **points}, decisions, folder, step)
-        reference = self._bundling.reference
+        reference = self._bundling.expectations[0].reference
         library = made.code.read_bytes()
         bundle = Bundle(
             made.code,

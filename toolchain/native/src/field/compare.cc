@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kBillion = 1e9;
 constexpr double kSlack = 0.01;               // in steps: how far a float may be from the exact multiple of a step
-constexpr double kLeastProbability = 1e-30, kLeastSpread = 1e-3;  // as numerics.py has them
+constexpr double kLeastProbability = 1e-30, kLeastSpread = 1e-3, kLeastScale = 1e-4;  // as numerics.py has them
 
 Deviation Incomparable(std::string problem) { return {false, std::nullopt, std::move(problem)}; }
 
@@ -68,6 +68,72 @@ Difference OfValues(const Numbers& output, const Numbers& expected, size_t count
   }
   difference.scale = expected.Largest();
   return difference;
+}
+
+// Goes through the elements of an array in their order, and knows in which part each lies.
+class Places {
+ public:
+  Places(const std::vector<int64_t>& shape, const std::vector<PartEnds>& parts) : shape_(shape), index_(shape.size()) {
+    for (auto along = parts.rbegin(); along != parts.rend(); ++along) {
+      axes_.push_back({along->axis, &along->ends, 0, count_});
+      count_ *= along->ends.size();
+    }
+  }
+
+  size_t count() const { return count_; }
+  size_t part() const {
+    size_t part = 0;
+    for (const Along& along : axes_) part += along.at * along.stride;
+    return part;
+  }
+  void Next() {
+    for (size_t axis = shape_.size(); axis-- > 0;) {
+      const bool over = ++index_[axis] == shape_[axis];
+      if (over) index_[axis] = 0;
+      for (Along& along : axes_) {
+        if (along.axis != axis) continue;
+        if (over) along.at = 0;
+        if (!over && index_[axis] == (*along.ends)[along.at]) ++along.at;
+      }
+      if (!over) return;
+    }
+  }
+
+ private:
+  struct Along {
+    size_t axis;
+    const std::vector<int64_t>* ends;
+    size_t at, stride;
+  };
+  const std::vector<int64_t>& shape_;
+  std::vector<int64_t> index_;
+  std::vector<Along> axes_;
+  size_t count_ = 1;
+};
+
+// The difference that is largest relative to its own part.
+Difference OfParts(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape,
+                   const std::vector<PartEnds>& parts) {
+  Places first(shape, parts), second(shape, parts);
+  std::vector<double> scales(first.count());
+  for (size_t i = 0; i < count; ++i, first.Next()) {
+    double& scale = scales[first.part()];
+    scale = std::max(scale, std::abs(expected[i]));
+  }
+  const double least = kLeastScale * *std::max_element(scales.begin(), scales.end());
+  for (double& scale : scales) scale = std::max(scale, least);
+  Difference worst{0, scales[0]};
+  for (size_t i = 0; i < count; ++i, second.Next()) {
+    const Difference here{std::abs(output[i] - expected[i]), scales[second.part()]};
+    if (here.Relative() > worst.Relative()) worst = here;
+  }
+  return worst;
+}
+
+bool Fit(const std::vector<PartEnds>& parts, const std::vector<int64_t>& shape) {
+  return std::all_of(parts.begin(), parts.end(), [&](const PartEnds& along) {
+    return along.axis < shape.size() && along.ends.back() == shape[along.axis];
+  });
 }
 
 // Mean logarithm of the numbers of a row where the expected ones are above 0; of a single number 0.
@@ -131,13 +197,15 @@ Deviation Compare(const OutputTest& test, const Array& output, const Array& expe
   if (!steps && equal == type->inexact) {
     return Incomparable(Cat({"values of type ", expected.dtype, " can't be compared in the way that the release says"}));
   }
+  if (!Fit(test.parts, expected.shape)) return Incomparable("the release's parts are not those of the output");
   const Numbers y(output, *type, count), r(expected, *type, count);
   if (!y.Finite()) return Incomparable("a value is not finite");
   if (!r.Finite()) return Incomparable("an expected value is not finite");
 
   const double step = steps ? *test.step : 0;
   Difference difference = test.compare == Comparison::kLogProbabilities ? OfProbabilities(y, r, count, expected.shape)
-                                                                        : OfValues(y, r, count, type->inexact, step);
+                          : test.parts.empty()                          ? OfValues(y, r, count, type->inexact, step)
+                                                                        : OfParts(y, r, count, expected.shape, test.parts);
   const double allowed = static_cast<double>(test.tolerance_ppb) / kBillion;
   double tolerance = equal ? 0 : allowed;
   if (equal) difference.scale = std::max(difference.scale, 1.0);

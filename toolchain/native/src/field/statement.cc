@@ -13,6 +13,8 @@ namespace edge::field {
 namespace {
 
 constexpr char kStatement[] = "statement";
+// The first type compares each output as a whole; the second says in which parts.
+constexpr std::string_view kOfWholes = "urn:edge-toolchain:release:1", kByParts = "urn:edge-toolchain:release:2";
 constexpr std::string_view kLower = "abcdefghijklmnopqrstuvwxyz", kUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr std::string_view kNumerals = "0123456789";
 constexpr size_t kMostName = 255;           // bytes
@@ -155,10 +157,31 @@ Comparison ReadComparison(const Node& node) {
   node.Refuse("is no way to compare outputs");
 }
 
-OutputTest ReadOutput(const Node& node) {
-  node.Exactly("compare tolerance_ppb step values");
+std::vector<PartEnds> ReadOutputParts(const Node& node) {
+  std::vector<PartEnds> parts;
+  size_t count = 1;
+  for (const auto& [name, ends] : node.Members(32)) {
+    PartEnds along{0, {}};
+    for (const char numeral : name) along.axis = along.axis * 10 + static_cast<size_t>(numeral - '0');
+    const bool number = !name.empty() && name.size() <= 2 && ConsistsOf(name, {kNumerals}) && name == Cat({along.axis});
+    if (!number || along.axis >= 32 || (!parts.empty() && along.axis <= parts.back().axis)) {
+      ends.Refuse("must be named by an axis, in rising order");
+    }
+    for (const Node& end : ends.List(2, kMostOutputParts)) {
+      along.ends.push_back(end.Int(along.ends.empty() ? 1 : along.ends.back() + 1, kLargest));
+    }
+    if ((count *= along.ends.size()) > kMostOutputParts) ends.Refuse("make too many parts");
+    parts.push_back(std::move(along));
+  }
+  return parts;
+}
+
+OutputTest ReadOutput(const Node& node, bool by_parts) {
+  node.Exactly(by_parts ? "compare tolerance_ppb step values parts" : "compare tolerance_ppb step values");
   OutputTest test{ReadComparison(node["compare"]), node["tolerance_ppb"].Int(0, kLargest), std::nullopt,
-                  IntOrNull(node["values"], 1, kLargest)};
+                  IntOrNull(node["values"], 1, kLargest), {}};
+  if (by_parts) test.parts = ReadOutputParts(node["parts"]);
+  if (!test.parts.empty() && test.compare != Comparison::kValues) node["parts"].Refuse("must be empty unless values are compared");
   if (!node["step"].IsNull()) test.step = Step(node["step"]);
   if (test.step.has_value() != (test.compare == Comparison::kSteps)) {
     node["step"].Refuse("must be given for comparisons in steps, and be null for others");
@@ -167,12 +190,12 @@ OutputTest ReadOutput(const Node& node) {
   return test;
 }
 
-void ReadTest(const Node& node, Release* release) {
+void ReadTest(const Node& node, bool by_parts, Release* release) {
   node.Exactly("runs timeout_s outputs");
   release->test.runs = static_cast<int>(node["runs"].Int(1, 10000));
   release->test.timeout_s = node["timeout_s"].Int(1, kMostSeconds);
   for (const Node& each : node["outputs"].List(release->outputs, release->outputs)) {
-    release->test.outputs.push_back(ReadOutput(each));
+    release->test.outputs.push_back(ReadOutput(each, by_parts));
   }
 }
 
@@ -204,7 +227,7 @@ void ReadProvenance(const Node& node) {
   }
 }
 
-void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
+void ReadPredicate(const Node& node, const Node& subjects, bool by_parts, Release* release) {
   node.Exactly("app version issued expires classes sizes requires run test budget verified provenance");
   release->app = node["app"].Text(kMostName);
   if (!IsAppName(release->app)) node["app"].Refuse("must name an app, and no file of the board");
@@ -217,7 +240,7 @@ void ReadPredicate(const Node& node, const Node& subjects, Release* release) {
   ReadParts(subjects, node["sizes"], release);
   release->requirements = ReadRequirements(node["requires"]);
   ReadRun(node["run"], release);
-  ReadTest(node["test"], release);
+  ReadTest(node["test"], by_parts, release);
   node["budget"].Exactly("latency_us memory_kib");
   release->budget.latency_us = IntOrNull(node["budget"]["latency_us"], 1, kLargest);
   release->budget.memory_kib = IntOrNull(node["budget"]["memory_kib"], 1, kLargest);
@@ -234,10 +257,11 @@ Release ReadStatement(std::string_view bytes, const Envelope& envelope) {
   const Node node(json, kStatement);
   node.Exactly("_type predicateType subject predicate");
   if (node["_type"].Text(kMostName) != "https://in-toto.io/Statement/v1") node["_type"].Refuse("is unknown");
-  if (node["predicateType"].Text(kMostName) != "urn:edge-toolchain:release:1") node["predicateType"].Refuse("is unknown");
+  const std::string& type = node["predicateType"].Text(kMostName);
+  if (type != kOfWholes && type != kByParts) node["predicateType"].Refuse("is unknown");
   Release release{};
   release.envelope = bytes;
-  ReadPredicate(node["predicate"], node["subject"], &release);
+  ReadPredicate(node["predicate"], node["subject"], type == kByParts, &release);
   return release;
 }
 

@@ -13,6 +13,7 @@
 namespace edge::field {
 
 constexpr size_t kMostParts = 258;  // with 256 inputs and outputs
+constexpr size_t kMostOutputParts = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 32;  // of all parts
 
 struct Part {
@@ -23,11 +24,18 @@ struct Part {
 
 enum class Comparison { kValues, kLogProbabilities, kEqual, kSteps };
 
+// Where the parts of an output along one of its axes end, in rising order: each part is compared in its own scale.
+struct PartEnds {
+  size_t axis;
+  std::vector<int64_t> ends;  // at least two
+};
+
 struct OutputTest {
   Comparison compare;
   int64_t tolerance_ppb;          // of steps: billionths of one
   std::optional<double> step;     // given if and only if it is compared in steps
   std::optional<int64_t> values;  // how many may be off by half a step or more; none: all
+  std::vector<PartEnds> parts;    // of values alone; by rising axis, and at most kMostOutputParts in all. None: one part
 };
 
 struct Requirements {
