@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from toolchain.bundles import Manifest, Tensor
-from toolchain.bundles.manifest import EngineFacts, OutputTolerance, RuntimeNeeds
+from toolchain.bundles.manifest import MOST_PARTS, EngineFacts, OutputParts, OutputTolerance, RuntimeNeeds
 
 
 def test_a_manifest_that_contradicts_itself(manifest: Manifest) -> None:
@@ -25,6 +25,41 @@ def test_a_manifest_that_contradicts_itself(manifest: Manifest) -> None:
     ):
         with pytest.raises(ValueError, match=next(iter(change))):
             Manifest.model_validate(values | change)
+
+
+def parts(output: str, axis: int, *ends: int) -> dict[str, Any]:
+    return {"output": output, "axis": axis, "ends": ends}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [parts("other", 0, 1, 2)],
+        [parts("gpu_0/prob", 2, 1, 2)],
+        [parts("gpu_0/prob", 1, 1, 2)],
+        [parts("gpu_0/prob", 1, 4, 6)],
+        [parts("gpu_0/prob", 1, 2, 2, 5)],
+        [parts("gpu_0/prob", 1, 3, 2, 5)],
+        [parts("gpu_0/prob", 1, 5)],
+        [parts("gpu_0/prob", 1, 0, 5)],
+        [parts("gpu_0/prob", 1, 2, 5)] * 2,
+    ],
+)
+def test_parts_are_those_of_an_output(manifest: Manifest, wrong: list[dict[str, Any]]) -> None:
+    values = manifest.model_dump()
+    values["outputs"][0]["shape"] = [1, 5]
+    accepted = Manifest.model_validate(values | {"parts": [parts("gpu_0/prob", 1, 2, 5)]})
+    assert accepted.parts == (OutputParts(output="gpu_0/prob", axis=1, ends=(2, 5)),)
+    with pytest.raises(ValueError, match="parts"):
+        Manifest.model_validate(values | {"parts": wrong})
+
+
+def test_parts_of_an_output_are_few(manifest: Manifest) -> None:
+    values = manifest.model_dump()
+    values["outputs"][0]["shape"] = [8, 9]
+    grid = [parts("gpu_0/prob", 0, *range(1, 9)), parts("gpu_0/prob", 1, *range(1, 10))]
+    with pytest.raises(ValueError, match=f"more than {MOST_PARTS}"):
+        Manifest.model_validate(values | {"parts": grid})
 
 
 def test_equal_facts_have_one_text_whatever_the_order_they_came_in(manifest: Manifest) -> None:

@@ -13,7 +13,13 @@ import pytest
 from pydantic import ValidationError
 
 from toolchain.bundles import Manifest, Tensor, read_bundle, write_bundle
-from toolchain.bundles.manifest import ONE_SHAPE, SCHEMA_VERSION, OutputTolerance, ShapeFacts
+from toolchain.bundles.manifest import (
+    ONE_SHAPE,
+    SEVERAL_SHAPES,
+    OutputParts,
+    OutputTolerance,
+    ShapeFacts,
+)
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.measuring.shapes import shape_for, shapes_at
 
@@ -26,6 +32,7 @@ SMALL = ShapeFacts(
     outputs=(Tensor(name="gpu_0/prob", shape=(1, 3), dtype="float32"),),
     flops=7,
     tolerances=(OutputTolerance(output="gpu_0/prob", step=None, number=0.5, reason="why"),),
+    parts=(OutputParts(output="gpu_0/prob", axis=1, ends=(1, 3)),),
 )
 OTHER = (
     {"gpu_0/data_0": np.array([[4, 5]], "float32"), "n": np.array(6, "int64")},
@@ -35,7 +42,7 @@ OTHER = (
 
 @pytest.fixture
 def two(write: Write, manifest: Manifest, tmp_path: Path) -> Path:
-    both = manifest.model_copy(update={"schema_version": SCHEMA_VERSION, "shapes": (SMALL,), "pad": True})
+    both = manifest.model_copy(update={"shapes": (SMALL,), "pad": True})
     return write(tmp_path / "two.bundle", manifest=both, others=[OTHER])
 
 
@@ -49,25 +56,46 @@ def test_both_shapes_come_back_each_as_a_bundle_of_its_own(two: Path, manifest: 
     assert large.manifest.model_copy(update={"files": {}}) == manifest
     assert (small.manifest.inputs, small.manifest.outputs) == (SMALL.inputs, SMALL.outputs)
     assert small.manifest.tolerances == SMALL.tolerances and small.manifest.model.flops == SMALL.flops
+    assert small.manifest.parts == SMALL.parts and not large.manifest.parts
     assert small.library == large.library and small.sha256 == large.sha256 == bundle.sha256
     for found, wanted in ((small.sample, OTHER[0]), (small.expected, OTHER[1])):
         assert all(np.array_equal(found[name], array) for name, array in wanted.items())
 
 
-def test_one_shape_is_written_as_toolchains_before_read_it(bundle: Path) -> None:
-    with tarfile.open(bundle) as archive:
-        values = json.loads(archive.extractfile("manifest.json").read())
-    assert values["schema_version"] == ONE_SHAPE and not {"shapes", "pad"} & set(values)
+def test_one_shape_is_a_bundle_by_itself(bundle: Path) -> None:
     found = read_bundle(bundle)
     assert [each is found for each in found.each()] == [True]
 
 
 @pytest.mark.parametrize(
+    ("version", "absent"), [(ONE_SHAPE, {"shapes", "pad", "parts"}), (SEVERAL_SHAPES, {"parts"})]
+)
+def test_earlier_versions_keep_their_keys(
+    version: int, absent: set[str], write: Write, manifest: Manifest, tmp_path: Path
+) -> None:
+    several = version == SEVERAL_SHAPES
+    shapes = (SMALL.model_copy(update={"parts": ()}),) if several else ()
+    early = manifest.model_copy(update={"schema_version": version, "shapes": shapes})
+    path = write(tmp_path / "early.bundle", manifest=early, others=[OTHER] if several else [])
+    with tarfile.open(path) as archive:
+        values = json.loads(archive.extractfile("manifest.json").read())
+    assert values["schema_version"] == version and not absent & set(values)
+    assert not any("parts" in shape for shape in values.get("shapes", []))
+    bundle = read_bundle(path)
+    assert not bundle.manifest.by_parts
+    assert {each.manifest.schema_version for each in bundle.each()} == {ONE_SHAPE}
+
+
+@pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"shapes": ()}, f"schema_version {SCHEMA_VERSION} is that of several shapes"),
-        ({"schema_version": ONE_SHAPE}, f"schema_version {SCHEMA_VERSION} is that of several shapes"),
-        ({"schema_version": ONE_SHAPE, "shapes": ()}, "pad is for several shapes"),
+        (
+            {"schema_version": SEVERAL_SHAPES, "shapes": ()},
+            f"schema_version {SEVERAL_SHAPES} is that of several",
+        ),
+        ({"schema_version": ONE_SHAPE}, f"schema_version {SEVERAL_SHAPES} is that of several shapes"),
+        ({"schema_version": SEVERAL_SHAPES}, f"parts: no key of version {SEVERAL_SHAPES}"),
+        ({"shapes": ()}, "pad is for several shapes"),
         ({"shapes": (SMALL, SMALL)}, "two are the same"),
         ({"shapes": (SMALL.model_copy(update={"inputs": SMALL.inputs[:1]}),)}, "shapes.0.inputs differ"),
         ({"shapes": (SMALL.model_copy(update={"outputs": SMALL.inputs[:1]}),)}, "shapes.0.outputs differ"),

@@ -78,6 +78,14 @@ def trust(
     }
 
 
+def by_parts(value: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """Return a statement that says in which parts outputs are compared: `parts` of the first one."""
+    value = json.loads(json.dumps(value))
+    for number, output in enumerate(value["predicate"]["test"]["outputs"]):
+        output["parts"] = {} if number else parts
+    return {**value, "predicateType": "urn:edge-toolchain:release:2"}
+
+
 def statement(version: str = "2.0.0", bundle: str = "ab" * 32, issued: int = NOW) -> dict[str, Any]:
     """Return a statement with an output of each way to compare them."""
     outputs = [

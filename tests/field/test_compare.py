@@ -47,7 +47,8 @@ def board(checks: Checks, folder: Path, way: str, allowed: Tolerance, y: np.ndar
     step = "" if allowed.step is None else repr(allowed.step)
     values = "" if allowed.values is None else allowed.values
     paths = (str(folder / "y.npy"), str(folder / "r.npy"))
-    return checks.ask("compare", way, round(allowed.number * 1e9), step, values, *paths)
+    parts = [word for axis, ends in sorted(allowed.ends.items()) for word in (axis, len(ends), *ends)]
+    return checks.ask("compare", way, round(allowed.number * 1e9), step, values, *paths, *parts)
 
 
 def agree(
@@ -93,7 +94,14 @@ def test_as_on_the_host(
     step = data.draw(st.sampled_from([1.0, 0.00390625, 1e-5, 3.7])) if steps else None
     values = data.draw(st.none() | st.integers(1, 5)) if steps else None
     number = data.draw(st.sampled_from([1e-3, 1e-2, 1.0, 2.0]))
-    agree(checks, folder, Tolerance(number, step, values), y, r, softmax)
+    by_parts = r.size > 0 and not steps and not softmax and np.issubdtype(r.dtype, np.inexact)
+    ends = {
+        axis: (*sorted(inner), extent)
+        for axis, extent in enumerate(r.shape)
+        if by_parts
+        and (inner := data.draw(st.sets(st.integers(1, extent - 1)) if extent > 1 else st.just(set())))
+    }
+    agree(checks, folder, Tolerance(number, step, values, ends=ends), y, r, softmax)
 
 
 FLOATS = np.array([[1, 2, 3, 4]], "float32")
@@ -145,6 +153,37 @@ def test_examples(
     passes: bool,
 ) -> None:
     assert agree(checks, folder, allowed, y, r, softmax) == passes
+
+
+BOXES = np.array([[640, 320, 0.5, 0.25]], "float32")
+
+
+@pytest.mark.parametrize(
+    ("y", "r", "ends", "passes"),
+    [
+        (off(0.4, 2, BOXES), BOXES, {}, True),
+        (off(0.4, 2, BOXES), BOXES, {1: (2, 4)}, False),
+        (off(0.4, 1, BOXES), BOXES, {1: (2, 4)}, True),
+        (off(4e-4, 2, BOXES), BOXES, {1: (2, 4)}, True),
+        (off(6e-5, 2, BOXES * 0), BOXES * 0, {1: (2, 4)}, False),
+        (np.array([[640, 6e-5]], "f4"), np.array([[640, 0]], "f4"), {1: (1, 2)}, True),
+        (np.array([[640, 1e-3]], "f4"), np.array([[640, 0]], "f4"), {1: (1, 2)}, False),
+        (off(0.4, 3, BOXES.T), BOXES.T, {0: (1, 3, 4)}, False),
+        (off(0.4, 3, BOXES.reshape(2, 2)), BOXES.reshape(2, 2), {0: (1, 2), 1: (1, 2)}, False),
+    ],
+)
+def test_parts(
+    checks: Checks, folder: Path, y: np.ndarray, r: np.ndarray, ends: dict[int, tuple[int, ...]], passes: bool
+) -> None:
+    assert agree(checks, folder, Tolerance(1e-3, ends=ends), y, r, False) == passes
+
+
+@pytest.mark.parametrize("ends", [{1: (2, 5)}, {2: (1, 2)}])
+def test_parts_of_another_shape_pass_nothing(
+    checks: Checks, folder: Path, ends: dict[int, tuple[int, ...]]
+) -> None:
+    answer = board(checks, folder, "values", Tolerance(1.0, ends=ends), BOXES, BOXES)
+    assert not answer["passed"] and "parts" in answer["problem"]
 
 
 @pytest.mark.parametrize(

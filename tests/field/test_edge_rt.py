@@ -6,10 +6,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.field.board import Board, problem
 from tests.field.real import Real, real
+from tests.field.toy import npy
+from tests.runtime.networks import dense
 from toolchain.runtime import ensure_runtime
 
 pytestmark = pytest.mark.slow
@@ -76,3 +79,24 @@ def test_wrong_outputs_are_refused(board: Board) -> None:
     end = board.install(release)
     assert (end["end"], end["cause"]["code"]) == ("refused", "wrong"), end
     assert "output 1" in end["cause"]["message"]
+
+
+@pytest.mark.parametrize("by_parts", [False, True])
+def test_wrong_outputs_of_a_small_part_are_refused(board: Board, by_parts: bool) -> None:
+    """The first row of `dense`'s first output is 10 000 times as large as the others."""
+    sample = np.array([[1e4], [1], [1], [1]], "f4") * np.linspace(0.5, 1, 8, dtype="f4")
+    bias = np.zeros(16, "f4")
+    expected = dense(sample, bias)[0]
+    expected[3] = 0  # relative to the first row, nothing
+    compared = {"compare": "values", "tolerance_ppb": 1_000_000, "step": None, "values": None}
+    right = compared | {"tolerance_ppb": 2**40}
+    outputs = [compared | {"parts": {"0": [1, 4]}}, right | {"parts": {}}] if by_parts else [compared, right]
+    release = _now(real("1.0.0", test={"runs": 1, "timeout_s": 120, "outputs": outputs}))
+    arrays = {"sample/0.npy": sample, "sample/1.npy": bias, "expected/0.npy": expected}
+    release.parts.update({name: npy(array) for name, array in arrays.items()})
+    end = board.install(release)
+    if by_parts:
+        assert (end["end"], end["cause"]["code"]) == ("refused", "wrong"), end
+        assert "output 0" in end["cause"]["message"]
+    else:
+        assert end["end"] == "installed", end

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.field.program import Checks, changed
-from tests.field.signed import ANNA, NOW, RELEASE, TRUST, public, sign, statement, trust
+from tests.field.signed import ANNA, NOW, RELEASE, TRUST, by_parts, public, sign, statement, trust
 from tests.releases.conftest import Release
 from toolchain.errors import CheckError
 from toolchain.releases.envelope import parse_envelope
@@ -31,7 +31,12 @@ def host_refuses(release: bytes) -> bool:
 
 def refused(checks: Checks, path: list[str | int], new: Any) -> bool:
     """Return whether both ends refuse a changed statement."""
-    release = sign(changed(statement(), path, new), RELEASE, ANNA)
+    return refused_as(checks, changed(statement(), path, new))
+
+
+def refused_as(checks: Checks, value: Any) -> bool:
+    """Return whether both ends refuse a statement."""
+    release = sign(value, RELEASE, ANNA)
     assert checks.refusal("release", release, BOARD, NOW) == "statement"
     return host_refuses(release)
 
@@ -123,7 +128,12 @@ VERSIONS = ("", "2", "2.0", "2.0.0+b", "v2.0.0", "02.0.0", "2.0.0 ", "9" * 65 + 
 CLASSES: tuple[Any, ...] = ([], "rk3399", ["../x"], ["-x"], [""], ["x"] * 65, ["a b"], [1])
 WRONG: dict[str, tuple[list[str | int], tuple[Any, ...]]] = {
     "_type": (["_type"], ("https://in-toto.io/Statement/v0.1", None)),
-    "predicateType": (["predicateType"], ("urn:edge-toolchain:release:2",)),
+    "predicateType": (["predicateType"], ("urn:edge-toolchain:release:3",)),
+    "parts that this type does not have": (
+        ["predicate", "test", "outputs", 0],
+        (lambda o: {**o, "parts": {}},),
+    ),
+    "no parts where the type has them": (["predicateType"], ("urn:edge-toolchain:release:2",)),
     "predicate": (["predicate"], ({}, [], None)),
     "more": ([], (lambda value: {**value, "more": 1},)),
     "more in the predicate": (["predicate"], (lambda value: {**value, "more": 1},)),
@@ -194,6 +204,49 @@ def test_what_may_be(checks: Checks, path: list[str | int], value: Any) -> None:
     release = sign(changed(statement(), path, value), RELEASE, ANNA)
     checks.ask("release", release, BOARD, NOW)
     assert not host_refuses(release)
+
+
+PARTS: tuple[tuple[Any, bool], ...] = (
+    ({}, True),
+    ({"1": [4, 84]}, True),
+    ({"1": [4, 84], "2": [1, 2, 9]}, True),
+    ({"31": [1, 2**53]}, True),
+    ({"0": [*range(1, 65)]}, True),
+    ({"0": [*range(1, 66)]}, False),
+    ({"0": [*range(1, 34)], "1": [1, 2]}, False),
+    ({"32": [1, 2]}, False),
+    ({"01": [1, 2]}, False),
+    ({"-1": [1, 2]}, False),
+    ({"": [1, 2]}, False),
+    ({"a": [1, 2]}, False),
+    ({"2": [1, 2], "1": [1, 2]}, False),
+    ({"1": [2]}, False),
+    ({"1": []}, False),
+    ({"1": [0, 2]}, False),
+    ({"1": [2, 2]}, False),
+    ({"1": [3, 2]}, False),
+    ({"1": 4}, False),
+    ([], False),
+    (None, False),
+)
+
+
+@pytest.mark.parametrize(("parts", "accepted"), PARTS)
+def test_parts_of_an_output(checks: Checks, parts: Any, accepted: bool) -> None:
+    release = sign(by_parts(statement(), parts), RELEASE, ANNA)
+    assert host_refuses(release) is not accepted
+    if accepted:
+        checks.ask("release", release, BOARD, NOW)
+    else:
+        assert checks.refusal("release", release, BOARD, NOW) == "statement"
+
+
+@pytest.mark.parametrize("output", [1, 2, 3])
+def test_only_values_have_parts(checks: Checks, output: int) -> None:
+    value = by_parts(statement(), {})
+    assert refused_as(
+        checks, changed(value, ["predicate", "test", "outputs", output, "parts"], {"1": [1, 2]})
+    )
 
 
 def test_what_the_host_writes_is_read(checks: Checks, signed: Release) -> None:

@@ -115,11 +115,12 @@ class Toy:
             "verified": None,
             "provenance": {},
         } | self.changes
+        by_parts = "parts" in predicate["test"]["outputs"][0]
         names = {"bundle": self.digest, **{name: sha256(part) for name, part in self.parts.items()}}
         return {
             "_type": "https://in-toto.io/Statement/v1",
             "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in names.items()],
-            "predicateType": "urn:edge-toolchain:release:1",
+            "predicateType": f"urn:edge-toolchain:release:{2 if by_parts else 1}",
             "predicate": predicate,
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -240,3 +241,50 @@ def test_steps_of_an_output_that_is_zero_everywhere_are_counted() -> None:
     y[3] = 0.5
     found = output_error("out", y, r, STEPS)
     assert not found.passed and found.error_steps == 2
+
+
+BOXES_AND_SCORES = np.concatenate(
+    [np.linspace(1, 640, 40).reshape(1, 4, 10), np.linspace(0.03, 0.48, 40).reshape(1, 4, 10)], axis=1
+).astype(np.float32)
+BY_PARTS = Tolerance(TOLERANCE, ends={1: (4, 8)})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda scores: np.zeros_like(scores),
+        lambda scores: scores + 0.3,
+        lambda scores: scores[:, ::-1],
+        lambda scores: scores[..., ::-1],
+        lambda scores: np.full_like(scores, 0.5),
+    ],
+    ids=["zeros", "offset", "classes", "anchors", "constant"],
+)
+def test_a_small_part_is_not_hidden_by_a_large_one(wrong: Any) -> None:
+    y = BOXES_AND_SCORES.copy()
+    y[:, 4:] = wrong(y[:, 4:])
+    assert output_error("y", y, BOXES_AND_SCORES, Tolerance(TOLERANCE)).passed, "as a whole"
+    found = output_error("y", y, BOXES_AND_SCORES, BY_PARTS)
+    assert not found.passed and found.part == [[0, 1], [4, 8], [0, 10]]
+    assert found.part_scale == pytest.approx(0.48) and found.worst_index is not None
+    assert 4 <= found.worst_index[1] < 8
+
+
+def test_a_part_may_be_off_by_its_own_tolerance() -> None:
+    scale = np.where(np.arange(8).reshape(1, 8, 1) < 4, 640, 0.48)
+    y = (BOXES_AND_SCORES + 0.9e-3 * scale).astype(np.float32)
+    assert output_error("y", y, BOXES_AND_SCORES, BY_PARTS).passed
+
+
+def test_a_part_of_zeros_may_be_off_by_a_rounding_of_the_largest_value() -> None:
+    r = BOXES_AND_SCORES.copy()
+    r[:, 4:] = 0
+    assert output_error("y", np.where(r == 0, np.float32(6e-5), r), r, BY_PARTS).passed
+    assert not output_error("y", np.where(r == 0, np.float32(1e-3), r), r, BY_PARTS).passed
+
+
+def test_parts_of_a_reference_of_zeros() -> None:
+    r = np.zeros((1, 8), np.float32)
+    assert output_error("y", r, r, BY_PARTS).passed
+    found = output_error("y", r + 1, r, BY_PARTS)
+    assert not found.passed and found.problem == "the reference is zero everywhere"

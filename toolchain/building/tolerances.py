@@ -27,7 +27,7 @@ NOISE = {"float32": 1e-5, "float16": 1e-3}
 ROOM = 2
 """Factor on the spread in steps of a few runs, since the largest of a few runs is not the largest of all."""
 
-ROOM_OF_FLOATS = 4
+ROOM_OF_FLOATS = 3
 """The same for floating-point outputs behind roundings: with one sample of four, a right library was off by
 2.03 times the spread of four runs."""
 

@@ -44,8 +44,8 @@ many bits as in float16, but sums and values between layers are float32.
 """
 
 LEAST_SCALE = 1e-4
-"""Least scale of a part, relative to the whole output's. With the tolerance of float32 this allows an error of
-1e-7 of the largest value everywhere, which is about its rounding (2^-24)."""
+"""Least scale of a part, relative to the whole output's. With the tolerance of float32 this allows an error
+of 1e-7 of the largest value everywhere, which is about its rounding (2^-24)."""
 
 _SLACK = 0.01  # in steps: how far a float may be from the exact multiple of a step
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from toolchain.boards.board import Board
+from toolchain.bundles.manifest import OutputParts, OutputTolerance
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
@@ -84,18 +85,21 @@ class VerifyResult:
         )
 
 
-def _tolerances(bundle: Bundle) -> dict[str, Tolerance]:
-    manifest = bundle.manifest
+def tolerances_of(
+    outputs: Iterable[str],
+    common: float,
+    own: Iterable[OutputTolerance],
+    parts: Iterable[OutputParts],
+) -> dict[str, Tolerance]:
+    """Return how far each output may be off, and in which parts it is compared, from a manifest's lists."""
     ends: dict[str, dict[int, tuple[int, ...]]] = {}
-    for parts in manifest.parts:
-        ends.setdefault(parts.output, {})[parts.axis] = parts.ends
-    own = {each.output: each for each in manifest.tolerances}
-    return {
-        name: Tolerance(each.number, each.step, each.values, each.reason, ends.get(name, {}))
-        if (each := own.get(name))
-        else Tolerance(manifest.tolerance, ends=ends.get(name, {}))
-        for name in bundle.expected
-    }
+    for along in parts:
+        ends.setdefault(along.output, {})[along.axis] = along.ends
+    tolerances = {name: Tolerance(common, ends=ends.get(name, {})) for name in outputs}
+    for each in own:
+        divided = ends.get(each.output, {})
+        tolerances[each.output] = Tolerance(each.number, each.step, each.values, each.reason, divided)
+    return tolerances
 
 
 def _beyond(error: OutputDeviation) -> str:
@@ -149,7 +153,7 @@ def verify_bundle(
     comparison = compare(
         outputs,
         bundle.expected,
-        _tolerances(bundle),
+        tolerances_of(bundle.expected, manifest.tolerance, manifest.tolerances, manifest.parts),
         frozenset(manifest.model.softmax_outputs),
     )
     return VerifyResult(comparison, manifest.dtype, placed.threads, placed.describe(), tuple(placed.warnings))
