@@ -20,7 +20,8 @@ _TEXT = """# Planted faults
 A check that cannot fail proves nothing. Each network here was changed as a compiler, a library or its author
 may get it wrong, one fault at a time, at up to four places from its first layer to its last. onnxruntime
 computed what a library with that fault would; the outputs were compared with the right ones as `verify`,
-`build --check` and a board's self-test compare them ([decision 84](decisions/0084-outputs-by-their-parts.md)).
+`build --check` and a board's self-test compare them
+([decision 84](decisions/0084-outputs-by-their-parts.md)).
 
 - **moved**: a part of an output, as the network's author would name it (boxes, scores), is off by more than
   its tolerance, relative to the largest value of that part. Every one of these must be caught.
