@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from toolchain.bundles import Manifest, Tensor
-from toolchain.bundles.manifest import MOST_PARTS, EngineFacts, OutputParts, OutputTolerance, RuntimeNeeds
+from toolchain.bundles.manifest import EngineFacts, OutputParts, OutputTolerance, RuntimeNeeds
+from toolchain.models.shape_lists import MOST_PARTS
 
 
 def test_a_manifest_that_contradicts_itself(manifest: Manifest) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.measuring.numerics import part_scales
+from toolchain.models import parts
 from toolchain.models.parts import Ends, joined_parts, parts_of
 from toolchain.models.preparing.infer_shapes import infer_shapes
 
@@ -52,11 +52,7 @@ def computed(model: onnx.ModelProto) -> np.ndarray:
 
 
 def boxes(output: np.ndarray, ends: Ends) -> list[np.ndarray]:
-    along = [
-        [slice(*each) for each in pairwise([0, *ends.get(axis, (extent,))])]
-        for axis, extent in enumerate(output.shape)
-    ]
-    return [output[place] for place in product(*along)]
+    return [output[box] for box in parts.boxes(output.shape, ends)]
 
 
 CHAINS: dict[str, Chain] = {

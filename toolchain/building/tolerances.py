@@ -10,13 +10,14 @@ from types import MappingProxyType
 import numpy as np
 
 from toolchain.arrays import Array
-from toolchain.bundles.manifest import MOST_PARTS, OutputParts, OutputTolerance
+from toolchain.bundles.manifest import OutputParts, OutputTolerance
 from toolchain.devices.device import CPU
 from toolchain.measuring.numerics import Tolerance, output_error
 from toolchain.models.judging.reference import Reference
 from toolchain.models.judging.spread import RUNS, noisy_outputs
 from toolchain.models.load import Model
 from toolchain.models.parts import Ends, parts_of
+from toolchain.models.shape_lists import MOST_PARTS
 
 _MOST_ENDS = 1024  # of all outputs: a release has at most 4096 values
 _FEWEST = 8  # values of a part, of which it is said that they are all the same

@@ -12,10 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 from toolchain.answers import Several
 from toolchain.architectures.rates import ClusterRates, Name
 from toolchain.devices.device import CPU
-from toolchain.models.shape_lists import MOST_SHAPES
-
-MOST_PARTS = 64
-"""Largest number of parts of an output: a manifest and a release list their ends."""
+from toolchain.models.shape_lists import MOST_PARTS, MOST_SHAPES
 
 SCHEMA_VERSION: Literal[7] = 7
 """The newest version, whose outputs are compared by their parts."""
@@ -136,9 +133,12 @@ class QuantisingFacts(_Strict):
     quantizer: str
     images: int = Field(ge=1, description="how many it was judged by")
     layers: Several[LayerCost] = Field(min_length=1)
-    sqnr_db: float = Field(description="of the outputs, all together")
+    sqnr_db: float = Field(description="of the part of the outputs that lost most")
     top1: float | None = Field(ge=0, le=1, description="share of rows with the same largest value")
     top5: float | None = Field(ge=0, le=1, description="share of rows with it among the five largest")
+    part: str | None = Field(
+        None, description="the part that `sqnr_db` is of; empty: the only output; null: all outputs together"
+    )
 
 
 class OutputTolerance(_Strict):

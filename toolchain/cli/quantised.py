@@ -32,9 +32,10 @@ def show_quantised(quantised: Quantised) -> None:
     integers = ", ".join(
         f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in quantised.counts.items()
     )
+    worst = f" ({cost.part})" if cost.part else ""
     images = f"{cost.images} {'random inputs' if cost.random else 'images'}"
     click.echo(f"scales: {cost.quantizer}, calibrated with {images}")
-    click.echo(f"integers: {integers}; output SQNR {cost.sqnr_db:.1f} dB{agreement}, over {images}")
+    click.echo(f"integers: {integers}; output SQNR {cost.sqnr_db:.1f} dB{worst}{agreement}, over {images}")
     named: dict[str, list[str]] = {}
     for name, reason in quantised.left.items():
         named.setdefault(reason, []).append(name)

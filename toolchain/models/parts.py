@@ -7,8 +7,8 @@ along an axis where it is not joined, if its channels differ much in size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise, product
 from math import prod
 
 import numpy as np
@@ -114,6 +114,15 @@ def parts_of(expected: Array, joined: Ends | None, most: int) -> Ends:
     while prod(len(each) for each in ends.values()) > most:
         _join_most_alike(ends, sizes)
     return {axis: tuple(each) for axis, each in sorted(ends.items()) if len(each) > 1}
+
+
+def boxes(shape: Sequence[int], ends: Ends) -> Iterator[tuple[slice, ...]]:
+    """Yield the index of each part of an array of this shape."""
+    along = (
+        [slice(*bounds) for bounds in pairwise([0, *ends.get(axis, (extent,))])]
+        for axis, extent in enumerate(shape)
+    )
+    yield from product(*along)
 
 
 def differing_channels(largest: Array) -> list[int]:

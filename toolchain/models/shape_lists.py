@@ -10,6 +10,9 @@ from shlex import quote
 
 from toolchain.errors import UsageError
 
+MOST_PARTS = 64
+"""Largest number of parts of an output: a manifest and a release list their ends."""
+
 MOST_SHAPES = 16
 """Most shapes of one bundle: each adds its code, and a sample with its expected outputs."""
 

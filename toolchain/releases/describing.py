@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from toolchain.releases.moments import day
@@ -22,6 +23,7 @@ def describe(signed: SignedRelease) -> dict[str, Any]:
         "classes": list(release.classes),
         "budget": release.budget.model_dump(),
         "runs": release.test.runs,
+        "compared_by_parts": signed.statement.by_parts,
         "verified": release.verified.model_dump() if release.verified else None,
         "signatures": [each.keyid for each in signed.envelope.signatures],
     }
@@ -45,5 +47,19 @@ def summary(signed: SignedRelease) -> list[str]:
         f"verified: on {verified.board_class}, {day(verified.at)}, error {verified.error_ppb / 1e9:.2e}"
         if verified
         else "verified: no",
+        *_compared(signed),
         f"signatures: {len(signed.envelope.signatures)}",
     ]
+
+
+def _compared(signed: SignedRelease) -> Iterator[str]:
+    """Yield how the self-test compares the outputs."""
+    if not signed.statement.by_parts:
+        yield "outputs: each compared as a whole, so that its large values may hide its small ones"
+        return
+    for number, output in enumerate(signed.release.test.outputs):
+        parts = " and ".join(
+            f"{len(ends)} along axis {axis}, to {', '.join(map(str, ends))}"
+            for axis, ends in (output.parts or {}).items()
+        )
+        yield f"output {number}: compared {f'by its parts: {parts}' if parts else 'as a whole'}"

@@ -20,8 +20,8 @@ from pydantic import (
 from toolchain.answers import Several, problem
 from toolchain.boards.edge_rt.apps import is_app_name
 from toolchain.bundles import layout
-from toolchain.bundles.manifest import MOST_PARTS
 from toolchain.errors import CheckError
+from toolchain.models.shape_lists import MOST_PARTS
 from toolchain.releases.schema import Count, Hex, Moment, Strict, Word
 from toolchain.releases.strict_json import dump, parse
 from toolchain.releases.version import Version

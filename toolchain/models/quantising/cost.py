@@ -11,7 +11,10 @@ import numpy as np
 import onnx
 
 from toolchain.arrays import Array
+from toolchain.models.parts import Ends, boxes, joined_parts, parts_of
 from toolchain.models.quantising.calibration import Inputs, Tapped
+from toolchain.models.shape_lists import MOST_PARTS
+from toolchain.models.softmax import softmax_outputs
 
 SATURATED = 0.01
 """Share of clipped values in a layer above which the user is warned."""
@@ -87,7 +90,9 @@ class QuantisingCost:
     layers
         The quantised layers in the order of the graph.
     sqnr_db
-        SQNR of all outputs of the network together, in dB.
+        SQNR in dB of that part of an output which lost most; boxes of a detector do not hide its scores.
+    part
+        Which part that is, such as `detections[:, 4:84]`; empty: the network's only output.
     top1, top5
         Share of rows of a `[rows, classes]` output whose former class is still the first, or among the first
         five; None without such an output of floats.
@@ -100,6 +105,7 @@ class QuantisingCost:
     sqnr_db: float
     top1: float | None
     top5: float | None
+    part: str = ""
 
     def warnings(self) -> list[str]:
         """Return a warning if the images were random, and one for each layer that clips too many values."""
@@ -141,7 +147,7 @@ def cost_of(
     floats = Tapped(before, [*(layer.result for layer in layers), *outputs], origin)
     whole = Tapped(after, [*(layer.integers for layer in layers), *outputs], origin)
     noise = [_Noise() for _ in layers]
-    total = _Noise()
+    lost_in_parts = _NoiseOfParts(before)
     clipped = [[0, 0] for _ in layers]
     rows: list[tuple[Array, Array]] = []
     for inputs in images:
@@ -152,9 +158,10 @@ def cost_of(
             beyond[1] += wanted[layer.result].size
         for name in outputs:
             if np.issubdtype(wanted[name].dtype, np.floating):
-                total.add(wanted[name], got[name])
+                lost_in_parts.add(name, wanted[name], got[name])
                 if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
                     rows.append((wanted[name], got[name]))
+    part, sqnr_db = lost_in_parts.worst()
     return QuantisingCost(
         images=sum(_rows(inputs) for inputs in images),
         random=random,
@@ -163,9 +170,10 @@ def cost_of(
             LayerCost(layer.name, lost.db, _share(*beyond))
             for layer, lost, beyond in zip(layers, noise, clipped, strict=True)
         ),
-        sqnr_db=total.db,
+        sqnr_db=sqnr_db,
         top1=_agreement(rows, 1),
         top5=_agreement(rows, 5),
+        part=part,
     )
 
 
@@ -189,6 +197,40 @@ class _Noise:
         if not self._noise:
             return _MOST_DB
         return round(10 * math.log10(max(self._signal, 1e-300) / self._noise), 2)
+
+
+class _NoiseOfParts:
+    """Accumulates signal and noise of each part of a network's outputs."""
+
+    def __init__(self, network: onnx.ModelProto) -> None:
+        self._joined, self._probabilities = joined_parts(network), softmax_outputs(network)
+        self._ends: dict[str, Ends] = {}
+        self._noise: dict[str, _Noise] = {}
+
+    def add(self, name: str, wanted: Array, got: Array) -> None:
+        """Add an output of a batch of images; the first batch says of which parts it is."""
+        if name not in self._ends:
+            whole = name in self._probabilities
+            ends = {} if whole else parts_of(wanted, self._joined.get(name), MOST_PARTS)
+            self._ends[name] = {axis: at for axis, at in ends.items() if axis}  # the first one is of images
+        for box in boxes(wanted.shape, self._ends[name]):
+            part = self._noise.setdefault(_box_name(name, box, self._ends[name]), _Noise())
+            part.add(wanted[box], got[box])
+
+    def worst(self) -> tuple[str, float]:
+        """Return name and SQNR of the part that lost most; the name is empty if there is only one."""
+        if not self._noise:
+            return "", _MOST_DB
+        part, noise = min(self._noise.items(), key=lambda item: item[1].db)
+        return part if len(self._noise) > 1 else "", noise.db
+
+
+def _box_name(name: str, box: tuple[slice, ...], ends: Ends) -> str:
+    """Return a part of an output as Python slices arrays."""
+    pieces = [f"{piece.start}:{piece.stop}" if axis in ends else ":" for axis, piece in enumerate(box)]
+    while pieces and pieces[-1] == ":":
+        pieces.pop()
+    return f"{name}[{', '.join(pieces)}]" if pieces else name
 
 
 def _share(part: int, whole: int) -> float:
