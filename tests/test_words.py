@@ -100,7 +100,7 @@ def test_a_class_name_has_one_meaning(trees: dict[Path, ast.Module]) -> None:
 
 def test_a_module_is_read_at_one_sitting() -> None:
     lines = {file: len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py")}
-    assert not {str(file.relative_to(PACKAGE)): length for file, length in lines.items() if length > 400}
+    assert not {str(file.relative_to(PACKAGE)): length for file, length in lines.items() if length > 450}
 
 
 def test_docstrings_begin_with_a_plain_sentence(trees: dict[Path, ast.Module]) -> None:
