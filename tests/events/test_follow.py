@@ -140,6 +140,12 @@ def test_nothing_counts_before_the_beginning_or_after_the_end(tmp_path: Path) ->
     assert read_all(tmp_path) == ["began", "in time", "done"]
 
 
+def test_a_killed_command_ended_when_it_last_wrote(tmp_path: Path) -> None:
+    write_log(tmp_path, BEGAN, {**step("searching"), "at": 5.5})
+    *_, end = Follower(tmp_path).read()[NAME]
+    assert isinstance(end, EndLine) and (end.how, end.at) == ("killed", 5.5)
+
+
 def test_texts_are_escaped_when_they_are_read(tmp_path: Path) -> None:
     write_log(tmp_path, {**BEGAN, "title": "\x1b[31m\u202e" + "x" * 9999, "boards": ["\x07"]})
     (began, _) = Follower(tmp_path).read()[NAME]

@@ -120,6 +120,17 @@ def test_old_logs_are_removed_but_not_those_of_commands_at_work(state: Path) -> 
         each.end(EndLine(how="done"))
 
 
+def test_a_log_named_for_the_future_is_the_first_to_go(state: Path) -> None:
+    for number in range(KEPT):
+        write_log(state / "events", BEGAN, name=f"29990101T000000{number:06}-1-tune.jsonl")
+    present = write_log(state / "events", BEGAN, name="20200101T000000000000-1-tune.jsonl")
+    last = EventLog()
+    last.begin("bench", "small.bundle")
+    left = log_files(state / "events")
+    assert left[-2] == present and left[-1].name.endswith("-bench.jsonl") and len(left) == KEPT
+    last.end(EndLine(how="done"))
+
+
 def test_a_full_disk_stops_nothing(log: EventLog) -> None:
     os.close(log._handle)
     log._handle = os.open("/dev/full", os.O_WRONLY)

@@ -134,7 +134,7 @@ def test_at_the_end_of_a_run_more_is_known_than_records_say(tmp_path: Path) -> N
 
 def test_what_the_network_said_is_told() -> None:
     said = "8.0 ms -> 7.5 ms & <b>"
-    assert said in Page(tuning_page(read_run(records(), NAMES), network=said)).text
+    assert said in Page(tuning_page(read_run(records(), NAMES), verdict=said)).text
 
 
 def test_equal_runs_give_equal_bytes(html: str) -> None:

@@ -43,6 +43,21 @@ def test_another_name_is_refused(host: str) -> None:
     assert asked(host=host) == 403
 
 
+def test_port_80_may_be_left_out_and_no_other() -> None:
+    def answer(port: int, host: str, origin: str) -> int:
+        head = f"GET /token/ HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\n\r\n"
+        try:
+            check_request(parse_request(head.encode()), port, TOKEN)
+        except PageRefusedError as error:
+            return error.status
+        return HTTPStatus.OK
+
+    assert answer(80, "127.0.0.1", "http://127.0.0.1") == 200
+    assert answer(80, "localhost:80", "http://localhost") == 200
+    assert answer(80, "evil.example", "http://evil.example") == 403
+    assert answer(8000, "127.0.0.1", "http://127.0.0.1:8000") == 403
+
+
 def test_without_a_host_nothing_is_answered() -> None:
     assert status("GET /token/ HTTP/1.1\n\n") == 403
 

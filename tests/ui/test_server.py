@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +131,45 @@ def test_another_user_gets_nothing_even_with_the_token(ours: Served) -> None:
     assert answer[0] == 403 and b"user 65534's" in answer[1]
 
 
+@pytest.mark.slow
+def test_another_user_who_connects_all_the_time_does_not_keep_the_owner_out(ours: Served) -> None:
+    needs_a_second_user()
+    seen: list[int] = []
+    reading, writing = os.pipe()
+
+    def flood() -> None:
+        os.write(writing, b"x")
+        until_s = time.monotonic() + 3.0
+        kept: list[socket.socket] = []
+        while time.monotonic() < until_s:
+            with suppress(OSError):
+                kept.append(socket.create_connection(("127.0.0.1", ours.port), timeout=1))
+            del kept[:-200]
+
+    flooding = threading.Thread(target=as_second_user, args=(flood,))
+    flooding.start()
+    try:
+        os.read(reading, 1)
+        while flooding.is_alive():
+            seen.append(ours.get().status)
+    finally:
+        flooding.join()
+        os.close(reading)
+        os.close(writing)
+    assert len(seen) > 5 and set(seen) == {200}
+
+
+def test_head_is_answered_without_a_body(ours: Served) -> None:
+    answer = ours.get(method="HEAD")
+    assert (answer.status, answer.body) == (405, b"")
+
+
+def test_to_look_at_the_page_makes_no_folder_of_a_board(ours: Served, state: Path) -> None:
+    with ours.stream() as stream:
+        assert [row["name"] for row in take(stream, "boards")["boards"]] == ["local"]
+    assert not (state / "boards").exists()
+
+
 def ours_answer(ours: Served) -> tuple[int, bytes]:
     answer = ours.get()
     return answer.status, answer.body
@@ -242,7 +284,8 @@ def test_connections_and_streams_have_a_limit(ours: Served) -> None:
         for connection in streams:
             connection.sendall(ours.head(f"/{TOKEN}/events"))
             assert b" 200 " in connection.recv(20)
-        assert ours.get(f"/{TOKEN}/events").status == 503
+        refused = ours.get(f"/{TOKEN}/events")
+        assert refused.status == 503 and b"open 5 times already" in refused.body
         assert ours.get().status == 200
     finally:
         for connection in streams:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli.output import note, table
+from toolchain.quantities import shown_ms
 
 if TYPE_CHECKING:
     from toolchain.building.explain import Explained
@@ -38,7 +39,7 @@ def show_explained(chosen: str, explained: Sequence[Explained], model: KernelMod
         return
     total = modelled_ms(explained)
     if total is not None:
-        click.echo(f"{total:.3f} ms by the model")
+        click.echo(f"{shown_ms(total)} by the model")
     for each in explained:
         if each.modelled and each.modelled.problem:
             note(f"warning: {each.modelled.problem}")

@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from toolchain.configuration.settings import state_dir
@@ -19,6 +19,8 @@ MOST_BYTES = 1 << 20
 
 MOST_LINE = 1 << 19
 """Largest length of a line in bytes."""
+
+_CLOCK_STEP = timedelta(seconds=60)  # by which a clock may be set back while commands work
 
 _NAME = re.compile(r"\d{8}T\d{12}-\d{1,10}-[a-z]{1,16}\.jsonl")
 
@@ -34,11 +36,17 @@ def new_name(kind: str) -> str:
 
 
 def log_files(folder: Path) -> list[Path]:
-    """Return the logs in a folder, the oldest first; other files are ignored."""
+    """Return the logs in a folder, the oldest first; other files are ignored.
+
+    A log named for a time that is still to come counts as older than all others: the clock was wrong when it
+    began, and it must not push out logs of the present.
+    """
+    present = f"{datetime.now(UTC) + _CLOCK_STEP:%Y%m%dT%H%M%S%f}"
     try:
-        return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+        found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
     except OSError:
         return []
+    return sorted(found, key=lambda path: (path.name <= present, path.name))
 
 
 def is_at_work(handle: int) -> bool:

@@ -22,6 +22,7 @@ class _Followed:
     """How much of a log was read."""
 
     offset: int = 0
+    at: float = 0.0  # the moment of the last line
     rest: bytes = b""
     began: bool = False
     ended: bool = False
@@ -52,7 +53,8 @@ class Follower:
     def read(self) -> dict[str, list[Line]]:
         """Return the lines since the last call by the names of their logs, the oldest log first.
 
-        Of a long log, a part: call again until nothing comes. A log whose command was killed gets an end.
+        Of a long log, a part: call again until nothing comes. A log whose command was killed gets an end, at
+        the moment of its last line.
         """
         found: dict[str, list[Line]] = {}
         for path in log_files(self.folder)[-_MOST_LOGS:]:
@@ -85,7 +87,7 @@ def _read_on(path: Path, followed: _Followed) -> list[Line]:
     everything = followed.offset >= min(size, _MOST_READ)
     if everything and not at_work and followed.began and not followed.ended:
         followed.ended = True
-        lines.append(EndLine(how="killed"))
+        lines.append(EndLine(at=followed.at, how="killed"))  # when it was killed, nobody has seen
     return lines
 
 
@@ -103,5 +105,6 @@ def _fits(line: Line, followed: _Followed) -> bool:
     if followed.ended or isinstance(line, BeganLine) == followed.began:
         return False
     followed.began = True
+    followed.at = line.at
     followed.ended = isinstance(line, EndLine)
     return True

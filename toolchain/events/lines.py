@@ -115,6 +115,16 @@ class LeftOutLine(EventLine):
     tasks: tuple[Text, ...] = Field(max_length=MOST_TASKS)
 
 
+class VerdictLine(EventLine):
+    """What a tuning run comes to, in the words of the terminal; fields as of `tuning.result.Verdict`."""
+
+    event: Literal["verdict"] = "verdict"
+    text: Text
+    in_network: bool
+    before_ms: Milliseconds
+    after_ms: Milliseconds
+
+
 class StepLine(EventLine):
     """Something that takes a while began or advanced."""
 
@@ -176,7 +186,8 @@ class GateLine(EventLine):
 
 
 class EndLine(EventLine):
-    """The command ended; `killed` is never written, a reader adds it if the command ended without a word."""
+    """The command ended; `killed` is never written, a reader adds it if the command ended without a word,
+    at the moment of its last line."""
 
     event: Literal["ended"] = "ended"
     how: Literal["done", "failed", "interrupted", "killed"]
@@ -189,6 +200,7 @@ Line = (
     | TrialLine
     | TurnLine
     | LeftOutLine
+    | VerdictLine
     | StepLine
     | NoticeLine
     | RolloutLine

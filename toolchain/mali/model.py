@@ -14,6 +14,7 @@ from toolchain.mali.compiler import KernelError, LateError, MaliCompiler
 from toolchain.mali.estimate import Estimate, estimate
 from toolchain.mali.gpu import T860_MP4, Gpu
 from toolchain.mali.store import CompiledStore
+from toolchain.quantities import shown_ms
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Modelled:
         return self.estimate.ms if self.estimate else None
 
     def cells(self) -> tuple[str, ...]:
-        """Return the cells of a table row: registers, spills, words per pipe, milliseconds."""
+        """Return the cells of a table row: registers, spills, words per pipe, time."""
         compiled, time = self.compiled, self.estimate
         registers = ["-", "-"]
         if compiled is not None:
@@ -47,7 +48,7 @@ class Modelled:
         if time is None:
             return (*registers, *["-"] * 4)
         words = (f"{each:.0f}" for each in (time.arithmetic, time.load_store, time.texture))
-        return (*registers, *words, f"{time.ms:.3f}")
+        return (*registers, *words, shown_ms(time.ms))
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object."""

@@ -19,7 +19,7 @@ MALI_T860 = KernelModel(
     device=device_key("opencl", T860_MP4.name),
     open=_open,
     trial_s=0.7,  # 51 candidates of SqueezeNet took 38 s on a busy machine
-    columns=("REGISTERS", "SPILLS:FILLS", "ARITHMETIC", "LOAD/STORE", "TEXTURE", "MODEL MS"),
+    columns=("REGISTERS", "SPILLS:FILLS", "ARITHMETIC", "LOAD/STORE", "TEXTURE", "MODEL TIME"),
     note=(
         "times are modelled, not measured: from the instruction words that Mesa's compiler for the Mali-T860 "
         "makes for each pipe"

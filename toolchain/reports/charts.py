@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from toolchain.foreign import printable
+from toolchain.quantities import shown_ms, time_unit
 from toolchain.reports.curves import Curve
-from toolchain.reports.figures import FAINT, INK, SERIES, figure, milliseconds
+from toolchain.reports.figures import FAINT, INK, SERIES, figure
 
 _DOTS = 600  # drawn at most; more make the page large and the plot no clearer
 _TOP = 2.0  # slower trials, relative to the default, are drawn at this edge
@@ -62,7 +63,7 @@ def tuning_curves(curves: Sequence[Curve]) -> str:
         axes.set_ylim(0, _TOP * 1.05)
         axes.set_xlim(0, 1.015 * max(len(curve.relative) for curve in shown))  # a cross at the end is seen
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        labels = [curve.name for curve in shown[:named]]
+        labels = [_label(curve) for curve in shown[:named]]
         if len(shown) > named:
             labels.append(f"{len(shown) - named} more tasks")
         made.legend(list(reversed(handles))[:rows], labels, loc="outside lower left")
@@ -70,16 +71,17 @@ def tuning_curves(curves: Sequence[Curve]) -> str:
 
 
 def latencies(times_ms: Sequence[float]) -> str:
-    """Plot the milliseconds of each run in their order, and how they spread."""
+    """Plot the times of each run in their order, and how they spread."""
     from matplotlib.ticker import MaxNLocator
 
-    times = np.asarray(times_ms, dtype=np.float64)
+    unit, unit_ms = time_unit(float(np.median(times_ms)))  # not by a straggler
+    times = np.asarray(times_ms, dtype=np.float64) / unit_ms
     drawn = np.unique(np.linspace(0, len(times) - 1, min(len(times), _DOTS)).astype(int))
     with figure("latencies", 3.2) as (made, svg):
         order, spread = made.subplots(1, 2, sharey=True, width_ratios=(3, 1))
         order.plot(drawn + 1, times[drawn], linestyle="", marker="o", markersize=3.5, color=SERIES[0])
         order.set_xlabel("run" if len(drawn) == len(times) else f"run ({len(drawn)} of {len(times)} drawn)")
-        order.set_ylabel("latency [ms]")
+        order.set_ylabel(f"latency [{unit}]")
         order.xaxis.set_major_locator(MaxNLocator(integer=True))
         spread.hist(
             times, bins=min(40, max(5, len(times) // 4)), orientation="horizontal", color=SERIES[0], alpha=0.6
@@ -90,7 +92,7 @@ def latencies(times_ms: Sequence[float]) -> str:
             level = float(np.percentile(times, percent))
             for axes in (order, spread):
                 line = axes.axhline(level, color=INK, linewidth=0.9, linestyle=style)
-            line.set_label(f"{name} {milliseconds(level)}")
+            line.set_label(f"{name} {shown_ms(level * unit_ms)}")
         made.legend(*spread.get_legend_handles_labels(), loc="outside upper right", ncols=2)
         low, high = order.get_ylim()
         if high - low < 0.02 * high:  # do not make a mountain of the last digit
@@ -99,25 +101,31 @@ def latencies(times_ms: Sequence[float]) -> str:
 
 
 def operators(measured: Sequence[Mapping[str, Any]]) -> str:
-    """Plot the milliseconds of each operator per inference, the slowest first."""
+    """Plot the time of each operator per inference, the slowest first."""
     slowest = sorted(measured, key=lambda operator: -operator["ms"])
     bars = [(_short(printable(str(each["name"]))), each["ms"], each["calls"]) for each in slowest[:_BARS]]
     if rest := slowest[_BARS:]:
         bars.append((f"{len(rest)} more", sum(e["ms"] for e in rest), sum(e["calls"] for e in rest)))
+    unit, unit_ms = time_unit(max(ms for _, ms, _ in bars))
     with figure("operators", 0.7 + 0.27 * len(bars)) as (made, svg):
         axes = made.subplots()
         places = range(len(bars))
-        axes.barh(places, [ms for _, ms, _ in bars], color=SERIES[0], height=0.66)
+        axes.barh(places, [ms / unit_ms for _, ms, _ in bars], color=SERIES[0], height=0.66)
         axes.set_yticks(places, [name for name, _, _ in bars])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
         axes.invert_yaxis()
-        widest = max(ms for _, ms, _ in bars)
+        widest = max(ms for _, ms, _ in bars) / unit_ms
         axes.set_xlim(0, widest * _CALLS_ROOM or 1)
         for place, (_, ms, calls) in zip(places, bars, strict=True):
-            axes.text(ms + widest * 0.01, place, _behind(ms, calls), va="center", fontsize=8)
-        axes.set_xlabel("time per inference [ms] and number of calls")
+            axes.text(ms / unit_ms + widest * 0.01, place, _behind(ms, calls), va="center", fontsize=8)
+        axes.set_xlabel(f"time per inference [{unit}] and number of calls")
     return svg[0]
+
+
+def _label(curve: Curve) -> str:
+    """Return a curve's name; lines that stay at 1 cover each other, so their names say where they are."""
+    return curve.name + ("; stays at 1.00" if min(curve.relative) == 1.0 else "")
 
 
 def _short(name: str) -> str:
@@ -125,4 +133,4 @@ def _short(name: str) -> str:
 
 
 def _behind(ms: float, calls: float) -> str:
-    return f"{milliseconds(ms)}, {calls:g} call{'' if calls == 1 else 's'}"
+    return f"{shown_ms(ms)}, {calls:g} call{'' if calls == 1 else 's'}"

@@ -72,10 +72,3 @@ def _for_page(svg: str) -> str:
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
     return svg.strip()
-
-
-def milliseconds(value: float | None) -> str:
-    """Return milliseconds with four significant digits and their unit."""
-    if value is None:
-        return "–"  # noqa: RUF001 (a dash where a number would stand)
-    return f"{value:.0f} ms" if value >= 1000 else f"{value:#.4g} ms"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.foreign import printable_lines
-from toolchain.reports.figures import milliseconds
+from toolchain.quantities import UNKNOWN, shown_ms
 
 
 def render(template: str, **values: Any) -> str:
@@ -26,10 +26,16 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["ms"] = milliseconds
+    environment.filters["ms"] = shown_ms
+    environment.filters["name"] = model_name
     page = environment.get_template(template).render(speed_up=_speed_up, **values)
     return printable_lines(page)  # names are escaped for HTML; a browser obeys characters that turn text, too
 
 
+def model_name(model: str) -> str:
+    """Return a model's name for titles: a file's or folder's without the folders above it."""
+    return Path(model).name if model.startswith("/") else model
+
+
 def _speed_up(before: float | None, after: float | None) -> str:
-    return f"{before / after:.2f}×" if before and after else "–"  # noqa: RUF001 (as people write it)
+    return f"{before / after:.2f}×" if before and after else UNKNOWN  # noqa: RUF001 (as people write it)

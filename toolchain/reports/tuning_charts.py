@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolchain.foreign import printable
-from toolchain.reports.figures import FAINT, INK, SERIES, figure, milliseconds
+from toolchain.quantities import shown_ms, time_unit
+from toolchain.reports.figures import FAINT, INK, SERIES, figure
 from toolchain.reports.runs import RunTask
 
 _BARS = 20  # tasks shown by themselves
@@ -36,13 +37,14 @@ def best_by_time(tasks: Sequence[RunTask]) -> str:
         seconds.append(moment)
         levels.append(now_ms / total)
     failed = [trial.seconds for task in tasks for trial in task.trials if trial.failure]
+    stays = "; stays at 1.00" if min(levels) == 1.0 else ""
     weighted = all(task.weight is not None for task in tasks)
     with figure("best-by-time", 2.9) as (made, svg):
         axes = made.subplots()
         axes.step(seconds, levels, where="post", color=SERIES[0], linewidth=1.8)
         axes.plot(failed, [1.0] * len(failed), linestyle="", marker="x", markersize=5, color=SERIES[4])
         axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlabel("seconds since the first default was measured (x: a trial failed)")
+        axes.set_xlabel(f"seconds since the first default was measured (x: a trial failed){stays}")
         axes.set_ylabel("all tasks / default" if weighted else "all tasks, once each / default")
         low = min(levels)
         axes.set_ylim(min(0.95, low - 0.05 * (1.05 - low)), 1.02)
@@ -51,10 +53,13 @@ def best_by_time(tasks: Sequence[RunTask]) -> str:
 
 
 def before_and_after(tasks: Sequence[RunTask]) -> str:
-    """Plot the milliseconds of the default and of the choice for the first tasks."""
+    """Plot the times of the default and of the choice for the first tasks."""
     shown = [(task, task.before_ms, task.after_ms) for task in tasks if task.before_ms and task.after_ms][
         :_BARS
     ]
+    widest_ms = max(max(before_ms, after_ms) for _task, before_ms, after_ms in shown)
+    unit, unit_ms = time_unit(widest_ms)
+    widest = widest_ms / unit_ms
     with figure("before-and-after", 1.1 + 0.42 * len(shown)) as (made, svg):
         axes = made.subplots()
         for place, (_task, before_ms, after_ms) in enumerate(shown):
@@ -63,18 +68,19 @@ def before_and_after(tasks: Sequence[RunTask]) -> str:
                 (0.19, after_ms, SERIES[0], "chosen"),
             ):
                 label = label if not place else f"_{label}"
-                axes.barh(place + shift, ms, color=colour, height=0.36, label=label)
-        widest = max(max(before_ms, after_ms) for _task, before_ms, after_ms in shown)
+                axes.barh(place + shift, ms / unit_ms, color=colour, height=0.36, label=label)
         for place, (_task, before_ms, after_ms) in enumerate(shown):
-            behind = f"{milliseconds(before_ms)} to {milliseconds(after_ms)}"
-            axes.text(max(before_ms, after_ms) + widest * 0.01, place, behind, va="center", fontsize=8)
+            behind = f"{shown_ms(before_ms)} to {shown_ms(after_ms)}"
+            axes.text(
+                max(before_ms, after_ms) / unit_ms + widest * 0.01, place, behind, va="center", fontsize=8
+            )
         axes.set_yticks(range(len(shown)), [_name(task) for task, *_ in shown])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
         axes.invert_yaxis()
         axes.set_xlim(0, widest * _ROOM)
         more = len(tasks) - len(shown)
-        axes.set_xlabel("time of one call [ms]" + (f"; {more} more tasks are not drawn" if more else ""))
+        axes.set_xlabel(f"time of one call [{unit}]" + (f"; {more} more tasks are not drawn" if more else ""))
         made.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return svg[0]
 

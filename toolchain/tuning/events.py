@@ -105,5 +105,25 @@ class PowerCycled(Notice):
     answered_s: float | None
 
 
-Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | StepBegan | Notice
+@dataclass(frozen=True)
+class Verdict:
+    """What a run comes to: what builds use from now on, by the last comparison.
+
+    Attributes
+    ----------
+    text
+        A line for the user; the terminal, the page and the report show the same.
+    in_network
+        Whether whole networks were compared; else the tasks were, each measured alone.
+    before_ms, after_ms
+        Time of an inference, or of the tasks in it, without tuning and with what builds use now.
+    """
+
+    text: str
+    in_network: bool
+    before_ms: float
+    after_ms: float
+
+
+Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | StepBegan | Notice | Verdict
 Listener = Callable[[Event], None]

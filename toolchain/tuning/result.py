@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from toolchain.quantities import shown_ms
 from toolchain.records.record import Record
 from toolchain.tasks.task import Task
+from toolchain.tuning.events import Verdict
 from toolchain.tuning.judging.judge import NetworkJudgement
 
 
@@ -82,6 +84,25 @@ class TuneResult:
     power_cycles: dict[str, int] = field(default_factory=dict)
     beside_others: int = 0
 
+    @property
+    def untuned_ms(self) -> float:
+        """Time of the tasks' defaults in one inference, by the final comparison, in ms."""
+        return sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks)
+
+    @property
+    def tuned_ms(self) -> float:
+        """Time of the tasks' choices in one inference, by the final comparison, in ms."""
+        return sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the run comes to: by the network if it was timed, else by the tasks."""
+        if self.network is not None:
+            before_ms, after_ms = self.network.before_ms, self.network.after_ms
+            return Verdict(f"network: {self.network}", True, before_ms, after_ms)
+        text = f"these tasks: {shown_ms(self.untuned_ms)} -> {shown_ms(self.tuned_ms)} per inference"
+        return Verdict(text, False, self.untuned_ms, self.tuned_ms)
+
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
         return {
@@ -89,8 +110,9 @@ class TuneResult:
             "trials": sum(tuned.trials for tuned in self.tasks),
             "failed": sum(tuned.failed for tuned in self.tasks),
             "seconds": round(self.seconds, 1),
-            "estimated_ms_before": sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks),
-            "estimated_ms_after": sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks),
+            "estimated_ms_before": self.untuned_ms,
+            "estimated_ms_after": self.tuned_ms,
+            "verdict": self.verdict.text,
             "boards": self.boards,
             "search_seconds": round(self.search_s, 1),
             "caches_flushed": False,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolchain.boards.board import Board
-from toolchain.boards.inventory.lookup import broken_boards, list_boards
+from toolchain.boards.inventory.lookup import shown_boards
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
 from toolchain.foreign import shortened
@@ -23,7 +23,7 @@ def board_rows() -> dict[str, Any]:
     except ToolchainError as error:
         status, problem = None, str(error)
     try:
-        boards, broken = list_boards(), broken_boards()
+        boards, broken = shown_boards()
     except ToolchainError as error:
         return {"boards": [], "lab": status is not None, "problem": shortened(str(error))}
     rows = [_row(board, status) for board in boards]

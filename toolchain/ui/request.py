@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
+HTTP_PORT = 80
+"""The port that an address without one means."""
+
 MOST_HEAD = 16 * 1024
 """Largest length in bytes of a request's head; browsers send less than 2 KiB."""
 
@@ -65,7 +68,10 @@ def check_request(request: PageRequest, port: int, token: str) -> str:
     """
     if request.method != "GET":
         raise PageRefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered")
-    hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    names = ("127.0.0.1", "localhost", "[::1]")
+    hosts = {f"{name}:{port}" for name in names}
+    if port == HTTP_PORT:  # browsers leave it out
+        hosts.update(names)
     if request.headers.get("host", "").lower() not in hosts:
         raise PageRefusedError(HTTPStatus.FORBIDDEN, f"this page is at 127.0.0.1:{port}, under no other name")
     origin = request.headers.get("origin")

@@ -19,8 +19,11 @@ LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 32
 """Largest number of connections at a time; one more is closed at once."""
 
-MOST_STREAMS = 8
-"""Largest number of open pages."""
+MOST_STREAMS = 5
+"""Largest number of open pages; a browser opens six connections to a host, and one must be left to say so."""
+
+MOST_FOREIGN = 4
+"""Largest number of other accounts' connections that are refused with a word at a time; others without."""
 
 HEAD_S = 5.0
 """Seconds in which a request must have come."""
@@ -56,19 +59,18 @@ def listen(port: int = 0) -> socket.socket:
     return listening
 
 
-def serve_page(listening: socket.socket, token: str) -> None:
-    """Serve the page until SIGINT, SIGTERM or SIGHUP; close the socket."""
-    with listening:
-        asyncio.run(_serve_until_signal(listening, token))
+def serve_page(server: PageServer) -> None:
+    """Serve the page until SIGINT, SIGTERM or SIGHUP; close the server's socket."""
+    asyncio.run(_serve_until_signal(server))
 
 
-async def _serve_until_signal(listening: socket.socket, token: str) -> None:
+async def _serve_until_signal(server: PageServer) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` sets SIG_IGN, which must stay
             loop.add_signal_handler(number, stop.set)
-    await PageServer(listening, token).run(stop)
+    await server.run(stop)
 
 
 class PageServer:
@@ -80,6 +82,11 @@ class PageServer:
         A listening socket.
     token
         The secret that each request's path must begin with.
+
+    Raises
+    ------
+    ToolchainError
+        The settings, which say where the event logs are, cannot be read.
     """
 
     def __init__(self, listening: socket.socket, token: str) -> None:
@@ -88,6 +95,7 @@ class PageServer:
         self._token = token
         self._events = events_folder()  # once: whoever edits the settings meanwhile breaks no stream
         self._connections: set[asyncio.Task[None]] = set()
+        self._foreign: set[asyncio.Task[None]] = set()
         self._streams = 0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -97,32 +105,41 @@ class PageServer:
             await stop.wait()
         finally:
             server.close()
-            for connection in self._connections:
+            connections = self._connections | self._foreign
+            for connection in connections:
                 connection.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
+            await asyncio.gather(*connections, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()
         assert connection is not None  # noqa: S101 - asyncio runs this as a task
-        self._connections.add(connection)
+        # Every account of this host can connect; the token is checked as well. What others open is counted by
+        # itself: they must not keep the owner out.
+        refused = owner.refusal(writer.get_extra_info("socket"))
+        counted, most = (self._foreign, MOST_FOREIGN) if refused else (self._connections, MOST_CONNECTIONS)
+        counted.add(connection)
         try:
-            if len(self._connections) <= MOST_CONNECTIONS:
+            if len(counted) <= most:
                 writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until the kernel has it all
-                await self._answer(reader, writer)
+                await self._answer(reader, writer, refused)
         except (OSError, asyncio.IncompleteReadError):
             pass  # the browser went away, or is too slow
         except asyncio.CancelledError:
             pass  # by `run`; asyncio's own callback of Python 3.11 complains about a cancelled task
         finally:
-            self._connections.discard(connection)
+            counted.discard(connection)
             writer.transport.abort()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refused: str | None
+    ) -> None:
+        has_body = True
         try:
-            # Every account of this host can connect; the token is checked as well.
-            if reason := owner.refusal(writer.get_extra_info("socket")):
-                raise PageRefusedError(HTTPStatus.FORBIDDEN, f"this connection is refused: {reason}")
-            path = check_request(parse_request(await _read_head(reader)), self._port, self._token)
+            if refused:
+                raise PageRefusedError(HTTPStatus.FORBIDDEN, f"this connection is refused: {refused}")
+            request = parse_request(await _read_head(reader))
+            has_body = request.method != "HEAD"
+            path = check_request(request, self._port, self._token)
             if path == "events":
                 await self._stream(reader, writer)
             elif path == "":
@@ -130,11 +147,13 @@ class PageServer:
             else:
                 raise PageRefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
         except PageRefusedError as error:
-            await _send(reader, writer, error.status, _TEXT, f"{error.reason}\n".encode())
+            body = f"{error.reason}\n".encode() if has_body else b""
+            await _send(reader, writer, error.status, _TEXT, body)
 
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._streams >= MOST_STREAMS:
-            raise PageRefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the page is open too often: close some")
+            reason = f"this page is open {self._streams} times already, which is the most: close one of them"
+            raise PageRefusedError(HTTPStatus.SERVICE_UNAVAILABLE, reason)
 
         async def send(data: bytes) -> None:
             writer.write(data)

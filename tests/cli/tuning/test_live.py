@@ -25,11 +25,22 @@ def drawn(events: list[Event], width: int = 120, height: int = 40) -> list[str]:
 
 def test_the_table_is_the_tutorials() -> None:
     header, conv, dense, total, step = drawn([*begun(), *batch(), TurnBegan(DENSE, 4)])
-    assert header.split() == ["ID", "NAME", "BEST", "MS", "GFLOPS", "TRIALS"]
-    assert conv.split() == ["44fe76e2", "fused_conv2d", "1.000", "8.0", "3", "(1", "failed)"]
-    assert dense.split() == ["90ab12cd", "fused_dense", "1.000", "1.0", "0"]
+    assert header.split() == ["ID", "NAME", "BEST", "SPEED", "TRIALS"]
+    assert conv.split() == [
+        "44fe76e2",
+        "fused_conv2d",
+        "1.000",
+        "ms",
+        "8.000",
+        "GFLOP/s",
+        "3",
+        "(1",
+        "failed)",
+    ]
+    assert dense.split() == ["90ab12cd", "fused_dense", "1.000", "ms", "1.000", "GFLOP/s", "0"]
     assert total == (
-        "These tasks: 4.000 ms per inference (7.000 without tuning)  Trials: 3/20  0 s  At work on: 90ab12cd"
+        "These tasks: 4.000 ms per inference (7.000 ms without tuning)  Trials: 3/20  0 s  "
+        "At work on: 90ab12cd"
     )
     assert step.strip() == "searching"
 

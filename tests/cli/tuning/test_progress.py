@@ -11,6 +11,7 @@ from tests.cli.tuning.runs import CONV, batch, begun
 from toolchain.cli.tuning import progress
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.errors import ToolchainError
+from toolchain.quantities import UNKNOWN
 from toolchain.tuning.events import Event, Notice, Trial
 
 
@@ -31,7 +32,7 @@ def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         "default 90ab12cd 1.000 ms a call on b1 fused_dense",
         "searching",
         "44fe76e2 failed, timeout: not done within 3 s",
-        "3/20 44fe76e2 best 1.000 ms a call 8.0 GFLOPS 3 trials, 1 failed "
+        "3/20 44fe76e2 best 1.000 ms a call 8.000 GFLOP/s 3 trials, 1 failed "
         "these tasks: 4.000 ms per inference 0 s fused_conv2d",
     ]
 
@@ -52,9 +53,9 @@ def test_every_trial_is_told_with_v(
     monkeypatch.setattr(progress, "is_verbose", lambda: True)
     lines = told(capsys, *begun(), *batch())
     assert lines[4:7] == [
-        "1/20 44fe76e2 1.000 ms a call, best so far 1.000 on b1 fused_conv2d",
+        "1/20 44fe76e2 1.000 ms a call, best so far 1.000 ms on b1 fused_conv2d",
         "2/20 44fe76e2 failed, timeout: not done within 3 s on b2 fused_conv2d",
-        "3/20 44fe76e2 1.500 ms a call, best so far 1.000 on b1 fused_conv2d",
+        "3/20 44fe76e2 1.500 ms a call, best so far 1.000 ms on b1 fused_conv2d",
     ]
 
 
@@ -79,9 +80,9 @@ def test_an_interrupted_run_says_what_was_found_and_how_to_go_on(capsys: pytest.
         capsys.readouterr()
         raise KeyboardInterrupt
     said = re.sub(" +", " ", capsys.readouterr().err)
-    assert "44fe76e2 1.000 ms 8.0 GFLOPS 3 (1 failed) trials fused_conv2d" in said
-    assert "90ab12cd 1.000 ms 1.0 GFLOPS 0 trials fused_dense" in said
-    assert "These tasks: 4.000 ms per inference (7.000 without tuning) Trials: 3/20" in said
+    assert "44fe76e2 1.000 ms 8.000 GFLOP/s 3 (1 failed) trials fused_conv2d" in said
+    assert "90ab12cd 1.000 ms 1.000 GFLOP/s 0 trials fused_dense" in said
+    assert "These tasks: 4.000 ms per inference (7.000 ms without tuning) Trials: 3/20" in said
     assert "the same command continues from here" in said
 
 
@@ -96,8 +97,8 @@ def test_a_run_that_ends_while_defaults_are_measured_says_what_it_has(
             listener(event)
         raise error
     said = re.sub(" +", " ", capsys.readouterr().err)
-    assert "44fe76e2 2.000 ms 4.0 GFLOPS 0 trials fused_conv2d" in said
-    assert "90ab12cd - ms - GFLOPS 0 trials fused_dense" in said
+    assert "44fe76e2 2.000 ms 4.000 GFLOP/s 0 trials fused_conv2d" in said
+    assert f"90ab12cd {UNKNOWN} {UNKNOWN} 0 trials fused_dense" in said
     assert "the same command continues from here" in said
 
 

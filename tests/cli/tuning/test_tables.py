@@ -48,9 +48,9 @@ def test_a_plan_says_how_long_and_how_that_is_known(
     shown = capsys.readouterr().out
     assert said in shown and "nothing was measured" in shown
     header, conv, dense, *_ = shown.splitlines()
-    assert header.split() == ["ID", "WEIGHT", "MFLOP", "WAYS", "MEASURED", "NAME"]
-    assert conv.split()[3:] == ["no", "end", "12", "fused_conv2d"]
-    assert dense.split()[3:] == ["56", "1", "fused_dense"]
+    assert header.split() == ["ID", "WEIGHT", "WORK", "WAYS", "MEASURED", "NAME"]
+    assert conv.split()[4:] == ["no", "end", "12", "fused_conv2d"]
+    assert dense.split()[4:] == ["56", "1", "fused_dense"]
 
 
 @pytest.mark.parametrize(("trials", "warned"), [(0, False), (3, True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import partial
 
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated, stored
@@ -27,14 +28,26 @@ def list_boards() -> list[Board]:
     return [local_board(), *(board for board in _load_all().values() if isinstance(board, Board))]
 
 
+def shown_boards() -> tuple[list[Board], dict[str, ToolchainError]]:
+    """Return the boards of `list_boards` and of `broken_boards`, to be shown: nothing is made or changed.
+
+    A board that is this host has no folder unless something has used it.
+    """
+    loaded = _load_all(make_folders=False)
+    usable = [board for board in loaded.values() if isinstance(board, Board)]
+    broken = {name: error for name, error in loaded.items() if isinstance(error, ToolchainError)}
+    return [register.of_this_host(LOCAL, make_folder=False), *usable], broken
+
+
 def broken_boards() -> dict[str, ToolchainError]:
     """Return the boards whose entry or state is broken, each with its error."""
     return {name: error for name, error in _load_all().items() if isinstance(error, ToolchainError)}
 
 
-def _load_all() -> dict[str, Board | ToolchainError]:
+def _load_all(*, make_folders: bool = True) -> dict[str, Board | ToolchainError]:
     found: dict[str, Board | ToolchainError] = {}
-    for load, names in ((emulated.load, stored.names()), (register.load, register.names())):
+    of_file = partial(register.load, make_folder=make_folders)
+    for load, names in ((emulated.load, stored.names()), (of_file, register.names())):
         for name in names:
             try:
                 found[name] = load(name)

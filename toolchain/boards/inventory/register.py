@@ -52,8 +52,13 @@ def names_of_machine(name: str) -> list[str]:
     return [other for other, entry in boards.items() if machine(entry) == machine(boards[name])]
 
 
-def load(name: str) -> Board:
+def load(name: str, *, make_folder: bool = True) -> Board:
     """Return a board of the file, without connecting.
+
+    Parameters
+    ----------
+    make_folder
+        As of `of_this_host`.
 
     Raises
     ------
@@ -64,7 +69,7 @@ def load(name: str) -> Board:
     """
     entry = configuration().boards[name]
     if entry.host == THIS_HOST:
-        return of_this_host(name, entry.device or "")
+        return of_this_host(name, entry.device or "", make_folder=make_folder)
     try:
         profile = load_profile(entry.board_class)
         arch_of(profile)  # refuses a class whose boards cannot run edge-rt
@@ -86,8 +91,13 @@ def load(name: str) -> Board:
     )
 
 
-def of_this_host(name: str, only_device: str = "") -> Board:
+def of_this_host(name: str, only_device: str = "", *, make_folder: bool = True) -> Board:
     """Return this host as a board, with the features that its CPU reports, or one of its devices.
+
+    Parameters
+    ----------
+    make_folder
+        Make the board's folder, which is needed to use it and not to show it.
 
     Raises
     ------
@@ -98,7 +108,7 @@ def of_this_host(name: str, only_device: str = "") -> Board:
     """
     root = state_dir() / "boards" / name
     try:
-        for private in (state_dir(), root):
+        for private in (state_dir(), root) if make_folder else ():
             atomic.make_private_folder(private)
     except OSError as error:
         raise ToolchainError(

@@ -19,6 +19,7 @@ from toolchain.cli.options import (
 from toolchain.cli.output import note, output_options, table
 from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
+from toolchain.quantities import shown_gflops, shown_ms
 
 if TYPE_CHECKING:
     from toolchain.api.bundles import Execution
@@ -101,28 +102,26 @@ def show(result: BenchResult) -> None:
         "p99": result.p99_ms,
         "min": result.min_ms,
     }
-    table(
-        [f"{name} ms".upper() for name in times], [["-" if t is None else f"{t:.3f}" for t in times.values()]]
-    )
+    table([name.upper() for name in times], [[shown_ms(ms) for ms in times.values()]])
     place = f"{result.threads} threads on {result.cluster}"
     runs = "1 run" if result.runs == 1 else f"{result.runs} runs"
     click.echo(f"{runs}, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
     if result.copies_ms:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
         kind = result.device.partition(":")[0]  # warnings name the device
-        click.echo(f"time on {kind}, without copies: inputs {to:.3f} ms, outputs {back:.3f} ms")
+        click.echo(f"time on {kind}, without copies: inputs {shown_ms(to)}, outputs {shown_ms(back)}")
     if result.graph:
         click.echo("the driver began the kernels as one graph; --graph off: one by one")
     if result.modelled:
         said = result.modelled
         click.echo(
-            f"cycle model {said['version']}: {said['ms']:.3f} ms on the accelerator, {said['cycles']} cycles "
-            f"at {said['mhz']} MHz; a modelled time, not measured on a board"
+            f"cycle model {said['version']}: {shown_ms(said['ms'])} on the accelerator, "
+            f"{said['cycles']} cycles at {said['mhz']} MHz; a modelled time, not measured on a board"
         )
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:
-        table(["OPERATOR", "CALLS", "MS", "GFLOP/S", "PEAK"], [_row(each) for each in result.operators])
+        table(["OPERATOR", "CALLS", "TIME", "SPEED", "PEAK"], [_row(each) for each in result.operators])
         if result.peaks:
             peaks = ", ".join(_peak(name, gops) for name, gops in result.peaks.items())
             click.echo(f"peak: {peaks}, measured; winograd needs fewer operations")
@@ -139,7 +138,7 @@ def _row(operator: dict[str, Any]) -> tuple[object, ...]:
     return (
         operator["name"],
         operator["calls"],
-        f"{operator['ms']:.3f}",
-        "-" if gflops is None else f"{gflops:.1f}",
+        shown_ms(operator["ms"]),
+        shown_gflops(gflops),
         "-" if share is None else f"{share:.0%}",
     )

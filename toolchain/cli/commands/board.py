@@ -49,7 +49,7 @@ def list_boards() -> None:
     from toolchain.boards.inventory import lookup as inventory
     from toolchain.profiles import class_names
 
-    boards, broken = inventory.list_boards(), inventory.broken_boards()
+    boards, broken = inventory.shown_boards()
 
     def tell() -> None:
         _print_table(boards)

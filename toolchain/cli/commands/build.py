@@ -157,14 +157,14 @@ def show(result: BuildResult) -> None:
     tasks = count(result.decisions)
     hits = Counter(decision.source for decision in result.decisions if decision.tuned)
     how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
-    click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved")
+    click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} with a record, {tasks['improved']} improved")
     click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
     rules = Counter(decision.rule for decision in result.decisions)
     click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
     if result.beside:
         beside = count(result.beside)
         click.echo(
-            f"in addition, on the CPU: {beside['total']} tasks, {beside['tuned']} tuned, "
+            f"in addition, on the CPU: {beside['total']} tasks, {beside['tuned']} with a record, "
             f"{beside['improved']} improved"
         )
     device = f", {result.target.device}" if result.target.device else ""

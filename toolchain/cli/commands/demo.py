@@ -15,6 +15,7 @@ from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
 from toolchain.cli.quantised import show_quantised
 from toolchain.cli.tuning.progress import tuning_progress
+from toolchain.quantities import shown_ms
 
 if TYPE_CHECKING:
     from toolchain.demo import DemoResult
@@ -89,17 +90,16 @@ def show(result: DemoResult) -> None:
         "transport": result.board.transport.kind,
         "machine": timed.machine,
         "tuning": (
-            f"{tuned['trials']} trials, {tuned['failed']} failed, {tuned['seconds']} s; the tasks tuned: "
-            f"{tuned['estimated_ms_before']:.2f} ms -> {tuned['estimated_ms_after']:.2f} ms"
+            f"{tuned['trials']} trials, {tuned['failed']} failed, {tuned['seconds']} s; {tuned['verdict']}"
         ),
-        "tasks": f"{tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved",
+        "tasks": f"{tasks['total']} total, {tasks['tuned']} with a record, {tasks['improved']} improved",
         "library": f"{_shown(result.built.library)} ({result.built.target.cpu})",
         "bundle": _shown(result.built.bundle),
         "passed": str(result.verified.passed).lower(),
         "error": f"{worst.max_rel_error:.2e} of output {worst.name!r}, tolerance {worst.tolerance:g}",
         "latency": (
-            f"mean {timed.mean_ms:.2f} ms, p50 {timed.p50_ms:.2f}, p95 {timed.p95_ms:.2f}, "
-            f"min {timed.min_ms:.2f}; {timed.runs} runs, {timed.threads} threads"
+            f"mean {shown_ms(timed.mean_ms)}, p50 {shown_ms(timed.p50_ms)}, p95 {shown_ms(timed.p95_ms)}, "
+            f"min {shown_ms(timed.min_ms)}; {timed.runs} runs, {timed.threads} threads"
         ),
         "memory": f"{timed.peak_rss_mib:.1f} MiB at most",
         "report": _shown(result.report),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from toolchain.cli.options import output_path
 from toolchain.cli.output import emit, output_options, table
 from toolchain.cli.quantised import show_quantised
 from toolchain.foreign import printable
+from toolchain.quantities import shown_flops
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
@@ -37,8 +37,8 @@ def list_models() -> None:
 
     def tell() -> None:
         table(
-            ["MODEL", "NETWORK", "PARAMETERS", "GFLOP"],
-            [(f"zoo:{n.name}", n.summary, f"{n.parameters:,}", f"{2 * n.macs / 1e9:.2f}") for n in networks],
+            ["MODEL", "NETWORK", "PARAMETERS", "WORK"],
+            [(f"zoo:{n.name}", n.summary, f"{n.parameters:,}", shown_flops(2 * n.macs)) for n in networks],
         )
 
     rows = [
@@ -66,7 +66,7 @@ def _show(found: dict[str, Any]) -> None:
             click.echo(f"{kind[:-1]:<8}{printable(tensor['name'])} {tensor['shape']} {tensor['dtype']}")
     click.echo(f"{'sha256':<8}{found['sha256']}")
     unknown = "FLOPs unknown: shapes are open, or a loop is; give them with --shape or --batch"
-    flops = unknown if found["flops"] is None else f"{Decimal(found['flops']) / 10**9:.2f} GFLOP"
+    flops = unknown if found["flops"] is None else shown_flops(found["flops"])
     click.echo(f"{found['parameters']:,} parameters, {flops}")
     counts = sorted(found["operators"].items(), key=lambda item: -item[1])
     table(["OPERATOR", "COUNT"], [(printable(operator), count) for operator, count in counts])

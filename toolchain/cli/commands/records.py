@@ -12,6 +12,7 @@ from toolchain.cli.commands import records_exchange, records_repair
 from toolchain.cli.commands.records_exchange import builds, note_unknown_classes, selection_options
 from toolchain.cli.options import Moment
 from toolchain.cli.output import note, output_options, print_json_list, table, wants_json
+from toolchain.quantities import shown_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,7 @@ for _each in (*records_exchange.COMMANDS, records_repair.repair):
 
 def _show(records: Sequence[Record], options: Sequence[str] | None = None) -> None:
     """Print records; `options` are the options of the builds that use each, if they were requested."""
-    head = ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "MS", "MEASURED"]
+    head = ["TASK", "CLASS", "CPU", "DEVICE", "LEVEL", "THREADS", "KIND", "TIME", "MEASURED"]
     more: list[list[str]] = [[] for _ in records]
     if options is not None:
         head.append("WITH")
@@ -110,7 +111,7 @@ def _show(records: Sequence[Record], options: Sequence[str] | None = None) -> No
                 _cell(record.key.level),
                 record.key.threads,
                 _cell(_kind(record)),
-                record.failure or f"{record.best_ms:.3f}{_by_model(record)}",
+                record.failure or f"{shown_ms(record.best_ms)}{_by_model(record)}",
                 _cell(record.created),
                 *own,
             )

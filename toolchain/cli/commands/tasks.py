@@ -12,6 +12,7 @@ from toolchain.cli.options import board_name, board_option, cluster_option, devi
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.devices.table import find_kind, kernel_kinds
 from toolchain.errors import UsageError
+from toolchain.quantities import shown_flops
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
@@ -112,12 +113,12 @@ def show_tasks(tasks: Sequence[Task]) -> None:
     emit(
         [task.to_json() for task in tasks],
         lambda: table(
-            ["ID", "WEIGHT", "MFLOP", "NAME", "SHAPES"],
+            ["ID", "WEIGHT", "WORK", "NAME", "SHAPES"],
             [
                 (
                     task.id,
                     task.weight,
-                    f"{task.flops / 1e6:.1f}",
+                    shown_flops(task.flops),
                     task.name,
                     " ".join("x".join(map(str, shape)) for shape in task.shapes),
                 )

@@ -12,6 +12,7 @@ from toolchain.cli.commands.vta_compile import compile_
 from toolchain.cli.commands.vta_tasks import tasks_
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, table, wants_json
+from toolchain.quantities import shown_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -215,7 +216,9 @@ def _tell_judged(judged: Judged, mhz: float) -> None:
     model = judged.model
     if model is None:
         return
-    click.echo(f"model (no board): {model.cycles} cycles, {model.cycles / mhz / 1000:.3f} ms at {mhz} MHz\n")
+    click.echo(
+        f"model (no board): {model.cycles} cycles, {shown_ms(model.cycles / mhz / 1000)} at {mhz} MHz\n"
+    )
     rows = [(name, *vars(times).values()) for name, times in model.stages]
     table(["STAGE", "INSTRUCTIONS", "BUSY", "WAITS FOR TOKENS", "WAITS FOR FETCH"], rows)
     if judged.passed is None:

@@ -11,6 +11,7 @@ from toolchain.cli import complete
 from toolchain.cli.model_options import vta_options
 from toolchain.cli.output import emit, output_options, table
 from toolchain.errors import UsageError
+from toolchain.quantities import shown_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,4 +135,4 @@ def _tell_compiled(compiled: CompiledConvolution, folder: Path, instructions: in
     click.echo(f"{instructions} instructions, {memory / 2**20:.1f} MiB of memory: {printable(str(folder))}")
     milliseconds = compiled.dump.config.cycles.milliseconds(cycles)
     click.echo(f"cut by {compiled.knobs}")
-    click.echo(f"about {cycles} cycles, {milliseconds:.2f} ms: an estimate, not measured")
+    click.echo(f"about {cycles} cycles, {shown_ms(milliseconds)}: an estimate, not measured")

@@ -28,7 +28,7 @@ def draw(standing: Standing, height: int) -> Group:
     """Return the table for a terminal of `height` lines; if it is too small, tasks at work come first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in text.HEADERS:
-        numeric = header in ("BEST MS", "GFLOPS", "TRIALS")
+        numeric = header in ("BEST", "SPEED", "TRIALS")
         table.add_column(header, justify="right" if numeric else "left", no_wrap=True, overflow="ellipsis")
     room = max(1, height - _AROUND)
     shown = sorted(sorted(standing.rows, key=lambda row: not row.out)[:room], key=standing.rows.index)

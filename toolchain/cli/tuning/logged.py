@@ -6,7 +6,17 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from toolchain.tuning.events import Began, Event, LeftOut, Notice, StepBegan, Trial, TurnBegan, TurnEnded
+from toolchain.tuning.events import (
+    Began,
+    Event,
+    LeftOut,
+    Notice,
+    StepBegan,
+    Trial,
+    TurnBegan,
+    TurnEnded,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from toolchain.events.lines import Line
@@ -52,6 +62,13 @@ def _line(event: Event, number: int) -> Line:
             return lines.TurnLine(task=event.task.id, begins=isinstance(event, TurnBegan))
         case LeftOut():
             return lines.LeftOutLine(tasks=tuple(task.id for task in event.tasks[: lines.MOST_TASKS]))
+        case Verdict():
+            return lines.VerdictLine(
+                text=event.text,
+                in_network=event.in_network,
+                before_ms=event.before_ms,
+                after_ms=event.after_ms,
+            )
         case StepBegan():
             return lines.StepLine(text=event.text)
         case Notice():

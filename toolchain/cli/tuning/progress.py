@@ -81,7 +81,7 @@ def _tell_so_far(standing: Standing) -> None:
     if all(row.best_ms is None for row in standing.rows):
         return
     for row in standing.rows:
-        identity, name, ms, gflops, trials = text.cells(row)
-        note(f"  {identity}  {ms:>9} ms  {gflops:>7} GFLOPS  {trials} trials  {name}")
+        identity, name, ms, speed, trials = text.cells(row)
+        note(f"  {identity}  {ms:>8}  {speed:>13}  {trials} trials  {name}")
     note(text.total(standing))
     note("all trials are stored: the same command continues from here; `toolchain build` applies the best")

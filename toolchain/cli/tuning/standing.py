@@ -6,7 +6,17 @@ import time
 from dataclasses import dataclass
 
 from toolchain.tasks.task import Task
-from toolchain.tuning.events import Began, Event, LeftOut, Notice, StepBegan, Trial, TurnBegan, TurnEnded
+from toolchain.tuning.events import (
+    Began,
+    Event,
+    LeftOut,
+    Notice,
+    StepBegan,
+    Trial,
+    TurnBegan,
+    TurnEnded,
+    Verdict,
+)
 
 
 @dataclass
@@ -77,7 +87,7 @@ class Standing:
                 self.rows = [row for row in self.rows if row.task not in event.tasks]
             case StepBegan():
                 self.step = event.text
-            case Notice():
+            case Notice() | Verdict():
                 pass
 
     def row(self, task: Task) -> Row:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli.output import table
+from toolchain.quantities import shown_flops, shown_ms
 
 if TYPE_CHECKING:
     from toolchain.tuning.result import TuneResult
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 def show_plan(plan: RunPlan) -> None:
     """Print the plan of a run."""
     table(
-        ["ID", "WEIGHT", "MFLOP", "WAYS", "MEASURED", "NAME"],
+        ["ID", "WEIGHT", "WORK", "WAYS", "MEASURED", "NAME"],
         [
             (
                 planned.task.id,
                 planned.task.weight,
-                f"{planned.task.flops / 1e6:.1f}",
+                shown_flops(planned.task.flops),
                 "no end" if planned.size is None else planned.size,
                 planned.measured,
                 planned.task.name,
@@ -46,14 +47,14 @@ def _reason(plan: RunPlan) -> str:
 def show_result(result: TuneResult) -> None:
     """Print the results of a run."""
     table(
-        ["ID", "TRIALS", "FAILED", "DEFAULT MS", "CHOSEN MS", "CHOICE", "NAME"],
+        ["ID", "TRIALS", "FAILED", "DEFAULT", "CHOSEN", "CHOICE", "NAME"],
         [
             (
                 tuned.task.id,
                 tuned.trials,
                 tuned.failed,
-                f"{tuned.default_ms:.3f}",
-                f"{tuned.best_ms:.3f}",
+                shown_ms(tuned.default_ms),
+                shown_ms(tuned.best_ms),
                 tuned.won,
                 tuned.task.name,
             )
@@ -70,8 +71,9 @@ def show_result(result: TuneResult) -> None:
             "power-cycled: " + ", ".join(f"{name} {count}" for name, count in result.power_cycles.items())
         )
     click.echo(
-        f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
-        f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
+        f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s (loading "
+        f"the network not counted); these tasks: {shown_ms(result.untuned_ms)} -> "
+        f"{shown_ms(result.tuned_ms)} per inference"
     )
     if result.beside_others:
         click.echo(
@@ -86,9 +88,10 @@ def show_result(result: TuneResult) -> None:
         )
     if result.network is not None:
         click.echo(
-            "MS: time of a call within the network; the search measures tasks alone, with warmer caches"
+            "DEFAULT, CHOSEN: time of a call within the network; the search measures tasks alone, with "
+            "warmer caches"
         )
-        click.echo(f"network: {result.network}")
+        click.echo(result.verdict.text)
 
 
 def duration(seconds: float) -> str:

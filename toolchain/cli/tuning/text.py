@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from toolchain.cli.tuning.standing import Row, Standing
+from toolchain.quantities import shown_gflops, shown_ms
 from toolchain.tuning.events import Trial
 
-HEADERS = ("ID", "NAME", "BEST MS", "GFLOPS", "TRIALS")
+HEADERS = ("ID", "NAME", "BEST", "SPEED", "TRIALS")
 """Headings of `cells`."""
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """Return the cells of a task's row."""
     failed = f" ({row.failed} failed)" if row.failed else ""
-    return (row.task.id, row.task.name, number(row.best_ms), number(row.gflops, 1), f"{row.trials}{failed}")
+    return (
+        row.task.id,
+        row.task.name,
+        shown_ms(row.best_ms),
+        shown_gflops(row.gflops),
+        f"{row.trials}{failed}",
+    )
 
 
 def total(standing: Standing) -> str:
     """Return the line below the table."""
-    parts = [f"These tasks: {number(standing.estimated_ms)} ms per inference"]
+    parts = [f"These tasks: {shown_ms(standing.estimated_ms)} per inference"]
     if standing.untuned_ms is not None:
-        parts[0] += f" ({number(standing.untuned_ms)} without tuning)"
+        parts[0] += f" ({shown_ms(standing.untuned_ms)} without tuning)"
     parts.append(f"Trials: {standing.trials}/{standing.limit}")
     parts.append(f"{standing.seconds:.0f} s")
     parts.append(f"At work on: {', '.join(standing.at_work) or '-'}")
@@ -31,9 +38,9 @@ def batch(standing: Standing, row: Row) -> str:
     trials = f"{row.trials} trial{'' if row.trials == 1 else 's'}"
     failed = f", {row.failed} failed" if row.failed else ""
     return (
-        f"{_count(standing)}  {row.task.id}  best {number(row.best_ms):>9} ms a call"
-        f"  {number(row.gflops, 1):>7} GFLOPS  {trials}{failed}"
-        f"  these tasks: {number(standing.estimated_ms)} ms per inference"
+        f"{_count(standing)}  {row.task.id}  best {shown_ms(row.best_ms):>8} a call"
+        f"  {shown_gflops(row.gflops):>13}  {trials}{failed}"
+        f"  these tasks: {shown_ms(standing.estimated_ms)} per inference"
         f"  {standing.seconds:.0f} s  {row.task.name}"
     )
 
@@ -49,13 +56,8 @@ def outcome(event: Trial) -> str:
     """Return the result of one candidate as text."""
     if event.ms is None:
         return f"failed, {event.failure}: {event.message}"
-    took = f"{number(event.ms):>9} ms a call"
-    return took if event.stage == "default" else f"{took}, best so far {number(event.best_ms)}"
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Return a number, or a dash for None."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    took = f"{shown_ms(event.ms):>8} a call"
+    return took if event.stage == "default" else f"{took}, best so far {shown_ms(event.best_ms)}"
 
 
 def _count(standing: Standing) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError
 from toolchain.measuring.execute import BusyError
+from toolchain.quantities import shown_ms
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.judging.gain import Gain, fastest, gain
 from toolchain.tuning.judging.judging_time import JudgingTime
@@ -109,7 +110,7 @@ class NetworkJudgement:
             return f"the defaults stay: {self.reason}"
         if self.gain is None:
             return "the defaults stay: nothing beats them in the network by more than noise"
-        return f"{self.gain}, {self.before_ms:.2f} ms -> {self.after_ms:.2f} ms"
+        return f"{self.gain}, {shown_ms(self.before_ms)} -> {shown_ms(self.after_ms)}"
 
     def to_json(self) -> dict[str, object]:
         """Return the values that `toolchain tune --json` prints."""

@@ -108,7 +108,9 @@ def import_results(
         listener(Notice(said))
     listener(Notice(_NOT_COMPARED))
     trials = sum(each.trials for each in tuned)
-    return TuneResult(tuned, time.monotonic() - begun, {station: trials}, run=context.provenance.run)
+    result = TuneResult(tuned, time.monotonic() - begun, {station: trials}, run=context.provenance.run)
+    listener(result.verdict)
+    return result
 
 
 def _key(target: BoardTarget, board: Board, workload: str) -> RecordKey:

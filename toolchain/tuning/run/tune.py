@@ -126,7 +126,7 @@ def tune(
         tuned, in_network = conclude(runs, judge, obstacle, given.conclusion())
         power_cycles = dict(evaluator.runner.power_cycles)
     measured = {name: sum(run.boards[name] for run in runs) for name in evaluator.runner.names}
-    return TuneResult(
+    result = TuneResult(
         tasks=tuned,
         seconds=time.monotonic() - given.begun,
         boards=measured,
@@ -137,6 +137,8 @@ def tune(
         power_cycles=power_cycles,
         beside_others=sum(run.beside_others for run in runs),
     )
+    listener(result.verdict)
+    return result
 
 
 def _evaluator(
