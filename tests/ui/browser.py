@@ -68,6 +68,14 @@ class Tab:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
+    def another(self) -> Tab:
+        """Open a second tab in the same browser; only one tab at a time may be waited for."""
+        return Tab(self._to, self._back)
+
+    def close(self) -> None:
+        """Close the tab."""
+        self.call("Page.close")
+
     def call(self, method: str, **parameters: Any) -> Any:
         """Call a method of the protocol; events that come before its answer are kept in `said`."""
         self._number += 1

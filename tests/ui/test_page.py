@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tempfile
 import threading
@@ -12,11 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.events.logs import BEGAN, write_log
+from tests.test_quantities import TIMES
 from tests.ui import layout, scene
 from tests.ui.browser import Tab, browser
 from tests.ui.pages import Served, served
-from toolchain.events.lines import EndLine, StepLine
+from toolchain.cli.commands.ui import opened_page
+from toolchain.events.lines import EndLine, ListedTask, StepLine, TasksLine, TrialLine, VerdictLine
 from toolchain.events.log import EventLog
+from toolchain.quantities import UNKNOWN
+from toolchain.tuning.judging.judge import NetworkJudgement
+from toolchain.tuning.result import TuneResult
+from toolchain.ui.server import MOST_STREAMS
 
 pytestmark = pytest.mark.slow
 
@@ -193,6 +201,87 @@ def test_the_focus_stays_with_a_command_that_ends(busy: Served, tab: Tab) -> Non
     tab.until("document.querySelectorAll('#now > details').length === 3")
     assert tab.value("document.activeElement.closest('#ended') !== null")
     assert "bench small.bundle" in tab.value("document.activeElement.textContent")
+
+
+def test_the_verdict_has_the_last_word(page: Served, tab: Tab) -> None:
+    """The tasks alone are 1.25 times as fast, and the network is not: builds use the defaults."""
+    judged = NetworkJudgement({"w": 0}, {}, 2.5, 2.5)
+    verdict = TuneResult([], 1.0, network=judged).verdict
+    task = ListedTask(id="w", name="fused_conv2d", weight=1, flops=1)
+    log = EventLog()
+    log.begin("tune", "small.onnx", ("local",))
+    log.write(TasksLine(tasks=(task,), trials=8))
+    log.write(TrialLine(task="w", stage="default", number=0, ms=0.02, best_ms=0.02, board="local"))
+    log.write(TrialLine(task="w", stage="search", number=1, ms=0.016, best_ms=0.016, board="local"))
+    tab.open(page.url, width=1080)
+    facts = "document.querySelector('.facts').innerText.split(String.fromCharCode(10)).join(' | ')"
+    tab.until("document.querySelector('.facts')?.innerText.includes('1.25\u00d7')")
+    assert "now | 16.00 µs | speed-up so far | 1.25\u00d7" in tab.value(facts)
+    log.write(
+        VerdictLine(
+            text=verdict.text, in_network=True, before_ms=verdict.before_ms, after_ms=verdict.after_ms
+        )
+    )
+    log.end(EndLine(how="done"))
+    tab.until("document.querySelectorAll('#ended > details').length === 1")
+    tab.value("document.querySelector('#ended > details').open = true")
+    tab.until("document.querySelector('#ended .facts').innerText.includes('1.00\u00d7')")
+    assert "the network, untuned | 2.500 ms" in tab.value(facts) and "| speed-up | 1.00\u00d7" in tab.value(
+        facts
+    )
+    assert tab.value("document.querySelector('#ended .said:not([hidden])').textContent") == verdict.text
+    assert verdict.text.startswith("network: the defaults stay: ")
+
+
+def test_times_are_shown_as_in_the_terminal(page: Served, tab: Tab) -> None:
+    shown = {value: text for value, text in TIMES.items() if value is None or math.isfinite(value)}
+    log = EventLog()
+    log.begin("tune", "small.onnx")
+    tasks = tuple(ListedTask(id=f"t{n}", name="conv", weight=1, flops=1) for n in range(len(shown)))
+    log.write(TasksLine(tasks=tasks, trials=8))
+    for task, value in zip(tasks, shown, strict=True):
+        log.write(TrialLine(task=task.id, stage="default", number=0, ms=value, best_ms=value))
+    tab.open(page.url, width=1080)
+    column = "[...document.querySelectorAll('#now tbody tr td:nth-child(4)')].map((each) => each.textContent)"
+    tab.until(f"{column}.length === {len(shown)} && {column}.at(-1) !== '{UNKNOWN}'")
+    assert tab.value(column) == list(shown.values())
+    log.end(EndLine(how="done"))
+
+
+def test_what_ended_on_another_day_has_its_date(page: Served, tab: Tab, state: Path) -> None:
+    end = {"event": "ended", "at": 1_700_000_060.0, "how": "done"}
+    write_log(
+        state / "events", {**BEGAN, "at": 1_700_000_000.0}, end, name="20231114T221320000000-1-tune.jsonl"
+    )
+    tab.open(page.url, width=1080)
+    tab.until("document.querySelector('#ended .meta') !== null")
+    meta = tab.value("document.querySelector('#ended .meta').textContent")
+    assert "2023" in meta and meta.endswith("· 1:00 min")
+
+
+@pytest.mark.usefixtures("state")
+def test_a_tab_too_many_says_so_and_comes_when_there_is_room(tab: Tab) -> None:
+    """Chromium opens six connections to a host: a seventh stream would wait without a word."""
+    with served() as page:
+        tabs = [tab.another() for _ in range(MOST_STREAMS + 2)]
+        for each in tabs[:MOST_STREAMS]:
+            each.open(page.url, width=800)
+            each.until(layout.LIVE)
+        for each in tabs[MOST_STREAMS:]:
+            each.open(page.url, width=800)
+            each.until("document.getElementById('link')?.textContent.includes('open 5 times already')")
+        tabs[0].close()
+        tabs[MOST_STREAMS].until(layout.LIVE)
+        for each in tabs[1:]:
+            each.close()
+
+
+@pytest.mark.usefixtures("state")
+def test_the_file_that_opens_the_page_leads_there(tab: Tab) -> None:
+    with served() as page, opened_page(page.url, page.port, launch=lambda url: tab.open(url, width=800)):
+        tab.until(layout.LIVE)
+        assert tab.value("location.href") == page.url
+        tab.open("about:blank", width=800)
 
 
 def test_the_page_connects_again(state: Path, tab: Tab) -> None:

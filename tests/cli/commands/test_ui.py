@@ -106,9 +106,31 @@ def test_the_browser_is_given_the_address(folder: Path, monkeypatch: pytest.Monk
     )
     opener.chmod(0o755)
     monkeypatch.setenv("PATH", f"{opener.parent}:{os.environ['PATH']}")
-    with ui(folder, "--open") as (_, url):
+    with ui(folder, "--open") as (process, url):
         until((folder / "opened").exists)
-        assert (folder / "opened").read_text().strip() == url
+        given = (folder / "opened").read_text().strip()
+        file = Path(given)
+        assert url.split("/")[3] not in given
+        assert f"url={url}" in file.read_text() and file.stat().st_mode & 0o777 == 0o600
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0 and not file.exists()
+
+
+@pytest.mark.usefixtures("state")
+def test_a_port_that_browsers_refuse_is_refused(invoke: Toolchain) -> None:
+    ran = invoke("ui", "--port", 6000)
+    assert ran.code == 2 and ran.says("--port 6000: web browsers do not open this port", "leave --port out")
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_broken_settings_are_told_before_anything_is_printed(
+    invoke: Toolchain, folder: Path, options: tuple[str, ...]
+) -> None:
+    (folder / "toolchain.toml").write_text("[boards")
+    ran = invoke("ui", *options)
+    assert ran.code == 2 and "toolchain.toml" in (ran.out if options else ran.err)
+    assert "http://" not in ran.out and (not options or "error" in json.loads(ran.out))
 
 
 @pytest.mark.usefixtures("state")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 import click
@@ -82,15 +82,20 @@ def command(port: int, opens: bool) -> None:
         url = f"http://{LOOPBACK}:{number}/{token}/"
         emit({"url": url, "port": number}, lambda: click.echo(url))
         note("Ctrl-C ends it")
-        with _opened(url, number) if opens else nullcontext():
+        with opened_page(url, number, click.launch) if opens else nullcontext():
             serve_page(server)
 
 
 @contextmanager
-def _opened(url: str, port: int) -> Iterator[None]:
-    """Open the page in the web browser, by a file of this account alone that leads there.
+def opened_page(url: str, port: int, launch: Callable[[str], object]) -> Iterator[None]:
+    """Open the page in a web browser, by a file of this account alone that leads there until the block ends.
 
     Every account sees the arguments with which programs are started, and the address has a secret.
+
+    Parameters
+    ----------
+    launch
+        Opens an address in the browser.
     """
     from toolchain.configuration.settings import state_dir
     from toolchain.files.atomic import make_private_folder, write_text
@@ -98,7 +103,7 @@ def _opened(url: str, port: int) -> Iterator[None]:
     file = make_private_folder(state_dir()).absolute() / f"ui-{port}.html"
     write_text(file, _REDIRECT.format(url=url), mode=0o600)
     try:
-        click.launch(file.as_uri())
+        launch(file.as_uri())
         yield
     finally:
         file.unlink(missing_ok=True)
