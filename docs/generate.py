@@ -105,7 +105,8 @@ def configuration() -> str:
     """Return the reference of the configuration keys."""
     rows = []
     for key, field in Settings.model_fields.items():
-        default = DEFAULTS.get(key, f"`{field.default}`")
+        unset = field.default is None  # an empty text, as `toolchain init` writes it
+        default = DEFAULTS.get(key, '`""`' if unset else f"`{field.default}`")
         rows.append(f"| `{key}` | `{ENVIRONMENT_PREFIX}{key.upper()}` | {default} | {field.description} |")
     return "\n".join(
         [

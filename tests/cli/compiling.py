@@ -8,7 +8,7 @@ import pytest
 
 from toolchain.runtime import Runtime, ensure_runtime
 
-TOLD = "edge-rt for x86_64: step 1/28"
+TOLD = "compiling edge-rt for x86_64: 1/28 steps"
 
 
 def tell_compiling(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
@@ -16,7 +16,7 @@ def tell_compiling(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
 
     def compiling(arch: str, *, progress: Callable[[str], None] | None) -> Runtime:
         assert progress is not None
-        progress(f"edge-rt for {arch}: step 1/28")
+        progress(f"compiling edge-rt for {arch}: 1/28 steps")
         return ensure_runtime(arch)
 
     monkeypatch.setattr(f"{module}.ensure_runtime", compiling)

@@ -128,6 +128,8 @@ def test_option_before_environment_before_file(
     ran = invoke(*missing)
     assert ran.out.endswith(inside) and ran.err == ""
     ran = invoke(*missing, "--engine", "auto")
+    assert ran.out.endswith(inside) and ran.err == "", "the model is not there: nothing else is said"
+    ran = invoke(*BUILD, "zoo:mobilenet", "--engine", "auto")
     assert ran.out.endswith(inside) and ran.err == "engine: docker, image aarch64\n"
     monkeypatch.setenv("TOOLCHAIN_ENGINE", "host")
     configuration.cache_clear()
@@ -142,7 +144,7 @@ def test_what_the_host_finds_wrong_needs_no_container(invoke: Toolchain, folder:
     ran = invoke("build", "m.onnx", "-o", "/tmp", "--board", "rk3399", "--engine", "docker")
     assert ran.code == 2 and ran.says("/tmp", "--engine host")
     ran = invoke("build", "m.onnx", "-o", "/tmp", "--board", "rk3399", "--engine", "auto")
-    assert ran.code == 2 and ran.says("engine: host, since", "there is no file m.onnx")
+    assert ran.code == 2 and ran.says("there is no file m.onnx") and "engine:" not in ran.err
     assert list(folder.iterdir()) == []
 
 
@@ -163,8 +165,22 @@ def test_no_docker(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = invoke(*BUILD, "m.onnx", "--engine", "docker", "--json")
     assert ran.code == 3 and json.loads(ran.out)["error"]["code"] == 3
     ran = invoke(*BUILD, "m.onnx", "--engine", "auto")
-    assert ran.code == 2 and ran.says("engine: host, since no Docker daemon", "there is no file m.onnx")
-    assert ran.err.count("engine: ") == 1
+    assert ran.code == 2 and ran.says("there is no file m.onnx")
+    assert "engine: " not in ran.err, "the command does not get as far"
+
+
+@pytest.mark.usefixtures("state")
+def test_why_it_runs_on_this_host_is_said_once(
+    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    (folder / "m.onnx").write_text("no network")
+    said = "engine: host, since no Docker daemon answers at unix:///nowhere/docker.sock"
+    again = [invoke(*BUILD, "m.onnx", "--engine", "auto").err for _ in range(2)]
+    assert again[0].count(said) == 1 and "engine:" not in again[1]
+    assert invoke("-v", *BUILD, "m.onnx", "--engine", "auto").err.count(said) == 1, "with -v each time"
+    monkeypatch.setenv("DOCKER_HOST", "unix:///elsewhere/docker.sock")
+    assert "at unix:///elsewhere" in invoke(*BUILD, "m.onnx", "--engine", "auto").err, "for another reason"
 
 
 def test_a_lab_that_was_joined_outside_is_taken_as_it_is(
@@ -184,7 +200,9 @@ def test_files_that_freeze_inputs_are_seen_inside(
     (folder / "values.npy").touch()
     seen: list[Path] = []
 
-    def asked(_engine: str, _profile: object, _kind: str, reads: Iterable[Path], *_: object) -> NoReturn:
+    def asked(
+        _engine: str, _profile: object, _kind: str, reads: Iterable[Path], *_: object, **__: object
+    ) -> NoReturn:
         seen.extend(reads)
         raise UsageError("enough")
 

@@ -77,7 +77,6 @@ def test_a_reader_that_leaves_ends_it_silently(tmp_path: Path) -> None:
     "command",
     [
         "records list",
-        "board list",
         "board emulate start rk3399 --kind process",
         "runtime export --board local -o out",
         "lab start local",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli.lazy import ARGUMENTS
-from toolchain.cli.output import note, stdout, wants_json
+from toolchain.cli.output import is_verbose, note, stdout, wants_json
 from toolchain.errors import MissingError
 from toolchain.models.options import files_after_equals
 
@@ -90,10 +90,13 @@ def container_for(
     device_kind: str,
     reads: Iterable[Path],
     writes: Iterable[Path] = (),
+    *,
+    model: str = "",
 ) -> ContainerRun | None:
     """Return the container in which the running command is to run, or None to run it on this host.
 
-    If the user left the choice open and there is a reason against a container, print it.
+    If the user left the choice open, print the reason for this one, unless the last command had the same
+    reason or the model is missing.
 
     Parameters
     ----------
@@ -103,6 +106,8 @@ def container_for(
         Board class, whose `image` is used unless code for the kind of device needs another.
     reads, writes
         Files and folders on the command line.
+    model
+        The model on the command line.
 
     Raises
     ------
@@ -143,9 +148,28 @@ def container_for(
             if wanted == "docker":
                 raise
             choice = on_host(error)
-    if choice.reason:
-        note(choice.reason)
+    if choice.reason and not _is_missing(model):
+        _say_once(choice.reason)
     return ContainerRun(choice.image, mounts, _gpus(profile, device_kind)) if choice.image else None
+
+
+def _is_missing(model: str) -> bool:
+    """Whether a model is a file that is not there, of which alone the user should read."""
+    return model.endswith((".onnx", ".tflite")) and not Path(model).exists()
+
+
+def _say_once(reason: str) -> None:
+    """Print why a command runs where it does, if that has changed since it was printed last, or with `-v`."""
+    from toolchain.configuration.settings import state_dir
+    from toolchain.errors import ToolchainError
+    from toolchain.files.atomic import make_private_folder, write_text
+
+    with suppress(OSError, ToolchainError, UnicodeDecodeError):
+        file = make_private_folder(state_dir()) / "engine"
+        if not is_verbose() and file.exists() and file.read_text() == reason:
+            return
+        write_text(file, reason, mode=0o600)
+    note(reason)
 
 
 def _gpus(profile: Profile, device_kind: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from toolchain.cli import complete
 from toolchain.cli.output import note
+from toolchain.cli.progress import thinned_out
 from toolchain.devices.table import OWN, kind_names
 from toolchain.errors import UsageError
 
@@ -244,7 +245,7 @@ def execution_options(function: Function) -> Function:
 
     @functools.wraps(function)
     def called(**given: Any) -> None:
-        function(**given, progress=note)
+        function(**given, progress=thinned_out(note))
 
     decorated = cast(Function, called)
     for option in reversed(

@@ -12,7 +12,7 @@ from toolchain.cli.output import note
 from toolchain.events.counted import is_counted, is_last
 from toolchain.foreign import printable
 
-_BETWEEN_S = 5.0  # between two lines of a counted step
+_BETWEEN_S = 30.0  # between two lines of a counted step
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def step_progress() -> Iterator[Callable[[str], None]]:
 
 
 def thinned_out(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that passes steps to `say`; of a counted step, one in 5 s and the last."""
+    """Return a function that passes steps to `say`; of counted steps, one in 30 s and the last."""
     said = -_BETWEEN_S
 
     def tell(text: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from toolchain.configuration.file import FILE_NAME
@@ -11,16 +13,24 @@ from toolchain.errors import UsageError
 from toolchain.files.atomic import write_text
 
 
-def starter_text() -> str:
-    """Return the text of the file, generated from the schema of the settings."""
+def starter_text(environment: Mapping[str, str] | None = None) -> str:
+    """Return the text of the file, generated from the schema of the settings; "" is no value.
+
+    Parameters
+    ----------
+    environment
+        Environment variables, which count more than the file: where one is set, a comment says so. None:
+        those of this process.
+    """
+    environment = os.environ if environment is None else environment
     lines = ["# Settings of the toolchain; found from any folder below this one.", ""]
     for key, field in Settings.model_fields.items():
         default = json.dumps("" if field.default is None else field.default, default=str)
-        lines += [
-            f"# {field.description} Also: {ENVIRONMENT_PREFIX}{key.upper()}",
-            f"# {key} = {default}",
-            "",
-        ]
+        variable = f"{ENVIRONMENT_PREFIX}{key.upper()}"
+        held = (
+            [f"# {variable} is set now, and counts instead of this file."] if variable in environment else []
+        )
+        lines += [f"# {field.description} Also: {variable}", *held, f"# {key} = {default}", ""]
     return "\n".join(lines[:-1]) + "\n"
 
 

@@ -279,6 +279,16 @@ def unsteadiness(noise: float) -> str:
     return ""
 
 
+def _advice(answer: Timed) -> str:
+    """Return what to do for steadier times, as far as it is not done."""
+    steps = ["end what else computes there", "measure longer (--time 60)"]
+    if answer.governor not in (None, "performance"):
+        steps.append("set the governor `performance`")
+    if answer.threads > 1:
+        steps.append(f"leave a core to others (--threads {answer.threads - 1})")
+    return f"{', '.join(steps[:-1])} or {steps[-1]}, and compare p50 or min instead of the mean"
+
+
 def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarray) -> list[str]:
     warnings = []
     if placed.board.emulated:
@@ -286,7 +296,7 @@ def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarr
     elif placed.manifest.emulated:
         warnings.append("built with the tuning records of an emulated board, which say nothing about silicon")
     if unsteady := unsteadiness(noise):
-        warnings.append(unsteady)
+        warnings.append(f"{unsteady}; {_advice(answer)}")
     if len(times) < LEAST_FOR_CONFIDENCE:
         runs = "1 run" if len(times) == 1 else f"{len(times)} runs"
         warnings.append(f"only {runs}: give it longer with --time")

@@ -45,7 +45,7 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
     folder
         An empty folder for the build; `PROGRAM` and `LIBRARY` appear in it.
     progress
-        Called with one line for each step.
+        Called with a line at the beginning, and one that counts for each step.
 
     Raises
     ------
@@ -55,6 +55,7 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
         The compiler failed, or was still running after half an hour.
     """
     ninja = _tool("ninja")
+    progress(f"compiling edge-rt for {arch}: once, for all networks; it takes a few minutes")
     target = next(row.zig_target for row in LINUX.values() if row.edge_rt == arch)
     definitions = {
         "CMAKE_MAKE_PROGRAM": str(ninja),
@@ -136,7 +137,7 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
         for line in child.stdout or ():
             last.append(line.rstrip())
             if step := re.match(r"\[(\d+/\d+)\]", line):
-                progress(f"edge-rt for {arch}: step {step[1]}")
+                progress(f"compiling edge-rt for {arch}: {step[1]} steps")
         child.wait()
     finally:
         timer.cancel()

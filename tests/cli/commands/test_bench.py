@@ -39,7 +39,7 @@ def test_times_are_in_order_and_operators_are_timed(invoke: Toolchain, bundles: 
         assert operator["share"] == pytest.approx(operator["gflops"] / timed["peak_gflops"])
         assert operator["share"] < 5, "not even by winograd"
     shown = invoke("bench", bundles["local"].path, "--board", "local", *how).out.splitlines()
-    assert shown[0].split()[:2] == ["MEAN", "MS"] and any(line.startswith("OPERATOR") for line in shown)
+    assert shown[0].split()[:2] == ["MEAN", "STD"] and any(line.startswith("OPERATOR") for line in shown)
     assert timed["peaks"] == {"float32": timed["peak_gflops"]}
     assert (
         f"peak: {timed['peak_gflops']:.0f} GFLOP/s in float32, measured; winograd needs fewer operations"

@@ -26,6 +26,15 @@ def test_every_line_is_good_once_its_comment_sign_is_gone(folder: Path) -> None:
     assert set(found.origins.values()) == {str(folder / "toolchain.toml")}
 
 
+def test_a_key_that_the_environment_holds_is_marked() -> None:
+    text = starter_text({"TOOLCHAIN_JOBS": "3", "TOOLCHAIN_RECORDS_URL": "postgresql://me:secret@host/x"})
+    marked = [line for line in text.splitlines() if " is set now, and counts instead" in line]
+    assert marked == [
+        f"# TOOLCHAIN_{name} is set now, and counts instead of this file." for name in ("RECORDS_URL", "JOBS")
+    ]
+    assert "secret" not in text and " is set now" not in starter_text({})
+
+
 def test_a_file_that_is_there_is_left_alone(invoke: Toolchain, folder: Path) -> None:
     (folder / "toolchain.toml").write_text("jobs = 1  # mine\n")
     ran = invoke("init")

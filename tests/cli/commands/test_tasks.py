@@ -12,6 +12,7 @@ from tests.cli.running import Toolchain
 from tests.mali.fixed_model import FixedModel
 from tests.measuring.small_network import network
 from toolchain.mali import row
+from toolchain.quantities import shown_ms
 
 
 @pytest.mark.usefixtures("state")
@@ -94,7 +95,7 @@ def test_a_model_says_what_it_is(invoke: Toolchain, files: Path, monkeypatch: py
     assert "times are modelled, not measured" in ran.err
     document = invoke("tasks", *OPENCL, "--explain", convolution, "--model", "--json").document
     assert {kernel["model"]["modelled_ms"] for kernel in document["kernels"]} == {0.25}
-    assert f"{0.25 * len(document['kernels']):.3f} ms by the model" in ran.out.splitlines()
+    assert f"{shown_ms(0.25 * len(document['kernels']))} by the model" in ran.out.splitlines()
     other = invoke("tasks", *OPENCL[:-1], "opencl:other", "--explain", convolution, "--model")
     assert other.code == 2 and other.says("a model of opencl:mali-t860", "opencl:other")
 

@@ -14,6 +14,7 @@ from toolchain.cli.commands.board_probe import probe
 from toolchain.cli.commands.provision import provision
 from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.progress import thinned_out
 from toolchain.devices.table import OWN
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def start(class_name: str, kind: str, name: str | None, device: str | None) -> N
 
     load_profile(class_name)
     note(f"starting an emulated {class_name}")
-    board = emulated.start(class_name, kind=kind, name=name, progress=note, device=device or "")
+    board = emulated.start(class_name, kind=kind, name=name, progress=thinned_out(note), device=device or "")
     made = emulated.kind(board.name)
     document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
     emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))

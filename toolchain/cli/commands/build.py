@@ -115,7 +115,12 @@ def command(
         )
     engine = "host" if check else engine
     if container := container_for(
-        engine, target.profile, code.device_kind, files_of(model, inputs, options.value_files), [output]
+        engine,
+        target.profile,
+        code.device_kind,
+        files_of(model, inputs, options.value_files),
+        [output],
+        model=model,
     ):
         return container.run()
 

@@ -15,10 +15,10 @@ def command() -> None:
 
     Also shows where the value of each setting came from. Exits with 3 if something needed is missing.
     """
+    note("checking this machine; a few seconds")
     from toolchain.configuration.settings import configuration
     from toolchain.doctor import diagnose, settings_with_origins
 
-    note("checking this machine; a few seconds")
     checks = diagnose()
     settings = settings_with_origins(configuration())
 

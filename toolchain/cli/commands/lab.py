@@ -8,6 +8,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.cli.progress import thinned_out
 
 if TYPE_CHECKING:
     from toolchain.rpc.lab import LabStatus
@@ -56,7 +57,7 @@ def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
 
         check_held(boards)
     note(f"starting servers on {', '.join(board.name for board in boards)}")
-    status = lab.start(boards, port, progress=note)
+    status = lab.start(boards, port, progress=thinned_out(note))
     emit(status.to_json(), lambda: _show(status))
 
 

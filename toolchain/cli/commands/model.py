@@ -10,7 +10,7 @@ import click
 
 from toolchain.cli.model_options import graph_options, model_argument
 from toolchain.cli.options import output_path
-from toolchain.cli.output import emit, output_options, table
+from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.quantised import show_quantised
 from toolchain.foreign import printable
 from toolchain.quantities import shown_flops
@@ -54,6 +54,7 @@ def list_models() -> None:
 @output_options
 def inspect(model: str, options: ModelOptions) -> None:
     """Show a network's inputs, its operators, and the nodes that cannot be compiled."""
+    note(f"reading {model}")
     from toolchain.models.inspect import inspect_model
 
     found = inspect_model(model, options)

@@ -28,6 +28,7 @@ def command(path: Path | None, run: str | None, output: Path | None) -> None:
     interrupted run has a page too. Records do not say how often the network computes each task; `toolchain
     tune --report` shows that.
     """
+    note("drawing the plots")
     from toolchain.reports.runs import read_run
     from toolchain.reports.source import records_in
     from toolchain.reports.tuning import write_tuning_report

@@ -8,6 +8,7 @@ import click
 
 from toolchain.cli.options import board_name, board_option, output_path
 from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.progress import thinned_out
 
 
 @click.group()
@@ -27,7 +28,7 @@ def export(board: str | None, output: Path) -> None:
     from toolchain.runtime.export import export_runtime
 
     profile = find_target(board_name(board)).profile
-    runtime = ensure_runtime(arch_of(profile), progress=note)
+    runtime = ensure_runtime(arch_of(profile), progress=thinned_out(note))
     written = export_runtime(runtime, profile, output)
 
     def tell() -> None:

@@ -84,6 +84,7 @@ def command(
     if show is not None and explain is not None:
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
+    note(f"reading {model} and finding its tasks")
     if as_code or explain is not None:
         target = with_chosen_rates(target, code, note)
     backend = backend_for(target.profile, code)

@@ -22,6 +22,7 @@ from toolchain.cli.options import (
 )
 from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
+from toolchain.cli.progress import thinned_out
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result
 from toolchain.errors import UsageError
@@ -198,7 +199,9 @@ def command(
     profile.device(code.device_kind)
     reads = [*options.value_files, *([import_] if import_ else [])]
     writes = [path.parent for path in (report, export) if path]
-    if container := container_for(engine, profile, code.device_kind, files_of(model, files=reads), writes):
+    if container := container_for(
+        engine, profile, code.device_kind, files_of(model, files=reads), writes, model=model
+    ):
         if dry_run or not on_boards or offline:
             return container.run()
         from toolchain.rpc.lab import join
@@ -207,7 +210,7 @@ def command(
             note("a board that goes silent is not power-cycled from inside a container: add --engine host")
         # This host reaches the boards and has the keys to them; the container has not.
         cores = profile.cluster(search["cluster"])
-        with join(boards, search["threads"] or cores.cores, cores.cpu, progress=note) as lab:
+        with join(boards, search["threads"] or cores.cores, cores.cpu, progress=thinned_out(note)) as lab:
             return container.run(lab)
 
     from toolchain.api.networks import load, tune
