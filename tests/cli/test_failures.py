@@ -134,7 +134,7 @@ def test_a_signal_ends_a_command_and_what_it_started(number: int, code: int, tmp
     finally:
         process.kill()
     assert process.returncode == code
-    assert out == "" and "Traceback" not in err
+    assert out == "" and err.endswith("error: interrupted\n") and "Traceback" not in err
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))  # killed, and dying
 
 

@@ -4,6 +4,7 @@ import json
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -340,3 +341,29 @@ def test_a_number_too_large_for_json_is_refused(store: RecordStore, tmp_path: Pa
     file.write_text(file.read_text().replace("41.5", "1e999"))
     with pytest.raises(UsageError, match="temperature_c is inf, which is no number"):
         read_records(file)
+
+
+@pytest.mark.slow
+def test_two_imports_at_once_of_unnamed_runs_store_a_measurement_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second import begins when the first has looked at what is stored."""
+    path = tmp_path / "records.sqlite"
+    with RecordStore(path) as first, RecordStore(path) as second, RecordStore(tmp_path / "from") as source:
+        for number in range(3):
+            put(source, 1.0 + number, digest=str(number))
+        functions, made = source.functions(), source.all()
+        other = [replace(each, provenance=replace(each.provenance, run="another")) for each in made]
+        importing = threading.Thread(target=lambda: second.add_new(functions, other, of_any_run=False))
+        look = first.all
+
+        def look_and_let_the_other_begin() -> list[Record]:
+            found = look()
+            importing.start()
+            importing.join(1.0)  # it waits for the transaction that it must not pass
+            return found
+
+        monkeypatch.setattr(first, "all", look_and_let_the_other_begin)
+        assert first.add_new(functions, made, of_any_run=False) == 3
+        importing.join()
+        assert len(look()) == 3

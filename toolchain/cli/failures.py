@@ -18,6 +18,9 @@ from toolchain.errors import ToolchainError
 
 INTERRUPTED = 128 + signal.SIGINT
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_BY_SIGNAL = frozenset(128 + number for number in _ENDING)
+
 _SPACE = "free some space"
 _RIGHTS = "change its owner or mode, or use another folder"
 _THIS_MACHINE = {
@@ -36,7 +39,7 @@ _THIS_MACHINE = {
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
     """Run `command` and return the exit code of the process."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` sets SIG_IGN, which must stay
             signal.signal(number, _leave)
     as_json = "--json" in _own(arguments)
@@ -46,6 +49,8 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
                 code = _run(command, arguments, as_json)
             except SystemExit as leaving:  # raised by a signal, or by click if the reader is gone
                 code = leaving.code if isinstance(leaving.code, int) else 1
+                if code in _BY_SIGNAL:
+                    _report(as_json, code, "interrupted", "")
         _warn_of_settings()
         try:
             sys.stdout.flush()

@@ -27,7 +27,7 @@ from toolchain.records.database import (
 from toolchain.records.function import Function, function_id
 from toolchain.records.key import RecordKey
 from toolchain.records.record import PASSING_FAILURES, Record
-from toolchain.records.selection import EVERYTHING, Selection
+from toolchain.records.selection import EVERYTHING, Selection, unmeasured
 from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
 
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
@@ -183,9 +183,20 @@ class RecordStore:
                 self._database.run(columns.INSERT, values)
             self._added += 1
 
-    def add_new(self, functions: Iterable[Function], records: Iterable[Record]) -> int:
-        """Write new functions and records in one transaction; return how many of the records were new."""
+    def add_new(
+        self, functions: Iterable[Function], records: Iterable[Record], *, of_any_run: bool = True
+    ) -> int:
+        """Write new functions and records in one transaction; return how many of the records were new.
+
+        Parameters
+        ----------
+        of_any_run
+            Equal measurements of two runs are two records. False: a measurement that is stored is not new,
+            whatever its run; what is stored is read in the same transaction.
+        """
         with self._lock, self._database.transaction():
+            if not of_any_run:
+                records = unmeasured(records, self.all())
             self._database.run_for_each(_ADD_FUNCTION, list(functions))
             return self._database.run_for_each(columns.INSERT_NEW, map(rows.values_if_new, records))
 
@@ -265,10 +276,17 @@ class RecordStore:
         query = f"SELECT count(*) FROM records WHERE {columns.POSSIBLE}{where}"  # noqa: S608  # our own
         return int(self._all(query, values)[0][0])
 
-    def runs(self) -> list[tuple[str, str]]:
-        """Return the ids of all tuning runs with the creation time of their last record, latest run first."""
-        query = "SELECT run, max(created) AS last FROM records GROUP BY run ORDER BY last DESC, run"
-        return [(run, last) for run, last in self._all(query)]
+    def runs(self, board: str | None = None) -> list[tuple[str, str]]:
+        """Return the ids of tuning runs with the creation time of their last record, latest run first.
+
+        Parameters
+        ----------
+        board
+            Only runs that measured on this board, or on boards of this class; None: all.
+        """
+        where, values = ("", ()) if board is None else (" WHERE board=? OR board_class=?", (board, board))
+        query = f"SELECT run, max(created) AS last FROM records{where} GROUP BY run ORDER BY last DESC, run"  # noqa: S608
+        return [(run, last) for run, last in self._all(query, values)]
 
     def of_run(self, run: str, limit: int | None = None) -> list[Record]:
         """Return the records of a run, at most `limit`, failures included, oldest first."""

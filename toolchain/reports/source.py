@@ -33,13 +33,15 @@ class ReportRecords(NamedTuple):
     skipped: str | None = None
 
 
-def records_in(path: Path | None, run: str | None) -> ReportRecords:
+def records_in(path: Path | None, run: str | None, board: str | None = None) -> ReportRecords:
     """Return the records of a store or of an exported file; None for the user's store.
 
     Parameters
     ----------
     run
         Prefix of the requested run's id; None for the last run.
+    board
+        A board, or a class of boards, that the run has measured on; None for any.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def records_in(path: Path | None, run: str | None) -> ReportRecords:
     """
     if path is None:
         with user_store() as store:
-            return of_store(store, run)
+            return of_store(store, run, board)
     try:
         with open_plain(path) as file:
             is_store = file.read(len(_SQLITE)) == _SQLITE
@@ -62,18 +64,32 @@ def records_in(path: Path | None, run: str | None) -> ReportRecords:
         # A store in use has its latest records in files beside it; a read-only file is complete by itself.
         in_use = path.with_name(f"{path.name}-wal").exists()
         with RecordStore(path, read_only=not in_use) as store:
-            return of_store(store, run)
+            return of_store(store, run, board)
     functions, records = read_records(path)
     records.sort(key=lambda record: record.created)  # a file has them in any order
+    if board is not None:
+        runs = {r.provenance.run for r in records if board in (r.provenance.board, r.key.board_class)}
+        if records and not runs:
+            raise _not_on(board)
+        records = [record for record in records if record.provenance.run in runs]
     return ReportRecords(records, {function.id: function.name for function in functions})
 
 
-def of_store(store: RecordStore, run: str | None) -> ReportRecords:
+def of_store(store: RecordStore, run: str | None, board: str | None = None) -> ReportRecords:
     """Return a store's records of a run; errors are those of `records_in`.
 
     Runs of which nothing can be read are passed over, unless one is requested.
     """
-    runs = store.runs()
+    runs = store.runs(board)
+    if board is not None and not runs and store.runs():
+        raise _not_on(board)
     wanted = [chosen_run(runs, run)] if run or not runs else [identity for identity, _last in runs]
     records = next(filter(None, map(store.of_run, wanted)), [])
     return ReportRecords(records, store.function_names(), skipped(store))
+
+
+def _not_on(board: str) -> UsageError:
+    return UsageError(
+        f"--board {board}: no tuning run of these records has measured on it",
+        "`toolchain records list` names the boards",
+    )

@@ -32,6 +32,19 @@ def test_nothing_of_the_callers_variables_reaches_it(
     assert {line.partition("=")[0] for line in seen} == {"PATH", "LC_ALL"}
 
 
+def test_drivers_are_found_where_this_host_finds_them(
+    board: LocalTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/driver/lib")
+    assert "LD_LIBRARY_PATH=/opt/driver/lib\n" in board.run(["env"]).stdout.decode()
+    own = LocalTransport(board.root, environment={"LD_LIBRARY_PATH": "/own"})
+    assert "LD_LIBRARY_PATH=/own\n" in own.run(["env"]).stdout.decode()
+    (tmp_path / "show").write_text("#!/bin/sh\nenv\n")
+    (tmp_path / "show").chmod(0o755)
+    emulated = LocalTransport(tmp_path, (str(tmp_path / "show"),))
+    assert "LD_LIBRARY_PATH" not in emulated.run(["./x"]).stdout.decode()
+
+
 def test_a_program_on_the_board_is_named_by_a_relative_path(board: LocalTransport) -> None:
     board.put(b"#!/bin/sh\necho mine\n", "bin/tool", executable=True)
     assert board.run(["bin/tool"]).stdout == b"mine\n"

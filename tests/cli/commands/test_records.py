@@ -49,8 +49,8 @@ def test_it_is_told_which_builds_take_another_record(invoke: Toolchain) -> None:
         (1.5, "--layout NCHW|NHWC"),
     }
     head, *rows = invoke("records", "best").out.splitlines()
-    ends = {row.split()[7]: row[head.index("WITH") :] for row in rows}
-    assert ends == {"0.500": "", "0.800": "--winograd off", "1.500": "--layout NCHW|NHWC"}
+    ends = {" ".join(row.split()[7:9]): row[head.index("WITH") :] for row in rows}
+    assert ends == {"500.0 µs": "", "800.0 µs": "--winograd off", "1.500 ms": "--layout NCHW|NHWC"}
 
 
 def test_no_records_are_no_error(invoke: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -78,6 +79,24 @@ def test_the_last_run_of_a_file_is_that_of_the_latest_records(
     (folder / "sorted.jsonl").write_text(text)
     said = invoke("report", "sorted.jsonl", "-o", "page.html", "--json")
     assert (said.code, said.document["run"]) == (0, EARLY)
+
+
+def test_the_last_run_on_a_board_or_a_class(invoke: Toolchain, stored: Path, files: Path) -> None:
+    far = "ac" * 16
+    made = records(far, later=timedelta(hours=2))
+    with RecordStore(stored) as store:
+        function = store.functions()[0].id
+        for record in made:
+            moved = replace(record.provenance, board="far")
+            store.add(replace(record, function=function, provenance=moved))
+    assert invoke("report", "--json").document["run"] == far
+    assert invoke("report", "--board", "b1", "--json").document["run"] == LATE
+    assert invoke("report", "--board", "x86_64", "--json").document["run"] == far
+    assert invoke("records", "export", "all.jsonl").code == 0
+    assert invoke("report", "all.jsonl", "--board", "b1", "--json").document["run"] == LATE
+    for source in ([], ["all.jsonl"]):
+        says = ["--board nobody: no tuning run", "records list"]
+        refused(invoke, files, 2, says, "report", *source, "--board", "nobody", "-o", "other.html")
 
 
 def test_what_cannot_be_reported_on(invoke: Toolchain, files: Path) -> None:

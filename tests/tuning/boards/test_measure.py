@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+import tvm
 
 from toolchain.errors import CheckError
 from toolchain.tasks.parameter import Parameter
 from toolchain.tasks.reference import write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import Times
-from toolchain.tuning.boards.measure import Subject, _believed, _facts, _Opened
+from toolchain.tuning.boards.measure import SessionLostError, Subject, _believed, _facts, _Opened
 
 REQUEST: Any = SimpleNamespace(least_ms=0.25, timeout_s=10.0)
 
@@ -76,3 +77,20 @@ def test_where_nothing_is_known_the_first_to_come_are_right(tmp_path: Path) -> N
     assert measured(first).run_ms == (1.0,)
     other = measured(first + 1)
     assert other.failure == "wrong result" and "differs from the definition by 1" in other.message
+
+
+def test_a_session_that_this_host_lost_is_no_failure_of_a_candidate(tmp_path: Path) -> None:
+    case = write_case(tmp_path, "case", {})
+    subject = Subject("main", (Parameter((4,), "float32"),), 1, "cpu")
+
+    def measured(error: Exception) -> Result:
+        def operands(*_arguments: object) -> NoReturn:
+            raise error
+
+        no: Any = SimpleNamespace(of=operands)
+        return _Opened(SimpleNamespace(cases=(case,)), no, "far", no, no, no).measure(subject)
+
+    with pytest.raises(SessionLostError, match="kShutdown"):
+        measured(tvm.error.InternalError("Check failed: (code == RPCCode::kReturn) is false: code=kShutdown"))
+    assert measured(tvm.error.InternalError("Check failed: no space left")).failure == "upload"
+    assert measured(tvm.error.RPCError("Error caught from RPC call: kShutdown")).failure == "upload"

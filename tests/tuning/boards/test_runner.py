@@ -15,7 +15,7 @@ from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards import runner
-from toolchain.tuning.boards.measure import BoardBusyError, Request, measure
+from toolchain.tuning.boards.measure import BoardBusyError, Request, SessionLostError, measure
 from toolchain.tuning.boards.pool import BoardLostError, PooledBoard
 from toolchain.tuning.boards.runner import BoardRunner
 from toolchain.tuning.options import TuneOptions
@@ -45,6 +45,8 @@ class FakeWorker:
                 raise WorkerDiedError("the process ended with exit code -11")
             if what == "waits" and len(self.sessions) <= int(name.partition("_")[2]):
                 raise BoardBusyError("others have measured there for 10 s")
+            if what == "shuts" and len(self.sessions) <= int(name.partition("_")[2]):
+                raise SessionLostError("Check failed: code == kReturn: kShutdown")
             if what == "unplugs":
                 raise BoardLostError("gone")
             failure = FAILS.get(what) or ("wrong result" if spoilt else None)
@@ -143,6 +145,17 @@ def test_one_that_no_board_survives_is_found(board: OneBoard) -> None:
     results = board.run(TASK, built(["a", "unplugs", "c"]))
     assert failures(results) == [None, "upload", None]
     assert results[1].message == "a board went away 3 times; the last was local: gone"
+
+
+def test_a_session_that_is_lost_on_this_host_is_opened_again_once(board: OneBoard) -> None:
+    assert failures(board.run(TASK, built(["shuts_1", "b"]))) == [None, None]
+    assert board.worker.sessions == [["shuts_1", "b"]] * 2
+
+
+def test_one_that_loses_every_session_has_failed(board: OneBoard) -> None:
+    (result,) = board.run(TASK, built(["shuts_9"]))
+    assert result.failure == "upload" and "kShutdown" in result.message
+    assert len(board.worker.sessions) == 2
 
 
 def test_others_who_measure_there_cost_no_candidate(board: OneBoard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ from toolchain.processes.interrupts import uninterrupted
 _CHUNK = 1 << 20
 _BUSY_S = 5.0  # for a program that is busy
 _BUSY_TICK_S = 0.02
+_LIBRARIES = "LD_LIBRARY_PATH"
 _DRIVERS = ("EDGE_CUDA_", "EDGE_NVML")  # variables of edge-rt about a driver
 
 
@@ -222,11 +223,12 @@ class LocalTransport:
             raise UsageError(f"an emulated process board has no program {program!r}")
         return [*self.emulator, program, *argv[1:]]
 
-    @staticmethod
-    def _environment() -> dict[str, str]:
-        # As on a remote board: none of the caller's LD_…, OMP_… or QEMU_… variables. What is passed names the
-        # driver that edge-rt is to open: the emulated one, for instance.
+    def _environment(self) -> dict[str, str]:
+        # As on a remote board: none of the caller's LD_PRELOAD, OMP_… or QEMU_… variables. What is passed
+        # names the driver that edge-rt is to open, or its folder: as `doctor` and `build` find it here.
         drivers = {name: value for name, value in os.environ.items() if name.startswith(_DRIVERS)}
+        if _LIBRARIES in os.environ and not self.emulator:  # an emulated program has other libraries
+            drivers[_LIBRARIES] = os.environ[_LIBRARIES]
         return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **drivers}
 
     def _not_started(self, argv: Sequence[str], error: OSError) -> ToolchainError:

@@ -108,14 +108,12 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
 def import_records(file: Path, file_format: str, board: str | None) -> None:
     """Import the records of FILE, all of them or none; existing ones are not duplicated."""
     from toolchain.api.records import open_records
-    from toolchain.records.selection import unmeasured
 
     functions, records = _read(file, file_format, board)
     read = len(records)
     with open_records(note) as store:
-        if file_format != "text":  # MetaSchedule's files do not say which run measured a record
-            records = unmeasured(records, store.all())
-        new = store.add_new(functions, records)
+        # MetaSchedule's files do not say which run measured a record.
+        new = store.add_new(functions, records, of_any_run=file_format == "text")
         where = store.name
     emit(
         {"file": str(file.absolute()), "store": where, "records": read, "new": new},

@@ -6,11 +6,18 @@ from pathlib import Path
 
 import click
 
+from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options
 
 
 @click.command()
 @click.argument("path", metavar="[PATH]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--board",
+    metavar="B",
+    shell_complete=complete.boards,
+    help="The last run on this board, or on boards of this class; default: on any.",
+)
 @click.option("--run", metavar="ID", help="Run to show, by the beginning of its id; default: the last one.")
 @click.option(
     "-o",
@@ -20,7 +27,7 @@ from toolchain.cli.output import emit, note, output_options
     help="Page to write; default: tuning-ID.html or rollout-ID.html in the current folder.",
 )
 @output_options
-def command(path: Path | None, run: str | None, output: Path | None) -> None:
+def command(path: Path | None, board: str | None, run: str | None, output: Path | None) -> None:
     """Write the plots of a tuning run or of a rollout as an HTML page.
 
     PATH is a store of records, a file of `toolchain records export`, or the journal of a rollout (`.jsonl`,
@@ -34,10 +41,10 @@ def command(path: Path | None, run: str | None, output: Path | None) -> None:
     from toolchain.reports.tuning import write_tuning_report
     from toolchain.rollouts.journal import is_journal
 
-    if path is not None and path.suffix == ".jsonl" and run is None and is_journal(path):
+    if path is not None and path.suffix == ".jsonl" and run is None and board is None and is_journal(path):
         _write_rollout(path, output)
         return
-    source = records_in(path, run)
+    source = records_in(path, run, board)
     if source.skipped:
         note(f"warning: {source.skipped}")
     found = read_run(source.records, source.names, run)

@@ -28,11 +28,16 @@ from toolchain.tuning.boards.conditions import known_conditions
 from toolchain.tuning.boards.failing import failure_of
 from toolchain.tuning.boards.operands import Operands
 
+_SHUT_DOWN = "kShutdown"  # src/runtime/rpc/rpc_endpoint.cc
 _WAITED = "while it waited for the board"  # edge-rt's words
 
 
 class BoardBusyError(ToolchainError):
     """Others measured on the board for as long as the session had; nothing was measured."""
+
+
+class SessionLostError(ToolchainError):
+    """This host's end of the session was closed before a candidate was run; a new session may do."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,8 @@ def measure(request: Request) -> list[Result]:
     ------
     BoardBusyError
         The session's time passed while it waited for others who measure there.
+    SessionLostError
+        The session ended on this host's side before anything was measured.
     ToolchainError
         The lab, not a candidate, is at fault.
     CheckError
@@ -126,11 +133,24 @@ def measure(request: Request) -> list[Result]:
         if _WAITED in str(error) and not results:
             raise BoardBusyError(f"others have measured there for {request.timeout_s:.0f} s") from error
         results.append(Result(failure="timeout", message=f"not done within {request.limit_s:.0f} s"))
+    except SessionLostError:
+        if not results:
+            raise
     except ToolchainError:
         raise
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
+        _check_not_lost(error)
         results.append(Result(failure="upload", message=first_line(error)))
     return results
+
+
+def _check_not_lost(error: Exception) -> None:
+    """Raise SessionLostError if an error of an upload is this host's own: a board's has another type.
+
+    TVM's client fails a check of its own when the end of the session meets an answer that it waits for.
+    """
+    if isinstance(error, tvm.error.InternalError) and _SHUT_DOWN in str(error):
+        raise SessionLostError(first_line(error)) from error
 
 
 @dataclass(frozen=True)
@@ -164,6 +184,8 @@ class _Opened:
         except (tvm.error.RPCSessionTimeoutError, ToolchainError):
             raise
         except Exception as error:  # TVM raises anything from TypeError to its own kinds
+            if stage == "upload":
+                _check_not_lost(error)
             kind, message = failure_of(error, stage, kind_of(subject.memory))
             return Result(failure=kind, message=message)
 

@@ -27,7 +27,7 @@ from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tasks.upload import FileCode
 from toolchain.tuning.boards.devices import check_driver, device_there, told
-from toolchain.tuning.boards.measure import BoardBusyError, Request, Subject, measure, ready
+from toolchain.tuning.boards.measure import BoardBusyError, Request, SessionLostError, Subject, measure, ready
 from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.boards.pool import BUSY_S, GRACE_S, START_S, BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.boards.revival import Revival
@@ -253,6 +253,7 @@ class BoardRunner:
             rates = self._target.rates
             least = least_task_ms(task, key, rates.peak_flops() if rates else None)
             until = time.monotonic() + _OTHERS_S
+            lost_once = False
             while True:
                 with self.pool.tracker() as tracker:
                     grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
@@ -261,6 +262,11 @@ class BoardRunner:
                 try:
                     results = pooled.worker.call(session_s + GRACE_S, measure, request)
                     break
+                except SessionLostError as error:
+                    if lost_once:
+                        results = [Result(failure="upload", message=error.message)]
+                        break
+                    lost_once = True
                 except BoardBusyError as error:
                     used = False
                     if time.monotonic() > until:

@@ -248,8 +248,25 @@ void ReadPredicate(const Node& node, const Node& subjects, bool by_parts, Releas
   ReadProvenance(node["provenance"]);
 }
 
+// A moment in seconds since 1970 as people read it, as the host's releases/moments.py has it. By hand: time_t may have 32 bits.
+std::string Day(int64_t moment) {
+  constexpr int64_t kDay = 86400, kEra = 146097;  // days of 400 years
+  if (moment < 0 || moment > 253402300799) return Cat({moment, " s after 1970"});  // beyond the year 9999
+  const int64_t days = moment / kDay + 719468;  // since 0000-03-01: the leap day is a year's last
+  const int64_t day_of_era = days % kEra;
+  const int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+  const int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const int64_t month_from_march = (5 * day_of_year + 2) / 153;
+  const int64_t day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+  const int64_t month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+  const int64_t year = days / kEra * 400 + year_of_era + (month <= 2 ? 1 : 0);
+  const auto two = [](int64_t number) { return (number < 10 ? "0" : "") + std::to_string(number); };
+  const int64_t minute = moment % kDay / 60;
+  return Cat({year, "-", two(month), "-", two(day), " ", two(minute / 60), ":", two(minute % 60), " UTC"});
+}
+
 [[noreturn]] void Expired(const std::string& what, int64_t expires, int64_t now) {
-  Throw(EDGE_REFUSED, "expired", {what, " expired at ", expires, ", and this board's clock says ", now, " (seconds since 1970)"});
+  Throw(EDGE_REFUSED, "expired", {what, " expired at ", Day(expires), ", and this board's clock says ", Day(now)});
 }
 
 Release ReadStatement(std::string_view bytes, const Envelope& envelope) {
@@ -276,8 +293,8 @@ Release ReadRelease(std::string_view bytes, const Trust& trust, int64_t now) {
   Release release = ReadStatement(bytes, envelope);
   if (now > release.expires) Expired(Cat({release.app, " ", release.version.text()}), release.expires, now);
   if (now < release.issued - kClockTolerance) {
-    Throw(EDGE_REFUSED, "clock", {"this board's clock says ", now, ", and ", release.app, " ", release.version.text(), " was made at ", release.issued,
-                       " (seconds since 1970): set the clock"});
+    Throw(EDGE_REFUSED, "clock", {"this board's clock says ", Day(now), ", and ", release.app, " ", release.version.text(), " was made at ",
+                       Day(release.issued), ": set the clock"});
   }
   return release;
 }
