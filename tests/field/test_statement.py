@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.field.program import Checks, changed
+from tests.field.program import Checks, RefusalError, changed
 from tests.field.signed import ANNA, NOW, RELEASE, TRUST, by_parts, public, sign, statement, trust
 from tests.releases.conftest import Release
 from toolchain.errors import CheckError
 from toolchain.releases.envelope import parse_envelope
 from toolchain.releases.keys import PublicKey
+from toolchain.releases.moments import day
 from toolchain.releases.verifying import ReleaseKeys, check_release
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled
@@ -260,3 +261,23 @@ def test_what_the_host_writes_is_read(checks: Checks, signed: Release) -> None:
     release = open_release(bundle)
     assert answer["digest"] == release.digest
     assert answer["parts"] == [[part.name, part.sha256, part.size] for part in release.parts]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        *(NOW - 2 * 86400, 0, 951_782_400, 1_078_012_799, 4_107_542_399, 4_107_542_400, 2**31),
+        *(253_402_300_799, 253_402_300_800, 2**40),
+    ],
+)
+def test_moments_are_told_as_dates(checks: Checks, now: int) -> None:
+    """Leap days, centuries, 2038 and the last year of the calendar: as the host shows them."""
+    release = sign(statement(), RELEASE, ANNA)
+    board = sign(trust([ANNA], [ANNA], expires=2**50), TRUST, ANNA)
+    with pytest.raises(RefusalError) as refused:
+        checks.ask("release", release, board, now)
+    kind = "clock" if now < NOW else "expired"
+    assert refused.value.kind == kind and f"this board's clock says {day(now)}" in refused.value.message
+    predicate = statement()["predicate"]
+    other = predicate["issued" if kind == "clock" else "expires"]
+    assert f"at {day(other)}" in refused.value.message
