@@ -92,7 +92,12 @@ class LocalTransport:
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> LocalProcess:
         """Start a command whose standard input stays open; see `Transport.spawn`."""
         try:
-            return LocalProcess(self._command(argv), self.root, {**self._environment(), **self._more}, log)
+            return LocalProcess(
+                self._command(argv),
+                self.root,
+                {**self._libraries(), **self._environment(), **self._more},
+                log,
+            )
         except OSError as error:
             raise self._not_started(argv, error) from error
 
@@ -198,7 +203,7 @@ class LocalTransport:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     cwd=self.root,
-                    env={**self._environment(), **self._more},
+                    env={**self._libraries(), **self._environment(), **self._more},
                     start_new_session=True,
                 )
             except OSError as error:
@@ -223,13 +228,18 @@ class LocalTransport:
             raise UsageError(f"an emulated process board has no program {program!r}")
         return [*self.emulator, program, *argv[1:]]
 
-    def _environment(self) -> dict[str, str]:
+    @staticmethod
+    def _environment() -> dict[str, str]:
         # As on a remote board: none of the caller's LD_PRELOAD, OMP_… or QEMU_… variables. What is passed
-        # names the driver that edge-rt is to open, or its folder: as `doctor` and `build` find it here.
+        # names the driver that edge-rt is to open.
         drivers = {name: value for name, value in os.environ.items() if name.startswith(_DRIVERS)}
-        if _LIBRARIES in os.environ and not self.emulator:  # an emulated program has other libraries
-            drivers[_LIBRARIES] = os.environ[_LIBRARIES]
         return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", **drivers}
+
+    def _libraries(self) -> dict[str, str]:
+        """Return where drivers lie, as `doctor` and `build` find them; an emulated program has others."""
+        if self.emulator or _LIBRARIES not in os.environ:
+            return {}
+        return {_LIBRARIES: os.environ[_LIBRARIES]}
 
     def _not_started(self, argv: Sequence[str], error: OSError) -> ToolchainError:
         self._check_root()
