@@ -25,7 +25,7 @@ from toolchain.rollouts.events import (
     Rules,
 )
 from toolchain.rollouts.outcome import Outcome
-from toolchain.tuning.events import LeftOut, Notice, Trial
+from toolchain.tuning.events import LeftOut, Notice, RunVerdict, Trial
 
 
 def written() -> list[dict[str, object]]:
@@ -67,11 +67,12 @@ def test_a_tuning_run_writes_what_the_terminal_shows(capsys: pytest.CaptureFixtu
         for event in [*begun(), *batch(), Notice("b2 is away"), LeftOut((DENSE,))]:
             listener(event)
         listener(Trial(CONV, "search", float("inf"), float("nan"), board="b1", temperature_c=61.5))
+        listener(RunVerdict("these tasks: 7.000 ms -> 4.000 ms per inference", False, 7.0, 4.0))
     assert "b2 is away" in capsys.readouterr().err
     lines = written()
     assert [line["event"] for line in lines] == [
         *("began", "tasks", "step", "trial", "trial", "step", "turn", "trial", "trial", "trial", "turn"),
-        *("notice", "left-out", "trial", "ended"),
+        *("notice", "left-out", "trial", "verdict", "ended"),
     ]
     assert lines[1]["trials"] == 20
     assert lines[1]["tasks"] == (
@@ -87,6 +88,7 @@ def test_a_tuning_run_writes_what_the_terminal_shows(capsys: pytest.CaptureFixtu
         ("search", 3, 1.5, 1.0),
         ("search", 4, None, None),
     ]
+    assert (lines[-2]["before_ms"], lines[-2]["after_ms"], lines[-2]["in_network"]) == (7.0, 4.0, False)
     assert trials[3]["failure"] == "timeout" and trials[-1]["temperature_c"] == 61.5
 
 

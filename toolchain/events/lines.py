@@ -116,7 +116,7 @@ class LeftOutLine(EventLine):
 
 
 class VerdictLine(EventLine):
-    """What a tuning run comes to, in the words of the terminal; fields as of `tuning.result.Verdict`."""
+    """A tuning run has come to its verdict; fields as of `tuning.events.RunVerdict`."""
 
     event: Literal["verdict"] = "verdict"
     text: Text

@@ -106,8 +106,8 @@ class PowerCycled(Notice):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a run comes to: what builds use from now on, by the last comparison.
+class RunVerdict:
+    """A run came to its verdict: what builds use from now on, by the last comparison.
 
     Attributes
     ----------
@@ -125,5 +125,5 @@ class Verdict:
     after_ms: float
 
 
-Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | StepBegan | Notice | Verdict
+Event = Began | Trial | TurnBegan | TurnEnded | LeftOut | StepBegan | Notice | RunVerdict
 Listener = Callable[[Event], None]

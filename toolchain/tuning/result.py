@@ -8,7 +8,7 @@ from statistics import fmean
 from toolchain.quantities import shown_ms
 from toolchain.records.record import Record
 from toolchain.tasks.task import Task
-from toolchain.tuning.events import Verdict
+from toolchain.tuning.events import RunVerdict
 from toolchain.tuning.judging.judge import NetworkJudgement
 
 
@@ -95,13 +95,13 @@ class TuneResult:
         return sum(tuned.task.weight * tuned.best_ms for tuned in self.tasks)
 
     @property
-    def verdict(self) -> Verdict:
-        """What the run comes to: by the network if it was timed, else by the tasks."""
+    def verdict(self) -> RunVerdict:
+        """The run's verdict: by the network if it was timed, else by the tasks."""
         if self.network is not None:
             before_ms, after_ms = self.network.before_ms, self.network.after_ms
-            return Verdict(f"network: {self.network}", True, before_ms, after_ms)
+            return RunVerdict(f"network: {self.network}", True, before_ms, after_ms)
         text = f"these tasks: {shown_ms(self.untuned_ms)} -> {shown_ms(self.tuned_ms)} per inference"
-        return Verdict(text, False, self.untuned_ms, self.tuned_ms)
+        return RunVerdict(text, False, self.untuned_ms, self.tuned_ms)
 
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""

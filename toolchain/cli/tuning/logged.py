@@ -11,11 +11,11 @@ from toolchain.tuning.events import (
     Event,
     LeftOut,
     Notice,
+    RunVerdict,
     StepBegan,
     Trial,
     TurnBegan,
     TurnEnded,
-    Verdict,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _line(event: Event, number: int) -> Line:
             return lines.TurnLine(task=event.task.id, begins=isinstance(event, TurnBegan))
         case LeftOut():
             return lines.LeftOutLine(tasks=tuple(task.id for task in event.tasks[: lines.MOST_TASKS]))
-        case Verdict():
+        case RunVerdict():
             return lines.VerdictLine(
                 text=event.text,
                 in_network=event.in_network,

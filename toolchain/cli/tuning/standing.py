@@ -11,11 +11,11 @@ from toolchain.tuning.events import (
     Event,
     LeftOut,
     Notice,
+    RunVerdict,
     StepBegan,
     Trial,
     TurnBegan,
     TurnEnded,
-    Verdict,
 )
 
 
@@ -87,7 +87,7 @@ class Standing:
                 self.rows = [row for row in self.rows if row.task not in event.tasks]
             case StepBegan():
                 self.step = event.text
-            case Notice() | Verdict():
+            case Notice() | RunVerdict():
                 pass
 
     def row(self, task: Task) -> Row:
