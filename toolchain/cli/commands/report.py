@@ -51,7 +51,8 @@ def command(path: Path | None, board: str | None, run: str | None, output: Path 
     page = (output or Path(f"tuning-{found.id[:8]}.html")).absolute()
     write_tuning_report(page, found)
     document = {"report": str(page), "run": found.id, "tasks": len(found.tasks), "trials": found.trials}
-    emit(document, lambda: click.echo(f"{page}: {found.trials} trials of {len(found.tasks)} tasks"))
+    of = "1 task" if len(found.tasks) == 1 else f"{len(found.tasks)} tasks"
+    emit(document, lambda: click.echo(f"{page}: {found.trials} trials of {of}"))
 
 
 def _write_rollout(path: Path, output: Path | None) -> None:
