@@ -89,7 +89,7 @@ def test_of_a_file_with_comments_the_key_is_taken(tmp_path: Path) -> None:
 def test_a_login_that_starts_no_commands_is_not_entered(folder: Path, tmp_path: Path, force: str) -> None:
     with sshd(tmp_path / "sshd", f"ForceCommand {force}") as server:
         address = f"{getpass.getuser()}@127.0.0.1:{server.port}"
-        with pytest.raises(UsageError, match="the login works, but it starts no command: .*") as raised:
+        with pytest.raises(UsageError, match="the login works, but it starts no command") as raised:
             add_board(NewBoard(address, "rk3399", name="shut", identity=server.identity), lambda *_: True)
     assert "nothing was changed" in raised.value.message and "nologin" in raised.value.hint
     assert (folder / FILE_NAME).read_text() == "board = 'local'\n"

@@ -114,7 +114,7 @@ def _check_commands(address: SshAddress) -> None:
         except LostError:
             raise
         except ToolchainError as error:
-            raise _no_commands(address, error.message) from error
+            raise _no_commands(address, error.message.removeprefix(f"{address.label}: ")) from error
     if completed.stdout.strip() != b"ready":
         raise _no_commands(address, last_line(completed.stderr))
 
@@ -122,8 +122,8 @@ def _check_commands(address: SshAddress) -> None:
 def _no_commands(address: SshAddress, reason: str) -> UsageError:
     return UsageError(
         f"{address.label}: the login works, but it starts no command: {reason}; nothing was changed",
-        "use an account that may run commands: its login shell in /etc/passwd is none of nologin and false, and "
-        "no `ForceCommand` in sshd_config and no `command=` in authorized_keys applies to it",
+        "use an account that may run commands: its login shell in /etc/passwd is no nologin or false, "
+        "and no `ForceCommand` in sshd_config or `command=` in authorized_keys applies to it",
     )
 
 
