@@ -14,7 +14,7 @@ import pytest
 from tests.field.board import Board, new_board, problem
 from tests.field.build import faults
 from tests.field.faults import AT_ONCE, IN_STEP, PAGE, STEPS, End, page
-from tests.field.toy import APP, DAY, NEW, NOW, OLD, Toy
+from tests.field.toy import APP, BOARD_CLASS, DAY, NEW, NOW, OLD, Toy
 from tests.releases.made import EVE
 
 pytestmark = pytest.mark.slow
@@ -254,3 +254,25 @@ def test_room_is_made_and_what_was_there_is_looked_for_again(board: Board) -> No
 
 def test_the_page_says_what_the_tests_do() -> None:
     assert PAGE.read_text() == page(), "python -m tests.field.faults"
+
+
+def test_a_release_from_a_file_is_for_the_class_that_provisioning_noted(board: Board) -> None:
+    nobody: dict[str, object] = {"class": None}
+    unknown = board.install(NEW, **nobody)["cause"]
+    assert unknown["code"] == "class" and "`toolchain board provision` notes" in unknown["message"]
+    note = board.field / ".board.json"
+    note.write_text('{"class": "pynq"}')
+    assert "this is a board of class pynq" in board.install(NEW, **nobody)["cause"]["message"]
+    note.write_text(json.dumps({"class": BOARD_CLASS}))
+    note.chmod(0o666)
+    assert board.install(NEW, **nobody)["cause"]["code"] == "policy"
+    note.chmod(0o600)
+    assert board.install(NEW, **nobody)["end"] == "installed"
+    assert problem(board, NEW) == ""
+
+
+def test_the_word_of_the_host_and_of_the_policy_go_before_the_noted_class(board: Board) -> None:
+    (board.field / ".board.json").write_text('{"class": "pynq"}')
+    assert board.install(NEW)["end"] == "installed"  # the host says the class
+    _policy(board, **{"class": BOARD_CLASS})
+    assert board.install(OLD, downgrade=True, **{"class": None})["cause"]["code"] == "version"

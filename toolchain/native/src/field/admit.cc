@@ -21,7 +21,7 @@ void Admit(const Release& release, const Situation& situation) {
     std::string names;
     for (const std::string& name : classes) names += (names.empty() ? "" : ", ") + name;
     const std::string here = situation.board_class.empty()
-                                 ? std::string("the class of this board is not known (policy.json has none)")
+                                 ? std::string("this board does not know its class, which `toolchain board provision` notes")
                                  : Cat({"this is a board of class ", situation.board_class});
     Throw(EDGE_REFUSED, "class", {here, ", and ", release.app, " ", release.version.text(), " is for ", names});
   }

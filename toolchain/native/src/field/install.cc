@@ -135,7 +135,7 @@ class Installation {
       Throw(EDGE_REFUSED, "class", {"this board is of class ", own, ", and the host says ", said});
     }
     Situation situation;
-    situation.board_class = own.empty() ? said : own;
+    situation.board_class = !own.empty() ? own : !said.empty() ? said : NotedClass(field_);
     situation.installed = VersionOf(place_, state_.current);
     situation.installed_digest = state_.current.value_or("");
     situation.newest = request_.newest;
