@@ -79,6 +79,8 @@ class Bed:
         The login: `root` or `edge`, whose home is /home/edge.
     without
         Commands of busybox that the board lacks, such as `stat`.
+    only
+        The only commands that the board has besides `sh`; empty: all of busybox.
     programs
         Texts of scripts in the place of commands, by path: stand-ins for programs that cannot be had here.
     binds
@@ -95,6 +97,7 @@ class Bed:
 
     user: str = _USER
     without: Sequence[str] = ()
+    only: Sequence[str] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
     binds: Mapping[str, str] = field(default_factory=dict)
     file_systems: Mapping[str, str] = field(default_factory=dict)
@@ -180,7 +183,8 @@ def _write_root(bed: Bed, root: Path) -> None:
     assert busybox.exists(), "no busybox here: tools/servers.sh unpacks one"
     listed = subprocess.run([busybox, "--list-full"], capture_output=True, text=True, check=True, timeout=60)
     for path in listed.stdout.split():
-        if Path(path).name not in (*bed.without, "busybox"):
+        name = Path(path).name
+        if name not in (*bed.without, "busybox") and (not bed.only or name in ("sh", *bed.only)):
             (root / path).symlink_to("/bin/busybox")
     dropbear, key = _UNPACKED / "usr/sbin/dropbear", _UNPACKED / "usr/bin/dropbearkey"
     programs = [busybox, dropbear]

@@ -13,6 +13,7 @@ from toolchain.answers import LARGEST, lie
 from toolchain.architectures.least_time import bounding_flops, least_ms
 from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
+from toolchain.counts import counted
 from toolchain.devices.device import CPU
 from toolchain.devices.table import peak_flops
 from toolchain.errors import UsageError
@@ -288,11 +289,12 @@ def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarr
     if unsteady := unsteadiness(noise):
         warnings.append(unsteady)
     if len(times) < LEAST_FOR_CONFIDENCE:
-        runs = "1 run" if len(times) == 1 else f"{len(times)} runs"
-        warnings.append(f"only {runs}: give it longer with --time")
+        warnings.append(f"only {counted(len(times), 'run')}: give it longer with --time")
     if answer.governor not in (None, "performance"):
         warnings.append(f"the CPU's governor is {answer.governor!r}: its clock changes with the load")
     cpus = placed.runtime.facts.logical_cpus
     if answer.threads > cpus:
-        warnings.append(f"{answer.threads} threads on the {cpus} CPUs of {placed.board.name}")
+        warnings.append(
+            f"{counted(answer.threads, 'thread')} on the {counted(cpus, 'CPU')} of {placed.board.name}"
+        )
     return warnings

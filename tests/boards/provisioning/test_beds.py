@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.boards.beds import NO_ANSWER, NO_STAT_F, OLD_MV, Bed, RunningBed, running
+from tests.howto.page import ROOT
 from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.status import status
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.provisioning import How, SetupOptions, provision, unprovision
 from toolchain.boards.ssh.transport import SshTransport
@@ -20,6 +22,14 @@ from toolchain.errors import ToolchainError
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 HOME = ".edge-toolchain"
 DATA = {"/data": "size=400m,mode=777"}
+
+
+def _needed_commands() -> list[str]:
+    """Return the commands that docs/howto/provision.md says a board needs."""
+    page = (ROOT / "docs/howto/provision.md").read_text()
+    found = re.search(r"- A POSIX shell with coreutils or busybox: (.*?)Needless", page, re.DOTALL)
+    assert found
+    return re.findall(r"`(\w+)`", found[1])
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,9 @@ class Situation:
 SITUATIONS = {
     # Yocto's core-image-minimal, Buildroot: no getconf, no ldd, which all of these beds lack.
     "glibc without its programs": Situation(Bed()),
+    "no other commands than the how-to names": Situation(
+        Bed(only=_needed_commands()),
+    ),
     "the login is root": Situation(Bed(user="root")),
     "mv without -T": Situation(Bed(programs={"bin/mv": OLD_MV})),
     "df that finds no line for the folder": Situation(Bed(is_mount=False)),
@@ -134,6 +147,7 @@ def test_a_small_root_is_provisioned_and_left_as_it_was(name: str, tmp_path: Pat
         assert len(result.warnings) == bool(situation.warns)
         if situation.warns:
             assert re.search(situation.warns, result.warnings[0])
+        assert (status(board).disk_free_mib is None) == ("does not say" in situation.warns)
         program = board.transport.run(["./edge-rt", "info"])
         assert program.returncode == 0, program.stderr
         assert not provision(board, options).changed

@@ -120,7 +120,7 @@ def _look_at_the_logs() -> None:
     assert said == [
         ("deploy", "done", ""),
         ("deploy", "done", ""),
-        ("deploy", "failed", "1 boards failed, more than --max-failures 0"),
+        ("deploy", "failed", "1 board failed, more than --max-failures 0"),
         ("rollback", "done", ""),
         ("rollback", "failed", "a board did not go back"),
     ]

@@ -19,6 +19,7 @@ from toolchain.cli.options import (
 from toolchain.cli.output import note, output_options, table
 from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
+from toolchain.counts import counted
 
 if TYPE_CHECKING:
     from toolchain.api.bundles import Execution
@@ -104,9 +105,8 @@ def show(result: BenchResult) -> None:
     table(
         [f"{name} ms".upper() for name in times], [["-" if t is None else f"{t:.3f}" for t in times.values()]]
     )
-    place = f"{result.threads} threads on {result.cluster}"
-    runs = "1 run" if result.runs == 1 else f"{result.runs} runs"
-    click.echo(f"{runs}, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
+    place = f"{counted(result.threads, 'thread')} on {result.cluster}"
+    click.echo(f"{counted(result.runs, 'run')}, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
     if result.copies_ms:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
         kind = result.device.partition(":")[0]  # warnings name the device

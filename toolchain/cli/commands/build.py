@@ -22,6 +22,7 @@ from toolchain.cli.options import (
 from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
 from toolchain.cli.quantised import show_quantised
+from toolchain.counts import counted
 from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
@@ -158,13 +159,13 @@ def show(result: BuildResult) -> None:
     hits = Counter(decision.source for decision in result.decisions if decision.tuned)
     how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
     click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved")
-    click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
+    click.echo(f"records: {how}; {counted(tasks['total'] - tasks['tuned'], 'task')} without one")
     rules = Counter(decision.rule for decision in result.decisions)
     click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
     if result.beside:
         beside = count(result.beside)
         click.echo(
-            f"in addition, on the CPU: {beside['total']} tasks, {beside['tuned']} tuned, "
+            f"in addition, on the CPU: {counted(beside['total'], 'task')}, {beside['tuned']} tuned, "
             f"{beside['improved']} improved"
         )
     device = f", {result.target.device}" if result.target.device else ""

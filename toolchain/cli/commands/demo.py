@@ -15,6 +15,7 @@ from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
 from toolchain.cli.quantised import show_quantised
 from toolchain.cli.tuning.progress import tuning_progress
+from toolchain.counts import counted
 
 if TYPE_CHECKING:
     from toolchain.demo import DemoResult
@@ -89,7 +90,8 @@ def show(result: DemoResult) -> None:
         "transport": result.board.transport.kind,
         "machine": timed.machine,
         "tuning": (
-            f"{tuned['trials']} trials, {tuned['failed']} failed, {tuned['seconds']} s; the tasks tuned: "
+            f"{counted(tuned['trials'], 'trial')}, {tuned['failed']} failed, {tuned['seconds']} s; "
+            "the tasks tuned: "
             f"{tuned['estimated_ms_before']:.2f} ms -> {tuned['estimated_ms_after']:.2f} ms"
         ),
         "tasks": f"{tasks['total']} total, {tasks['tuned']} tuned, {tasks['improved']} improved",
@@ -99,7 +101,7 @@ def show(result: DemoResult) -> None:
         "error": f"{worst.max_rel_error:.2e} of output {worst.name!r}, tolerance {worst.tolerance:g}",
         "latency": (
             f"mean {timed.mean_ms:.2f} ms, p50 {timed.p50_ms:.2f}, p95 {timed.p95_ms:.2f}, "
-            f"min {timed.min_ms:.2f}; {timed.runs} runs, {timed.threads} threads"
+            f"min {timed.min_ms:.2f}; {counted(timed.runs, 'run')}, {counted(timed.threads, 'thread')}"
         ),
         "memory": f"{timed.peak_rss_mib:.1f} MiB at most",
         "report": _shown(result.report),

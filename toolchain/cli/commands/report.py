@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from toolchain.cli.output import emit, note, output_options
+from toolchain.counts import counted
 
 
 @click.command()
@@ -43,7 +44,8 @@ def command(path: Path | None, run: str | None, output: Path | None) -> None:
     page = (output or Path(f"tuning-{found.id[:8]}.html")).absolute()
     write_tuning_report(page, found)
     document = {"report": str(page), "run": found.id, "tasks": len(found.tasks), "trials": found.trials}
-    emit(document, lambda: click.echo(f"{page}: {found.trials} trials of {len(found.tasks)} tasks"))
+    what = f"{counted(found.trials, 'trial')} of {counted(len(found.tasks), 'task')}"
+    emit(document, lambda: click.echo(f"{page}: {what}"))
 
 
 def _write_rollout(path: Path, output: Path | None) -> None:
@@ -56,4 +58,4 @@ def _write_rollout(path: Path, output: Path | None) -> None:
     write_rollout_report(page, events)
     boards = sum(map(len, began.phases))
     document = {"report": str(page), "rollout": began.id, "boards": boards}
-    emit(document, lambda: click.echo(f"{page}: {began.app} {began.version} to {boards} boards"))
+    emit(document, lambda: click.echo(f"{page}: {began.app} {began.version} to {counted(boards, 'board')}"))

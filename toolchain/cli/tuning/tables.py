@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli.output import table
+from toolchain.counts import counted
 
 if TYPE_CHECKING:
     from toolchain.tuning.result import TuneResult
@@ -31,7 +32,7 @@ def show_plan(plan: RunPlan) -> None:
     )
     about = "at most" if plan.pace.most else "about"
     click.echo(
-        f"{plan.trials} trials of {len(plan.tasks)} tasks {plan.where}: "
+        f"{counted(plan.trials, 'trial')} of {counted(len(plan.tasks), 'task')} {plan.where}: "
         f"{about} {duration(plan.seconds)} ({_reason(plan)})"
     )
     click.echo("nothing was measured")
@@ -70,7 +71,8 @@ def show_result(result: TuneResult) -> None:
             "power-cycled: " + ", ".join(f"{name} {count}" for name, count in result.power_cycles.items())
         )
     click.echo(
-        f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s; these tasks: "
+        f"{counted(document['trials'], 'trial')}, {document['failed']} failed, in {document['seconds']} s; "
+        "these tasks: "
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
     )
     if result.beside_others:
