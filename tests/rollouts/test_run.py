@@ -71,7 +71,7 @@ def test_a_failure_ends_the_rollout_after_its_phase(tmp_path: Path) -> None:
     write_policy(tmp_path / "b000", **{"class": "pynq"})
     rules = Rules(phases=("1", "100%"))
     rollout, ended, _ = roll_out(tmp_path, delivery(tmp_path), boards, rules)
-    assert not ended.complete and "1 boards failed" in ended.reason
+    assert not ended.complete and "1 board failed" in ended.reason
     assert [(name, outcome.state) for name, _, outcome in rollout.rows()] == [
         ("b000", "refused"),
         *((f"b00{number}", "skipped") for number in (1, 2, 3)),

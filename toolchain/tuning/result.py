@@ -82,11 +82,16 @@ class TuneResult:
     power_cycles: dict[str, int] = field(default_factory=dict)
     beside_others: int = 0
 
+    @property
+    def trials(self) -> int:
+        """Number of trials of all tasks."""
+        return sum(tuned.trials for tuned in self.tasks)
+
     def to_json(self) -> dict[str, object]:
         """Return the result as `toolchain tune --json` prints it."""
         return {
             "run": self.run,
-            "trials": sum(tuned.trials for tuned in self.tasks),
+            "trials": self.trials,
             "failed": sum(tuned.failed for tuned in self.tasks),
             "seconds": round(self.seconds, 1),
             "estimated_ms_before": sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks),

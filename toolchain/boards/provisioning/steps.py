@@ -202,7 +202,7 @@ def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[BoardStep]:
 
 
 def class_steps(facts: Facts, board_class: str) -> list[BoardStep]:
-    """Return the step that notes the board's class where it has releases, which may also come as files."""
+    """Return the step that notes the class of a board with releases, if it is not noted."""
     if facts.noted_class in (None, _class_note(board_class)):
         return []
     return [note_class(board_class)]

@@ -90,7 +90,7 @@ def show(result: DemoResult) -> None:
         "transport": result.board.transport.kind,
         "machine": timed.machine,
         "tuning": (
-            f"{counted(tuned['trials'], 'trial')}, {tuned['failed']} failed, {tuned['seconds']} s; "
+            f"{counted(result.tuned.trials, 'trial')}, {tuned['failed']} failed, {tuned['seconds']} s; "
             "the tasks tuned: "
             f"{tuned['estimated_ms_before']:.2f} ms -> {tuned['estimated_ms_after']:.2f} ms"
         ),

@@ -120,7 +120,9 @@ def import_records(file: Path, file_format: str, board: str | None) -> None:
         where = store.name
     emit(
         {"file": str(file.absolute()), "store": where, "records": read, "new": new},
-        lambda: click.echo(f"{counted(read, 'record is', 'records are')} in {where}, {new} of them new"),
+        lambda: click.echo(
+            f"{counted(read, 'record')}, {new} of them new, {'is' if read == 1 else 'are'} in {where}"
+        ),
     )
 
 

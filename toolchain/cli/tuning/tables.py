@@ -71,7 +71,7 @@ def show_result(result: TuneResult) -> None:
             "power-cycled: " + ", ".join(f"{name} {count}" for name, count in result.power_cycles.items())
         )
     click.echo(
-        f"{counted(document['trials'], 'trial')}, {document['failed']} failed, in {document['seconds']} s; "
+        f"{counted(result.trials, 'trial')}, {document['failed']} failed, in {document['seconds']} s; "
         "these tasks: "
         f"{document['estimated_ms_before']:.2f} ms -> {document['estimated_ms_after']:.2f} ms per inference"
     )
