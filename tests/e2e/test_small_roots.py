@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from tests.boards.beds import OLD_MV, Bed, RunningBed, running
 from tests.building.network import written
 from tests.cli.running import Ran, Toolchain
+from tests.waiting import until
 from toolchain.boards.ssh.hostkeys import fingerprint
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
@@ -61,6 +65,7 @@ def test_the_whole_way(bed: Bed, invoke: Toolchain, folder: Path, network: Path,
         assert ran(invoke, "verify", bundle, "--board", "bed", "--json").document["passed"]
         timed = ran(invoke, "bench", bundle, "--board", "bed", "--time", "0.3", "--json").document
         assert timed["mean_ms"] > 0
+        _kill_a_bench(bundle, folder, there)
         if deploys:
             _deploy(invoke, bundle, there)
         status = ran(invoke, "board", "status", "bed", "--json").document[0]
@@ -68,6 +73,30 @@ def test_the_whole_way(bed: Bed, invoke: Toolchain, folder: Path, network: Path,
         ran(invoke, "board", "provision", "bed", "--remove")
         left = {path for path in there.everything() - before if not path.startswith("/data/edge/field")}
         assert left == ({"/data/edge"} if deploys else set()), "the releases stay"
+
+
+def _kill_a_bench(bundle: Path, folder: Path, bed: RunningBed) -> None:
+    """Kill this host's command while it measures: edge-rt on the board ends, whatever the SSH server does."""
+    command = ("bench", str(bundle), "--board", "bed", "--time", "3000", "--timeout", "6000")
+    lock = bed.root / "data/edge/state/measure.lock"
+
+    def pid() -> str:
+        found = re.search(r'"pid": (\d+)', lock.read_text()) if lock.exists() else None
+        return found[1] if found else ""
+
+    last = pid()
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolchain", *command],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as host:
+        until(lambda: pid() not in ("", last), what="that edge-rt measures")
+        at_work = bed.root / "proc" / pid()
+        assert at_work.exists()
+        host.kill()
+        host.wait()
+        until(lambda: not at_work.exists(), what="that edge-rt ends")
 
 
 def _deploy(invoke: Toolchain, bundle: Path, bed: RunningBed) -> None:
