@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import psutil
+
 from tests.boards.ssh.sshd import free_port, make_key
 from tests.waiting import PATIENCE_S, until
 from toolchain.boards.ssh.address import SshAddress
@@ -163,11 +165,11 @@ def running(bed: Bed, folder: Path) -> Iterator[RunningBed]:
             return _greets(port)
 
         until(answers, what="that the bed answers")
-        (first,) = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        (first,) = psutil.Process(child.pid).children()
         address = SshAddress(
             "127.0.0.1", port, bed.user, _host_key(root), folder / "id", name="bed", use_config=False
         )
-        yield RunningBed(address, Path(f"/proc/{first}/root"))
+        yield RunningBed(address, Path(f"/proc/{first.pid}/root"))
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait(60)

@@ -1,7 +1,6 @@
 # What provisioning wants to know of a board, as lines of KEY=VALUE; reads only, writes nothing.
 # Plain POSIX, for a board that has nothing of ours yet. $1 is the installation's folder, which need
-# not be there; $2 is an account's name or nothing. All of it is one function, so that a script that was cut
-# off on its way does nothing, and no command can read the rest of it as its input.
+# not be there; $2 is an account's name or nothing. It is sent as an argument, without its comments.
 main() {
   LC_ALL=C
   PATH=$PATH:/usr/sbin:/sbin
