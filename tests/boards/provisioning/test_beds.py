@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from tests.boards.beds import NO_ANSWER, NO_STAT_F, OLD_MV, Bed, RunningBed, running
 from tests.howto.page import ROOT
 from toolchain.boards.board import Board
+from toolchain.boards.edge_rt.install import install
 from toolchain.boards.edge_rt.status import status
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.boards.provisioning import How, SetupOptions, provision, unprovision
@@ -165,3 +167,28 @@ def test_a_board_that_cannot_be_used_is_refused_untouched(name: str, tmp_path: P
             provision(board, refusal.options)
         assert refusal.hint in caught.value.hint
         assert bed.everything() == before
+
+
+@pytest.mark.parametrize("renewed", [provision, install], ids=["provision", "any command"])
+def test_old_versions_make_room_for_a_new_one(renewed: Callable[[Board], object], tmp_path: Path) -> None:
+    """Little flash holds as many versions as are kept, and not one more."""
+    bed = Bed(file_systems={"/data": "size=14m,mode=777"})
+    with started(bed, "/data/edge", tmp_path) as (there, board):
+        provision(board)
+        folder = there.root / "data/edge"
+        (program,) = (folder / "bin").iterdir()
+        for age, name in enumerate(("one", "two", "in-use")):
+            old = program.with_name(f"edge-rt-{name}")
+            if name == "in-use":
+                program.rename(old)
+            else:
+                old.write_bytes(bytes(4 * 2**20))
+            os.utime(old, (1000 + age, 1000 + age))
+        (folder / "edge-rt").unlink()
+        (folder / "edge-rt").symlink_to("bin/edge-rt-in-use")
+        renewed(board)
+        assert {path.name for path in (folder / "bin").iterdir()} == {
+            "edge-rt-two",
+            "edge-rt-in-use",
+            program.name,
+        }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.boards.provisioning.test_steps import EMPTY, GPU, PARCEL, READY
+from tests.boards.provisioning.test_steps import EMPTY, GPU, OLD, PARCEL, READY
 from toolchain.boards.provisioning.checks import (
     OVERHEAD_MIB,
     ROOMY_MIB,
@@ -19,6 +19,7 @@ from toolchain.boards.provisioning.checks import (
 )
 from toolchain.boards.provisioning.facts import Facts
 from toolchain.boards.provisioning.steps import SetupOptions
+from toolchain.boards.transport import RemoteFile
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.profiles import load_profile
 
@@ -60,6 +61,14 @@ def test_room_is_asked_for_only_what_has_to_be_sent() -> None:
     roomy = replace(EMPTY, free_kib=(3 + ROOMY_MIB) * 1024)
     assert check_folder("b", roomy, (PARCEL,), rootable=False) == []
     assert check_folder("b", replace(READY, free_kib=0, writable=False), (PARCEL,), rootable=False) == []
+
+
+def test_versions_that_are_removed_first_make_room() -> None:
+    facts = replace(READY, files=OLD | {"bin/edge-rt-b": RemoteFile(3 * 2**20, 0.0)}, free_kib=1024, links={})
+    assert check_folder("b", facts, (PARCEL,), rootable=False)  # with a warning: little is left
+    with pytest.raises(ToolchainError, match="1 MiB free"):  # the one in use stays until the new one is there
+        linked = replace(facts, links={"edge-rt": "bin/edge-rt-b"})
+        check_folder("b", linked, (PARCEL,), rootable=False)
 
 
 def test_room_for_networks_is_wanted_if_asked_for() -> None:

@@ -99,9 +99,9 @@ def test_the_c_library_has_a_folder_for_each_version() -> None:
     parcel = Parcel("the C library", (library,), "sdk/current", "aaaa")
     old = {f"sdk/{name}/libedge.so": RemoteFile(9, at) for at, name in enumerate(["b", "c", "d"])}
     assert titles(install_steps(replace(READY, files=READY.files | old), (PARCEL, parcel))) == [
+        "remove the old sdk/b",
         "send the C library: sdk/aaaa/libedge.so (0.0 MiB)",
         "switch sdk/current to aaaa",
-        "remove the old sdk/b",
     ]
 
 

@@ -12,6 +12,7 @@ from toolchain.boards.provisioning.steps import (
     SetupOptions,
     account_comment,
     account_is_finished,
+    unused_bytes,
 )
 from toolchain.boards.provisioning.units import check_service
 from toolchain.errors import ToolchainError, UsageError
@@ -129,7 +130,8 @@ def check_folder(
             f"board {board}: {facts.user} cannot write in {facts.root}; nothing was written",
             f"see who owns it: `toolchain board exec {board} -- ls -ld {facts.root}`",
         )
-    return _check_room(board, facts, sum(cargo.size or 0 for cargo in missing) / 2**20, spare_mib)
+    sent = sum(cargo.size or 0 for cargo in missing) - unused_bytes(facts, parcels)
+    return _check_room(board, facts, sent / 2**20, spare_mib)
 
 
 def _check_room(board: str, facts: Facts, sent_mib: float, spare_mib: int) -> list[str]:

@@ -186,8 +186,13 @@ def folder_steps(facts: Facts) -> list[BoardStep]:
 
 
 def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[BoardStep]:
-    """Return the missing steps of the installation."""
-    steps = []
+    """Return the missing steps of the installation.
+
+    Old versions are removed first, so that the new one needs no more room than they had; a version that a
+    link still points to is removed after the switch.
+    """
+    unused = unused_versions(facts, parcels)
+    steps = [BoardStep(f"remove the old {path}", Remove(path)) for path in unused]
     for parcel in parcels:
         for cargo in parcel.missing(facts):
             size = "compiled first" if cargo.size is None else f"{cargo.size / 2**20:.1f} MiB"
@@ -197,8 +202,25 @@ def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[BoardStep]:
             # A rename is atomic: a program started through the link is the old version or the new one.
             link = RunCommand(("sh", "-c", _LINK, "sh", parcel.target, parcel.link))
             steps.append(BoardStep(f"switch {parcel.link} to {parcel.target}", link))
-    steps += [BoardStep(f"remove the old {path}", Remove(path)) for path in _surplus(facts, parcels)]
+    linked = [path for path in _surplus(facts, parcels) if path not in unused]
+    steps += [BoardStep(f"remove the old {path}", Remove(path)) for path in linked]
     return steps
+
+
+def unused_versions(facts: Facts, parcels: tuple[Parcel, ...]) -> list[str]:
+    """Return the paths of old versions that no link points to and that need not be kept."""
+    targets = {str(PurePosixPath(link).parent / target) for link, target in facts.links.items()}
+    return [path for path in _surplus(facts, parcels) if path not in targets]
+
+
+def unused_bytes(facts: Facts, parcels: tuple[Parcel, ...]) -> int:
+    """Return how many bytes are free once the unused versions are removed."""
+    folders = [PurePosixPath(path) for path in unused_versions(facts, parcels)]
+    return sum(
+        file.size
+        for path, file in facts.files.items()
+        if any(folder in (PurePosixPath(path), *PurePosixPath(path).parents) for folder in folders)
+    )
 
 
 def class_steps(facts: Facts, board_class: str) -> list[BoardStep]:
