@@ -83,6 +83,14 @@ def test_a_board_that_does_not_say_its_free_space_is_used_with_a_warning() -> No
     assert "does not say how much is free" in warning
 
 
+def test_no_folder_is_proposed_where_the_old_one_lies() -> None:
+    facts = replace(EMPTY, root="/data/edge", free_kib=0, places=("/", "/data", "/srv"))
+    for places, root in ((("/", "/data", "/srv"), "/srv/edge"), (("/", "/data"), "/FOLDER")):
+        with pytest.raises(ToolchainError, match="MiB are needed") as raised:
+            check_folder("b", replace(facts, places=places), (PARCEL,), rootable=False)
+        assert f'root = "{root}"' in raised.value.hint
+
+
 def test_no_program_is_sent_where_none_may_run() -> None:
     for facts in (EMPTY, READY):  # also when nothing would have to be sent
         with pytest.raises(ToolchainError, match="its file system, /home, is mounted noexec") as raised:

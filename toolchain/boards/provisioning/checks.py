@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import PurePosixPath
 
 from toolchain.answers import lie, shown
 from toolchain.boards.provisioning.facts import Clock, Facts
@@ -153,7 +154,8 @@ def _check_room(board: str, facts: Facts, sent_mib: float, spare_mib: int) -> li
 
 def _elsewhere(board: str, facts: Facts) -> str:
     """Return the hint to use another folder, by name if the board has a file system for it."""
-    place = next((place for place in facts.places if place != "/"), None)
+    others = (place for place in facts.places if not PurePosixPath(facts.root).is_relative_to(place))
+    place = next(others, None)
     root = f"{place}/edge" if place else "/FOLDER"
     what = "" if place else ", on a file system where the login may write and programs may run"
     return f'use another folder: `root = "{root}"` in [boards.{board}] of toolchain.toml{what}'
