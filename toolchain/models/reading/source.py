@@ -18,6 +18,7 @@ from toolchain.models.foreign_formats import FOREIGN, SAVED_MODEL, export_first
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.models.reading.external import read_external_data
 from toolchain.models.reading.ir import declare_known_ir
+from toolchain.models.reading.order import put_in_order
 from toolchain.models.spec import MOST_ELEMENTS
 from toolchain.models.tflite.convert import read_tflite
 from toolchain.models.tflite.schema import is_tflite
@@ -128,6 +129,7 @@ def _from_file(path: Path) -> Source:
     if not all(isinstance(name, str) for name in all_names(proto.graph)):
         raise UsageError(f"{path}: not an ONNX file: it holds broken names", "export or download it again")
     declare_known_ir(proto, str(path))
+    put_in_order(proto, str(path))
     for tensor in tensors_of(proto):
         if abs(math.prod(tensor.dims)) > MOST_ELEMENTS:
             raise UsageError(
