@@ -89,7 +89,7 @@ def test_a_file_out_of_order_computes_what_onnxruntime_does(tmp_path: Path) -> N
         ),
         (
             [node("Neg", ["x"], ["w"], "one")],
-            "Neg (node 'one') computes 'w', which is the result of the graph's",
+            "Neg (node 'one') computes 'w', which is an input or constant, too",
         ),
         ([node("Neg", ["x"], ["z"])], "nothing computes its output 'y'"),
     ],

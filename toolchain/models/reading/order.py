@@ -1,7 +1,7 @@
 """Puts the nodes of a graph in an order in which each reads what earlier ones computed.
 
-The standard asks files for it. Some exporters and tools that convert to float16 do not follow; onnxruntime sorts
-such files itself.
+The standard asks files for it. Some exporters and tools that convert to float16 do not follow, and
+onnxruntime sorts such files itself.
 """
 
 from __future__ import annotations
@@ -58,10 +58,8 @@ def _sort(nodes: Sequence[onnx.NodeProto], given: Collection[str], origin: str, 
                     if name in makers
                     else "an input or constant"
                 )
-                raise UsageError(
-                    f"{origin}: {_called(node)}{where} computes {shortened(repr(name))}, which is {other}, too",
-                    _AGAIN,
-                )
+                what = f"{_called(node)}{where} computes {shortened(repr(name))}"
+                raise UsageError(f"{origin}: {what}, which is {other}, too", _AGAIN)
             makers[name] = place
     before: list[set[int]] = []
     for node in nodes:
