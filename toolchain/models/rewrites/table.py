@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from toolchain.models.rewrites import (
     convolutions,
+    fused,
+    fused_attention,
     indexing,
     logic,
     normalisation,
@@ -20,6 +22,8 @@ from toolchain.models.rewrites.quantised.table import RULES as QUANTISED
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(DEFINED, with_its_body),
+    **fused.RULES,
+    **fused_attention.RULES,
     **reductions.RULES,
     **sklearn.RULES,
     **QUANTISED,
