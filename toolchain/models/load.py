@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import onnx
 
 from toolchain.arrays import Array
+from toolchain.models.bounds.insert import with_checks
 from toolchain.models.folding.result import Folded
 from toolchain.models.importing.float16 import as_float32
-from toolchain.models.importing.importer import check_valid, import_module, output_specs
-from toolchain.models.importing.refusing import check_compiles
+from toolchain.models.importing.importer import import_module, output_specs
+from toolchain.models.importing.refusing import check_compiles, check_element_types
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.parts import Ends, joined_parts
 from toolchain.models.preparing.cutting import with_output_types
@@ -20,10 +21,11 @@ from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
+from toolchain.models.preparing.validity import check_valid
 from toolchain.models.quantising.affine import quantise as affine
 from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
 from toolchain.models.quantising.result import Quantised
-from toolchain.models.reading.source import read_source
+from toolchain.models.reading.source import is_zoo, read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
 from toolchain.models.rounding import Rounding, find_rounding
@@ -95,6 +97,30 @@ class Model:
         return self.rounding is not None
 
 
+def check_source(source: str, options: ModelOptions) -> None:
+    """Refuse a file that cannot be compiled, as `load_model` does, before anything slow is begun.
+
+    What only the import to Relax notices is left to `load_model`: TVM is not imported here, and networks of
+    the zoo are not made.
+
+    Raises
+    ------
+    UsageError
+        As of `load_model`.
+    """
+    if is_zoo(source):
+        return
+    first = options.each()[0]
+    found = read_source(source, first)
+    static, frozen = prepare(found, first)[1:]
+    check_valid(static, found.origin)
+    graph = infer_shapes(_folded(static, found.origin, frozen)[1].model, found.origin)
+    check_not_empty(graph, found.origin)
+    check_types(input_specs(graph), found.origin)
+    check_element_types(graph, found.origin)
+    with_checks(graph, found.origin)  # refuses constants outside of their bounds
+
+
 def load_model(source: str, options: ModelOptions) -> Model:
     """Load `zoo:NAME` (or the bare name) or the path of an `.onnx` or `.tflite` file.
 
@@ -117,6 +143,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     check_not_empty(graph, found.origin)
     inputs = input_specs(graph)
     check_types(inputs, found.origin)
+    check_element_types(graph, found.origin)
     full = as_float32(graph)
     computed = graph if full is graph else infer_shapes(full, found.origin)
     if options.quantizer in POWERS_OF_TWO:

@@ -31,6 +31,15 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         yield from inner.node
 
 
+def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield every node of a model: of its graph, and of its own functions."""
+    yield from all_nodes(model.graph)
+    for function in model.functions:
+        yield from function.node
+        for inner in _inside(function.node):
+            yield from inner.node
+
+
 def all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield every stored tensor: initializers and attributes, those of inner graphs included."""
     for inner in all_graphs(graph):

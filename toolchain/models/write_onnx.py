@@ -13,11 +13,11 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.foreign import first_line
 from toolchain.models.folding.fold import fold
-from toolchain.models.importing.importer import check_valid
 from toolchain.models.load import quantised_for_cpus
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.prepare import prepare
+from toolchain.models.preparing.validity import check_valid
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.reading.source import read_source
 

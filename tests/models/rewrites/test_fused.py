@@ -185,8 +185,8 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
         1,
     ),
 }
-"""Operator, inputs, attributes, types of outputs. An input is the shape of one of the network's, a name, a shape and
-an end for one of indices, or an array for a constant."""
+"""Operator, inputs, attributes, types of outputs. An input is the shape of one of the network's, a name, a
+shape and an end for one of indices, or an array for a constant."""
 
 
 def fused(case: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:

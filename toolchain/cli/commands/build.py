@@ -104,16 +104,20 @@ def command(
     A wrong result exits with 4, like `verify`. For boards of other architectures use `verify`. The build then
     runs on this host, too; --engine docker is refused.
     """
-    from toolchain.api.rates import with_chosen_rates
     from toolchain.boards.inventory.lookup import find_target
+    from toolchain.models.load import check_source
 
-    target = with_chosen_rates(find_target(board_name(board)), code, note)
-    target.profile.device(code.device_kind)
     if check and engine == "docker":
         raise UsageError(
             "--check runs the sample on this host, and --engine docker builds in a container",
             "use --engine host; or build without --check, and `toolchain verify` the bundle",
         )
+    find_target(board_name(board)).profile.device(code.device_kind)
+    check_source(model, options)  # before cores are measured, and containers started
+
+    from toolchain.api.rates import with_chosen_rates
+
+    target = with_chosen_rates(find_target(board_name(board)), code, note)
     engine = "host" if check else engine
     if container := container_for(
         engine, target.profile, code.device_kind, files_of(model, inputs, options.value_files), [output]

@@ -39,7 +39,16 @@ def dimension_name(dim: onnx.TensorShapeProto.Dimension) -> str:
 
 def dtype_of(value: onnx.ValueInfoProto) -> str:
     """Return the numpy name of the element type; `string`, or `?` if it is unknown."""
-    code = value.type.tensor_type.elem_type
+    return type_name(value.type)
+
+
+def type_name(type_: onnx.TypeProto) -> str:
+    """Return the numpy name of a tensor type's elements; `string`, or `?` if it is unknown."""
+    return dtype_of_code(type_.tensor_type.elem_type)
+
+
+def dtype_of_code(code: int) -> str:
+    """Return the numpy name of an element type; `string`, or `?` if it is unknown."""
     if code == onnx.TensorProto.STRING:
         return "string"
     try:

@@ -8,10 +8,11 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
+from toolchain.models.folding.constants import dense
 from toolchain.models.preparing.batchwise import steps_first
 from toolchain.models.preparing.slicing import sort_axes
 from toolchain.models.reading.expansion import check_expansion
-from toolchain.models.walk import all_graphs, all_nodes, opset_of
+from toolchain.models.walk import all_graphs, all_nodes, node_name, nodes_of, opset_of
 
 OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
@@ -42,6 +43,7 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     _drop_empty_types(copy)
+    _one_name_of_the_standard(copy)
     _declare_once(copy, origin)
     _check_opset(copy, origin)
     try:
@@ -63,10 +65,27 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
         ) from error
     for node in all_nodes(copy.graph):
         if node.op_type == "Constant":
-            spell_out(node)
+            try:
+                spell_out(node)
+            except ValueError as error:
+                what = f"the sparse value of Constant (node {printable(repr(node_name(node)))}) is broken"
+                raise UsageError(f"{origin}: {what}: {first_line(error)}", "export it again") from error
     sort_axes(copy)
     steps_first(copy)
     return copy
+
+
+def _one_name_of_the_standard(model: onnx.ModelProto) -> None:
+    """Write the standard domain as onnx's checker knows it: `ai.onnx` is another name of it."""
+    for opset in (
+        *model.opset_import,
+        *(each for function in model.functions for each in function.opset_import),
+    ):
+        if opset.domain == "ai.onnx":
+            opset.domain = ""
+    for node in nodes_of(model):
+        if node.domain == "ai.onnx":
+            node.domain = ""
 
 
 def _drop_empty_types(model: onnx.ModelProto) -> None:
@@ -156,8 +175,17 @@ def _slopes_by_channel(model: onnx.ModelProto) -> None:
 
 
 def spell_out(constant: onnx.NodeProto) -> None:
-    """Convert the value of a `Constant` to a tensor, whichever attribute gives it."""
+    """Convert the value of a `Constant` to a tensor, whichever attribute gives it.
+
+    Raises
+    ------
+    ValueError
+        A sparse value does not fit its shape, or would be too large with its zeros.
+    """
     for attribute in constant.attribute:
+        if attribute.name == "sparse_value":
+            tensor = numpy_helper.from_array(dense(attribute.sparse_tensor), constant.output[0])
+            attribute.CopyFrom(helper.make_attribute("value", tensor))
         if attribute.name in SHORT_CONSTANTS:
             values = np.asarray(helper.get_attribute_value(attribute), SHORT_CONSTANTS[attribute.name])
             tensor = numpy_helper.from_array(values, constant.output[0])
