@@ -11,9 +11,7 @@ import onnx
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable, shortened
 from toolchain.models.folding.constants import static_shape
-from toolchain.models.preparing.declared import type_name
-from toolchain.models.preparing.validity import called
-from toolchain.models.walk import attributes_of
+from toolchain.models.walk import attributes_of, called, type_name
 
 Types = Mapping[str, onnx.TypeProto]
 

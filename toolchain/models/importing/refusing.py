@@ -14,11 +14,10 @@ from toolchain.models.folding.result import Folded
 from toolchain.models.importing.importer import unsupported_operators
 from toolchain.models.importing.operators import MICROSOFT
 from toolchain.models.preparing.cutting import cut_points, outputs_option, read_by
-from toolchain.models.preparing.declared import dimensions, dtype_of_code, type_name
-from toolchain.models.preparing.validity import called
+from toolchain.models.preparing.declared import dimensions
 from toolchain.models.rewrites.fused import SAVED_WITHOUT
 from toolchain.models.spec import NUMBERS
-from toolchain.models.walk import node_name
+from toolchain.models.walk import called, dtype_of_code, node_name, type_name
 
 NODES_SHOWN = 5
 SMALL = 16

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import onnx
-from onnx import helper
 
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import input_values
+from toolchain.models.walk import input_values, type_name
 
 Dimension = int | str
 """An extent, or the name of an open dimension (`?` if the file gives no name)."""
@@ -40,21 +39,6 @@ def dimension_name(dim: onnx.TensorShapeProto.Dimension) -> str:
 def dtype_of(value: onnx.ValueInfoProto) -> str:
     """Return the numpy name of the element type; `string`, or `?` if it is unknown."""
     return type_name(value.type)
-
-
-def type_name(type_: onnx.TypeProto) -> str:
-    """Return the numpy name of a tensor type's elements; `string`, or `?` if it is unknown."""
-    return dtype_of_code(type_.tensor_type.elem_type)
-
-
-def dtype_of_code(code: int) -> str:
-    """Return the numpy name of an element type; `string`, or `?` if it is unknown."""
-    if code == onnx.TensorProto.STRING:
-        return "string"
-    try:
-        return str(helper.tensor_dtype_to_np_dtype(code).name)
-    except KeyError:  # not a tensor, or a type unknown to onnx
-        return "?"
 
 
 def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:

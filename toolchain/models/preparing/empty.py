@@ -6,7 +6,7 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.models.options import format_shape
-from toolchain.models.preparing.validity import called
+from toolchain.models.walk import called
 
 TAKES_NOTHING = frozenset({"Pad", "Reshape", "Resize", "Slice", "Squeeze", "Unsqueeze", "Upsample"})
 """Operators for which an empty parameter means the same as an omitted one."""

@@ -10,12 +10,10 @@ from onnx import AttributeProto, checker, defs, numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable, shortened
-from toolchain.models.walk import all_graphs, all_nodes, all_tensors, node_name
+from toolchain.models.walk import all_graphs, all_nodes, all_tensors, called
 
 _AGAIN = "export the network again"
 _LIKE = "an operator of this name is known: {}; " + _AGAIN
-
-_Signature = defs.OpSchema
 
 
 def check_valid(model: onnx.ModelProto, origin: str) -> None:
@@ -56,11 +54,6 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
         for graph, outputs in held:
             del graph.output[:]
             graph.output.extend(outputs)
-
-
-def called(node: onnx.NodeProto) -> str:
-    """Return how messages name a node: its operator and its name."""
-    return f"{printable(node.op_type)} (node {printable(repr(node_name(node)))})"
 
 
 def _check_ends(graph: onnx.GraphProto, origin: str) -> None:
@@ -108,7 +101,7 @@ def _violation(node: onnx.NodeProto, versions: dict[str, int]) -> tuple[str, str
     return _wrong_inputs(node, schema) or _wrong_attributes(node, schema)
 
 
-def _wrong_inputs(node: onnx.NodeProto, schema: _Signature) -> tuple[str, str] | None:
+def _wrong_inputs(node: onnx.NodeProto, schema: defs.OpSchema) -> tuple[str, str] | None:
     for kind, names, least, most in (
         ("inputs", node.input, schema.min_input, schema.max_input),
         ("outputs", node.output, schema.min_output, schema.max_output),
@@ -124,7 +117,7 @@ def _wrong_inputs(node: onnx.NodeProto, schema: _Signature) -> tuple[str, str] |
     return None
 
 
-def _wrong_attributes(node: onnx.NodeProto, schema: _Signature) -> tuple[str, str] | None:
+def _wrong_attributes(node: onnx.NodeProto, schema: defs.OpSchema) -> tuple[str, str] | None:
     given = {attribute.name: attribute for attribute in node.attribute}
     for name, declared in schema.attributes.items():
         if declared.required and name not in given:

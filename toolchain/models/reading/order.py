@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heappush
 import onnx
 
 from toolchain.errors import UsageError
-from toolchain.foreign import printable, shortened
-from toolchain.models.walk import node_name
+from toolchain.foreign import shortened
+from toolchain.models.walk import called
 
 _AGAIN = "export the network again"
 
@@ -54,11 +54,11 @@ def _sort(nodes: Sequence[onnx.NodeProto], given: Collection[str], origin: str, 
         for name in filter(None, node.output):
             if name in makers or name in given:
                 other = (
-                    f"the result of {_called(nodes[makers[name]])}"
+                    f"the result of {called(nodes[makers[name]])}"
                     if name in makers
                     else "an input or constant"
                 )
-                what = f"{_called(node)}{where} computes {shortened(repr(name))}"
+                what = f"{called(node)}{where} computes {shortened(repr(name))}"
                 raise UsageError(f"{origin}: {what}, which is {other}, too", _AGAIN)
             makers[name] = place
     before: list[set[int]] = []
@@ -67,11 +67,11 @@ def _sort(nodes: Sequence[onnx.NodeProto], given: Collection[str], origin: str, 
         unknown = sorted((name for name in read if name not in makers and name not in given), key=str)
         if unknown:
             name = shortened(repr(unknown[0]))
-            raise UsageError(f"{origin}: {_called(node)}{where} reads {name}, which nothing computes", _AGAIN)
+            raise UsageError(f"{origin}: {called(node)}{where} reads {name}, which nothing computes", _AGAIN)
         before.append({makers[name] for name in read if name in makers})
     order = _order(before)
     if len(order) < len(nodes):
-        cycle = [_called(nodes[place]) for place in _cycle(before, set(range(len(nodes))) - set(order))]
+        cycle = [called(nodes[place]) for place in _cycle(before, set(range(len(nodes))) - set(order))]
         wait = (
             "wait for each other: each reads what the next computes" if len(cycle) > 1 else "waits for itself"
         )
@@ -140,7 +140,3 @@ def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs
-
-
-def _called(node: onnx.NodeProto) -> str:
-    return f"{printable(node.op_type)} (node {printable(repr(node_name(node)))})"

@@ -38,7 +38,7 @@ _SQUASHED = 1.702  # the factor of QuickGelu, as its schema says
 
 def unfused_first(node: onnx.NodeProto, graph: Graph, why: str) -> UsageError:
     """Return the error for a fused node that is used in a way that is not written out."""
-    what = f"{operator_of(node)} (node {printable(repr(node_name(node)))})"
+    what = f"{operator_of(node)} (node {printable(repr(node_name(node)))})"  # with its domain
     return UsageError(f"{graph.origin}: unsupported use of {what}: {why}", SAVED_WITHOUT)
 
 
