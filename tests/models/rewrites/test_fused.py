@@ -225,3 +225,15 @@ def test_an_activation_that_nobody_knows_is_named(tmp_path: Path) -> None:
     error = refused(model, tmp_path)
     assert "com.microsoft.FusedConv (node 'fusedconv'): the activation Strange" in error.message
     assert "ORT_DISABLE_ALL" in error.hint and "--optimize" in error.hint
+
+
+@pytest.mark.parametrize("operator", ["LayerNormalization", "SimplifiedLayerNormalization"])
+@pytest.mark.parametrize("opset", [11, 13, 18])
+def test_norms_that_onnxruntime_has_under_the_standards_name(
+    operator: str, opset: int, tmp_path: Path
+) -> None:
+    given = [weights(D)] if operator.startswith("Simplified") else [weights(D), weights(D)]
+    stored = {f"w{place}": array for place, array in enumerate(given)}
+    node = helper.make_node(operator, ["x", *stored], ["y"], epsilon=1e-6, axis=-1)
+    model = graph_of([node], [tensor_info("x", (B, S, D))], [tensor_info("y", (B, S, D))], stored, opset)
+    assert_same(loaded(model, tmp_path))

@@ -10,6 +10,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.folding.constants import dense
 from toolchain.models.preparing.batchwise import steps_first
+from toolchain.models.preparing.early_norms import write_early_norms
 from toolchain.models.preparing.slicing import sort_axes
 from toolchain.models.reading.expansion import check_expansion
 from toolchain.models.walk import all_graphs, all_nodes, node_name, nodes_of, opset_of
@@ -70,6 +71,7 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
             except ValueError as error:
                 what = f"the sparse value of Constant (node {printable(repr(node_name(node)))}) is broken"
                 raise UsageError(f"{origin}: {what}: {first_line(error)}", "export it again") from error
+    write_early_norms(copy)
     sort_axes(copy)
     steps_first(copy)
     return copy
