@@ -88,7 +88,7 @@ def two_steps(
     zero: onnx.TensorProto | np.ndarray, scale: np.ndarray | None = None, **own: Any
 ) -> onnx.ModelProto:
     """Return a file that rounds its input by a zero point, and goes back."""
-    scale = np.float32(0.1) if scale is None else scale
+    scale = np.asarray(0.1, np.float32) if scale is None else scale
     stored = [zero] if isinstance(zero, onnx.TensorProto) else [numpy_helper.from_array(zero, "z")]
     there = node("QuantizeLinear", ["x", "s", "z"], ["q"], "round", **own)
     back = node("DequantizeLinear", ["q", "s", "z"], ["y"], "back", **own)
