@@ -80,6 +80,6 @@ def test_a_quotient_of_integers_rounded_down(tmp_path: Path) -> None:
         helper.make_node("Cast", ["lower"], ["one"], to=TensorProto.INT64),
         helper.make_node("Sub", ["quotient", "one"], ["y"]),
     ]
-    ends = ([tensor_info(name, (9,), TensorProto.INT64)] for name in ("x", "y"))
-    model = loaded(graph_of(nodes, *ends, {"three": np.array(3), "zero": np.array(0)}, 18), tmp_path)
+    x, y = ([tensor_info(name, (9,), TensorProto.INT64)] for name in ("x", "y"))
+    model = loaded(graph_of(nodes, x, y, {"three": np.array(3), "zero": np.array(0)}, 18), tmp_path)
     assert_same(model, inputs={"x": np.arange(-4, 5)})

@@ -14,7 +14,7 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
-from toolchain.models.rewrites.graph import Graph, Rule, input_of, operator_of, output_of
+from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule, input_of, operator_of, output_of
 from toolchain.models.walk import attributes_of, node_name
 
 SAVED_WITHOUT = (
@@ -201,12 +201,12 @@ def embedding_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     if shape is None:
         raise unfused_first(node, graph, "a shape that is not known")
     count, length = shape
-    rows = [graph.emit("Gather", [words, ids], axis=0)]
+    rows = [_rows(graph, words, ids)]
     if not where:
         where = graph.constant(np.arange(length, dtype=np.int64).reshape(1, length))
-    rows.append(graph.emit("Gather", [places, where], axis=0))
+    rows.append(_rows(graph, places, where))
     if segments:
-        rows.append(graph.emit("Gather", [kinds, segments], axis=0))
+        rows.append(_rows(graph, kinds, segments))
     total = _sum(graph, rows, output_of(node, 2))
     own = {"epsilon": 1e-12, **attributes_of(node)}
     _normalised(graph, total, scale, shift, own, [node.output[0]], words)
@@ -218,6 +218,13 @@ def embedding_norm(node: onnx.NodeProto, graph: Graph) -> bool:
         else:
             graph.emit("Identity", [graph.constant(np.zeros(count, np.int32))], [node.output[1]])
     return True
+
+
+def _rows(graph: Graph, table: str, places: str) -> str:
+    """Write rows of a table; no place counts from the end."""
+    made = graph.emit("Gather", [table, places], axis=0)
+    graph.emitted[-1].doc_string = FROM_BEGINNING
+    return made
 
 
 _MICROSOFT: dict[str, Rule] = {

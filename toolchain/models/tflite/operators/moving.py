@@ -278,11 +278,11 @@ def rank_of(call: OperatorCall) -> None:
 
 def counted(call: OperatorCall) -> None:
     """Translate RANGE of constants to a constant."""
-    start, end, step = (
-        call.graph.array(call.input(place).index, "a range").reshape(()) for place in range(3)
-    )
+    ends = [call.graph.array(call.input(place).index, "a range").reshape(()).item() for place in range(3)]
     result = call.output
-    call.graph.make_constant(result.index, result.shape, lambda: np.arange(start, end, step, result.dtype))
+    call.graph.make_constant(
+        result.index, result.shape, lambda: np.arange(*ends, dtype=np.dtype(result.dtype))
+    )
 
 
 def whole(call: OperatorCall) -> None:
