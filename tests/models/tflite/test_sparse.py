@@ -55,7 +55,7 @@ def test_sparse_weights_have_their_zeros(block: int) -> None:
 )
 def test_sparse_weights_that_contradict_themselves_are_refused(changes: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=r"tensor 1 \('t1'\) is sparse, in parts that contradict") as caught:
-        read_tflite(dense_layer(**changes), "x.tflite")  # type: ignore[arg-type]  # of several types
+        read_tflite(dense_layer(**changes), "x.tflite")
     assert says in caught.value.message and "dense weights" in caught.value.hint
 
 
