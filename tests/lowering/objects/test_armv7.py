@@ -1,4 +1,4 @@
-"""Multiply-accumulate by lane on 32-bit Arm: formed, in the same bytes each time, on every core and no other."""
+"""Multiply-accumulate by lane: formed on every 32-bit Arm core and no other, in the same bytes each time."""
 
 from __future__ import annotations
 
