@@ -18,14 +18,15 @@ from tvm import relax, te, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
-from toolchain.lowering.graph.rebuilt import Rebuilt, operator_of
+from toolchain.lowering.graph.rebuilt import Rebuilt, number_of, operator_of
 
 BYTES = ("int8", "uint8")
 _FULL = "float32"
+_NUMBERS = (tirx.IntImm, tirx.FloatImm)
 _LOOKUP = 3
 """Instructions for a number: one lane of the index, the load, one lane of the result."""
-_FUSED = 1
-"""relax.OpPatternKind.BROADCAST: TVM fuses functions of this kind with the product before them."""
+_DIVISION = 10
+"""Instructions for which a processor has the time of a division of vectors, about."""
 
 
 def with_tables_of_bytes(module: tvm.ir.IRModule, lanes: int) -> tvm.ir.IRModule:
@@ -55,7 +56,8 @@ def _quantised(x: Array, scale: Array, zero: Array, dtype: str) -> Array:
 _OPERATORS: dict[str, tuple[int, Callable[..., Array]]] = {
     "abs": (1, np.abs),
     "add": (1, np.add),
-    "divide": (4, np.divide),
+    "clip": (2, np.clip),
+    "divide": (_DIVISION, np.divide),
     "erf": (30, _once(np.vectorize(erf))),
     "exp": (20, _once(np.exp)),
     "maximum": (1, np.maximum),
@@ -119,7 +121,7 @@ class _Tables(Rebuilt):
         for operand in value.args:
             if isinstance(operand, relax.Var):
                 found.add(self.sources.get(operand) if _shape(operand) == _shape(var) else None)
-            elif not isinstance(operand, GenericConst) or operand.value.numpy().size != 1:
+            elif not isinstance(operand, _NUMBERS) and number_of(operand) is None:
                 return None
         return found.pop() if len(found) == 1 else None
 
@@ -130,10 +132,15 @@ class _Tables(Rebuilt):
         seen.add(var)
         value = self.old[var]
         operands = [each for each in value.args if isinstance(each, relax.Var)]
-        return _KNOWN[operator_of(value)] + sum(self._cost(each, source, seen) for each in operands)
+        own = _KNOWN[operator_of(value)]
+        if operator_of(value) == "relax.quantize" and number_of(value.args[1]) != 1:
+            own += _DIVISION
+        return own + sum(self._cost(each, source, seen) for each in operands)
 
     def _numbers(self, value: relax.Expr, known: dict[relax.Var, Array]) -> Array:
         """Return the numbers of a value for those of its source, which `known` has."""
+        if isinstance(value, _NUMBERS):
+            return np.asarray(value.value, _FULL)
         if isinstance(value, GenericConst):
             constant: Array = value.value.numpy().reshape(())
             return constant
@@ -153,11 +160,7 @@ class _Tables(Rebuilt):
 
             return te.compute(x.shape, at, name="looked_up")
 
-        call = self.builder.call_te(looked_up, source, relax.const(table), primfunc_name_hint="table")
-        variable = call.args[0]
-        function = self.builder.get()[variable].with_attr("op_pattern", _FUSED)
-        self.builder.update_func(variable, function)
-        return self.builder.emit(call)
+        return self.builder.emit_te(looked_up, source, relax.const(table), primfunc_name_hint="table")
 
 
 def _computed(operator: str, operands: list[Array], dtype: str) -> Array:
