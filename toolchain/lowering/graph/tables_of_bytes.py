@@ -65,6 +65,7 @@ _OPERATORS: dict[str, tuple[int, Callable[..., Array]]] = {
     "multiply": (1, np.multiply),
     "negative": (1, np.negative),
     "nn.relu": (1, lambda x: np.maximum(x, np.float32(0))),
+    "round": (1, np.rint),
     "sigmoid": (30, _once(lambda x: 1 / (1 + np.exp(-x)))),
     "subtract": (1, np.subtract),
     "tanh": (30, _once(np.tanh)),
