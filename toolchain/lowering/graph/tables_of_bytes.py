@@ -30,7 +30,7 @@ _DIVISION = 10
 
 
 def with_tables_of_bytes(module: tvm.ir.IRModule, lanes: int) -> tvm.ir.IRModule:
-    """Return a module that looks functions of one byte up where that takes fewer instructions.
+    """Return a module that looks up functions of one byte if that takes fewer instructions.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def _once(function: Callable[[Array], Any]) -> Callable[[Array], Array]:
 def _quantised(x: Array, scale: Array, zero: Array, dtype: str) -> Array:
     """Return the bytes of QuantizeLinear."""
     ends = np.iinfo(dtype)
-    return np.clip(np.rint(x / scale) + zero.astype(_FULL), ends.min, ends.max).astype(dtype)
+    steps = np.rint(x / scale) + zero.astype(_FULL)
+    return np.asarray(np.clip(steps, ends.min, ends.max)).astype(dtype)
 
 
 _OPERATORS: dict[str, tuple[int, Callable[..., Array]]] = {
@@ -172,7 +173,8 @@ def _computed(operator: str, operands: list[Array], dtype: str) -> Array:
         x, scale, zero = operands
         return (x.astype(np.int32) - zero.astype(np.int32)).astype(_FULL) * scale
     if operator == "relax.quantize":
-        return _quantised(*operands, dtype)
+        steps, scale, zero = operands
+        return _quantised(steps, scale, zero, dtype)
     return np.asarray(_OPERATORS[operator.removeprefix("relax.")][1](*operands)).astype(dtype, copy=False)
 
 
