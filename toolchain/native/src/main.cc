@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,7 +49,7 @@ constexpr Command kCommands[] = {
     {"install", edge::field::InstallCommand, "field state silence"},
     {"trust", edge::field::TrustCommand, "field first!"},
     {"status", edge::field::StatusCommand, "field"},
-    {"rollback", edge::field::RollBackCommand, "field app state"},
+    {"rollback", edge::field::RollBackCommand, "field app leave state"},
     {"prune", edge::field::PruneCommand, "field app"},
     {"recover", edge::field::RecoverCommand, "field"},
 #endif
@@ -119,6 +120,8 @@ int main(int argc, char** argv) {
     End(code);
   } catch (const edge::Failure& failure) {
     End(Fail(failure));
+  } catch (const std::bad_alloc&) {
+    End(Fail(edge::Failure(EDGE_FAILED, "memory", "there is not enough memory")));
   } catch (const std::exception& error) {
     End(Fail(edge::Failure(EDGE_FAILED, "internal", error.what())));
   }
