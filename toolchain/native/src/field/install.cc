@@ -103,6 +103,7 @@ class Installation {
     parts->Check();
     Begin("unpack");
     Unpack(place_, name_, release_, *parts);
+    IfPossible([&] { RemoveIncoming(place_); });  // the release has it all
     Begin("test");
     SelfTest(Folder(), release_, measurements_, &outcome_.test);
     if (state_.current != name_) {

@@ -22,6 +22,8 @@ void GoBack(const Place& place, const State& state, const std::string& measureme
   if (test) SelfTest(place.Release(*state.current), old, measurements, &result);
 }
 
+constexpr const char* kTidying = "prune";  // the step of what only Tidy met
+
 void Tidy(const Place& place) {
   RemoveIncoming(place);
   Prune(place, ReadPolicy(place).keep);
@@ -36,7 +38,7 @@ void Complete(const Place& place, State* state) {
   try {
     Tidy(place);
   } catch (const Failure& failure) {
-    state->error = CauseOf(failure, state->step);
+    state->error = CauseOf(failure, kTidying);
   }
 }
 
@@ -52,7 +54,16 @@ std::optional<std::string> SettleOnce(const Place& place) {
   State state = ReadState(place);
   const std::string step = state.step;
   IfPossible([&] { RemoveRests(place); });  // what is left of them is in nobody's way
-  if (state.AtRest()) return std::nullopt;
+  if (state.AtRest()) {
+    if (state.error && state.error->step == kTidying) {
+      IfPossible([&] {
+        Tidy(place);
+        state.error.reset();
+        WriteState(place, &state, step);
+      });
+    }
+    return std::nullopt;
+  }
   std::string_view end = "idle";
   try {
     if (step == "commit" || state.back) {
