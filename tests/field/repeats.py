@@ -192,6 +192,7 @@ class Scene:
     @cached_property
     def base(self) -> Board:
         """The board before; nothing changes it."""
+        self.folder.mkdir(exist_ok=True)
         return self.command.prepare(self.folder / "base")
 
     @cached_property

@@ -62,7 +62,8 @@ std::string AppStatus(const Place& place, bool at_work) {
 std::vector<std::string> Apps(const std::string& field) {
   std::vector<std::string> apps;
   for (const std::string& name : Names(field)) {
-    if (IsAppName(name) && FileSize(Place(field, name).Path("state")) >= 0) apps.push_back(name);
+    const Place place(field, name);
+    if (IsAppName(name) && (FileSize(place.Path("state")) >= 0 || place.Named(kCurrent))) apps.push_back(name);
   }
   return apps;
 }
