@@ -115,9 +115,7 @@ AGAIN: dict[str, End] = {
     "others may write to the app's folder": End("refused", "folder", "old"),
     "`incoming` is a link": End("refused", "folder", "old"),
     "`releases` is a link": End("refused", "folder", "old"),
-    "a program fills the disk in receive, after another release was refused": End(
-        "interrupted", "space", "old"
-    ),
+    "a program fills the disk in receive, after a refusal": End("interrupted", "space", "old"),
 }
 """What a command meets that another one left, or that comes after a fault."""
 
@@ -141,9 +139,9 @@ def page() -> str:
         "|---|---|",
         *(f"| {fault} | {end} |" for fault, end in AT_ONCE.items()),
         "",
-        "tests/field/test_repeats.py does these. It also tries the rule behind all of them, at each call of each",
-        "command that changes the disk: cut there, or faulted there (EIO, ENOSPC, EROFS), and given again, a command",
-        "ends where one undisturbed run ends, and what it answered is what is on the disk.",
+        "tests/field/test_repeats.py does these. It also tries the rule behind all of them at each call that",
+        "changes the disk, of each command: cut there, or faulted there (EIO, ENOSPC, EROFS), and given again,",
+        "a command ends where one undisturbed run ends, and what it answered is what is on the disk.",
         "",
         "| what a command meets | end |",
         "|---|---|",

@@ -1,7 +1,7 @@
-"""Commands of the installer that are cut or meet a fault at each call that changes the disk, and are given again.
+"""Commands of the installer that are cut or faulted at each call that changes the disk, and given again.
 
-The rule: cut anywhere, faulted anywhere, and repeated, a command ends where one undisturbed run ends, and what it
-answers is what is on the disk. `python -m tests.field.repeats` tries all of it and counts.
+The rule: cut anywhere, faulted anywhere, and repeated, a command ends where one undisturbed run ends, and
+what it answers is what is on the disk. `python -m tests.field.repeats` tries all of it and counts.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Command:
     prepare
         Makes the board in an empty folder, with a file `again` that the command reads, if it reads one.
     names
-        Whether it names what it does: the same words may be given again, whatever came of them. A rollback on the
-        board itself is not given again once it was done.
+        Whether it names what it does: the same words may be given again, whatever came of them. A rollback
+        on the board itself is not given again once it was done.
     """
 
     prepare: Callable[[Path], Board]
@@ -178,7 +178,7 @@ class Case:
 
 @dataclass
 class Scene:
-    """A command with the board that it meets, and with what an undisturbed run makes of it; ends with its folder."""
+    """A command, the board that it meets, and what an undisturbed run makes of it; the folder is a test's."""
 
     name: str
     folder: Path
@@ -242,7 +242,7 @@ class Scene:
         self.ends[said or ("killed" if code == _KILLED else "no last line")] += 1
         found = self._false(board, said)
         if said and (code == 0) != (
-            said in {"installed", "unchanged"} or self._goes_back and said == "rolled-back"
+            said in {"installed", "unchanged"} or (self._goes_back and said == "rolled-back")
         ):
             found = f"its exit code is {code}"
         if not found and case.repeat == "after recover" and board.field.exists():
@@ -345,7 +345,8 @@ def main() -> None:
             total += len(cases)
             bad += wrong
             print(
-                f"{name}: {len(scene.calls)} calls, {len(cases)} cases, {dict(scene.ends)}, {len(wrong)} wrong",
+                f"{name}: {len(scene.calls)} calls, {len(cases)} cases, {dict(scene.ends)}, "
+                f"{len(wrong)} wrong",
                 flush=True,
             )
             for text in wrong[:6]:

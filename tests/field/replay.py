@@ -1,9 +1,10 @@
 """Every state that a power cut could leave of a recorded run.
 
 The model is weaker than what ext4 promises, and so on the safe side: of each file's writes since its last
-fsync any tail may be lost, or be zeros; of each folder's changes since its last fsync any tail may be lost, or
-any one, since a disk may write them in another order; files and folders are independent of each other. A rename between folders is an addition in one and a removal
-in the other. At each moment one file or folder loses something, or all but one do, or all.
+fsync any tail may be lost, or be zeros; of each folder's changes since its last fsync any tail may be lost,
+or any one, since a disk may write them in another order; files and folders are independent of each other. A
+rename between folders is an addition in one and a removal in the other. At each moment one file or folder
+loses something, or all but one do, or all.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_every_cut_and_fault_ends_as_undisturbed(name: str, scenes: Callable[[st
 def _faulted(
     scene: Scene, call: str, how: str = "once", error: int = errno.EIO, last: bool = False
 ) -> tuple[Board, Said]:
-    """Give a command with a fault at the first or last call that begins so; return the board, and what it said."""
+    """Give a command with a fault at the first or last call that begins so; return the board and the answer."""
     numbers = [number for number, each in enumerate(scene.calls, 1) if each.startswith(call)]
     assert numbers, scene.calls
     board = scene.copy("faulted")
@@ -269,7 +269,7 @@ PLAYS: dict[str, Play] = {
     "others may write to the app's folder": _writable,
     "`incoming` is a link": _linked("incoming"),
     "`releases` is a link": _linked("releases"),
-    "a program fills the disk in receive, after another release was refused": _filled,
+    "a program fills the disk in receive, after a refusal": _filled,
 }
 
 

@@ -13,11 +13,11 @@ from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.transport import LostError
 from toolchain.rollouts import edge
+from toolchain.rollouts.answers import InstallLine
 from toolchain.rollouts.attempt import Attempt, Delivery, new_number
 from toolchain.rollouts.back import roll_back
 from toolchain.rollouts.begin import begin, outcomes_of, passed_phases
 from toolchain.rollouts.events import AnyEvent, BoardDone, GateJudged, PhaseStarted, RolloutEnded, Rules
-from toolchain.rollouts.answers import InstallLine
 from toolchain.rollouts.exchange import Told
 from toolchain.rollouts.fleet import fleet_status, status_of
 from toolchain.rollouts.journal import Journal, read_journal

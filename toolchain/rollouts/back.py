@@ -28,7 +28,7 @@ _KNOWN = ("rolled-back", "refused")  # ends after which nothing is left to be do
 
 
 class Begun(BaseModel):
-    """A rollback whose answer is not known yet: the release to be left, by its statement and by its bundle."""
+    """A rollback whose answer is not known yet: the release to be left, by its statement and its bundle."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,8 +41,8 @@ def roll_back(
 ) -> dict[str, Outcome]:
     """Take boards back, `at_once` at the same time; return the outcomes by the boards' names.
 
-    This host keeps what each board is to leave until the board has answered. So the same call after a link that
-    broke, or after a crash of this host, goes on with it: no board goes back twice.
+    This host keeps what each board is to leave until the board has answered. So the same call after a link
+    that broke, or after a crash of this host, goes on with it: no board goes back twice.
 
     Parameters
     ----------
