@@ -15,7 +15,7 @@ import pytest
 from tests.field.board import Board, new_board, problem
 from tests.field.build import faults
 from tests.field.faults import AGAIN, End
-from tests.field.repeats import COMMANDS, MEMORY, OLDEST, RESIGNED, Scene, cut_rollback, flip, run
+from tests.field.repeats import COMMANDS, MEMORY, OLDEST, RESIGNED, Scene, cut, cut_rollback, flip, run
 from tests.field.toy import APP, NEW, OLD, Toy
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_every_cut_and_fault_ends_as_undisturbed(name: str, scenes: Callable[[st
 def _faulted(
     scene: Scene, call: str, how: str = "once", error: int = errno.EIO, last: bool = False
 ) -> tuple[Board, Said]:
-    """Give a command with a fault at the first or last call that begins so; return the board and the answer."""
+    """Give a command with a fault at the first or last call of a name; return the board and the answer."""
     numbers = [number for number, each in enumerate(scene.calls, 1) if each.startswith(call)]
     assert numbers, scene.calls
     board = scene.copy("faulted")
@@ -333,3 +333,67 @@ def test_a_flipped_byte_that_was_cut_in_mending_is_mended_by_the_first_repeat(tm
     # As a cut before the rename left it: the fresh file beside the changed one.
     (board.app / "current" / "library.so.new").write_bytes(NEW.parts["library.so"])
     assert board.install(NEW)["end"] == "installed" and problem(board, NEW) == ""
+
+
+_FIRST_KEYS = ("step", "version", "digest", "current", "previous", "newest", "since", "error")
+
+
+def _as_the_first_version(board: Board) -> None:
+    """Leave what edge-rt 0.1.0 leaves: a state of fewer keys, and no file `newest`."""
+    state = json.loads((board.app / "state").read_text())
+    (board.app / "state").write_text(json.dumps({key: state[key] for key in _FIRST_KEYS}) + "\n")
+    (board.app / "newest").unlink()
+
+
+def test_a_board_of_the_first_version_goes_on(tmp_path: Path) -> None:
+    board = new_board(tmp_path, OLDEST, OLD)
+    _as_the_first_version(board)
+    assert board.status()["newest"] == OLD.version
+    assert board.install(OLDEST)["cause"]["code"] == "version"
+    assert board.install(Toy(OLD.version, padding=999))["cause"]["code"] == "version"
+    assert board.install(OLD)["end"] == "unchanged"
+    assert (board.app / "newest").read_text().split() == [OLD.version, OLD.statement_digest]
+    assert board.install(NEW)["end"] == "installed" and problem(board, NEW) == ""
+
+
+def test_a_board_of_the_first_version_that_went_back_knows_what_it_left(tmp_path: Path) -> None:
+    board = new_board(tmp_path, OLD, NEW)
+    assert board.call("rollback", "--app", APP)[0] == 0
+    _as_the_first_version(board)
+    assert board.install(Toy("1.5.0"))["cause"]["code"] == "version"
+    assert board.install(Toy(NEW.version, padding=999))["cause"]["code"] == "version"
+    assert board.install(NEW)["end"] == "installed"
+
+
+def test_a_rollback_that_the_first_version_was_cut_in_comes_to_its_end(tmp_path: Path) -> None:
+    board = new_board(tmp_path, OLD, NEW)
+    cut_rollback(board)
+    _as_the_first_version(board)
+    said = _rollback(board)
+    assert said and said["end"] == "rolled-back" and problem(board, OLD) == ""
+
+
+def test_what_the_first_version_was_undoing_is_undone(tmp_path: Path) -> None:
+    board = new_board(tmp_path, OLD)
+    cut(board, "health")
+    state = json.loads((board.app / "state").read_text())
+    (board.app / "state").write_text(json.dumps(state | {"step": "rollback"}))
+    _as_the_first_version(board)
+    assert board.call("recover")[1][0]["recovered"][0]["step"] == "rollback"
+    assert board.status()["error"]["code"] == "cut" and problem(board, OLD) == ""
+
+
+def test_the_first_version_reads_what_this_one_writes(tmp_path: Path) -> None:
+    """Its reader wants these keys, of these types, and takes more; its releases are named by their bundles."""
+    board = new_board(tmp_path, OLD, NEW)
+    state = json.loads((board.app / "state").read_text())
+    assert [type(state[key]) for key in _FIRST_KEYS] == [str, str, str, str, str, str, int, type(None)]
+    assert (state["current"], state["newest"]) == (NEW.digest, NEW.version)
+    assert sorted(path.name for path in (board.app / "releases").iterdir()) == sorted([OLD.digest, NEW.digest])
+
+
+def test_what_the_first_version_installed_in_between_counts(tmp_path: Path) -> None:
+    board = new_board(tmp_path, OLD, NEW)
+    (board.app / "newest").write_text(f"{OLD.version} {OLD.statement_digest}\n")  # as it was before 0.1.0 came
+    assert board.status()["newest"] == NEW.version
+    assert board.install(Toy("1.5.0"))["cause"]["code"] == "version"

@@ -53,7 +53,7 @@ class Tried(Answer):
 class AppThere(Answer):
     """One application on a board; `since` is in seconds since 1970, `newest` is the newest it ever ran.
 
-    `digest` is the bundle's; `statement` is that of what was signed, which tells releases of one bundle apart.
+    `digest` is the bundle's; `statement` that of what was signed, which tells releases of a bundle apart.
     """
 
     app: Word
