@@ -101,7 +101,7 @@ def _no_prune(scenes: Callable[[str], Scene]) -> tuple[Board, Said]:
     scene = scenes("install a newer release")
     board, said = _faulted(scene, "rename /toy/releases", last=True)
     assert len(list((board.app / "releases").iterdir())) == 3
-    assert _again(scene, board)["end"] == "unchanged"  # type: ignore[index]
+    assert _again(scene, board)["end"] == "unchanged"
     assert len(list((board.app / "releases").iterdir())) == 2 and not board.status()["error"]
     return board, said
 
@@ -180,7 +180,7 @@ def _both_lost(scenes: Callable[[str], Scene]) -> tuple[Board, Said]:
 
 def _way_out(board: Board, said: dict[str, object]) -> None:
     """Do what a message says: `echo 2.0.0 >PATH`."""
-    assert f"`echo 2.0.0 >{board.app / 'newest'}`" in said["cause"]["message"]  # type: ignore[index]
+    assert f"`echo 2.0.0 >{board.app / 'newest'}`" in said["cause"]["message"]
     (board.app / "newest").write_text("2.0.0\n")
     assert board.install(Toy("1.5.0"))["cause"]["code"] == "version"
 
@@ -389,11 +389,15 @@ def test_the_first_version_reads_what_this_one_writes(tmp_path: Path) -> None:
     state = json.loads((board.app / "state").read_text())
     assert [type(state[key]) for key in _FIRST_KEYS] == [str, str, str, str, str, str, int, type(None)]
     assert (state["current"], state["newest"]) == (NEW.digest, NEW.version)
-    assert sorted(path.name for path in (board.app / "releases").iterdir()) == sorted([OLD.digest, NEW.digest])
+    assert sorted(path.name for path in (board.app / "releases").iterdir()) == sorted(
+        [OLD.digest, NEW.digest]
+    )
 
 
 def test_what_the_first_version_installed_in_between_counts(tmp_path: Path) -> None:
     board = new_board(tmp_path, OLD, NEW)
-    (board.app / "newest").write_text(f"{OLD.version} {OLD.statement_digest}\n")  # as it was before 0.1.0 came
+    (board.app / "newest").write_text(
+        f"{OLD.version} {OLD.statement_digest}\n"
+    )  # as it was before 0.1.0 came
     assert board.status()["newest"] == NEW.version
     assert board.install(Toy("1.5.0"))["cause"]["code"] == "version"
