@@ -384,7 +384,7 @@ def test_what_the_first_version_was_undoing_is_undone(tmp_path: Path) -> None:
 
 
 def test_the_first_version_reads_what_this_one_writes(tmp_path: Path) -> None:
-    """Its reader wants these keys, of these types, and takes more; its releases are named by their bundles."""
+    """Its reader wants these keys, of these types, and takes more; its releases have their bundles' names."""
     board = new_board(tmp_path, OLD, NEW)
     state = json.loads((board.app / "state").read_text())
     assert [type(state[key]) for key in _FIRST_KEYS] == [str, str, str, str, str, str, int, type(None)]
