@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -53,7 +54,8 @@ class Install:
         """Break the link: the board reads its end, and nobody reads what it says."""
         for pipe in (self.child.stdin, self.child.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # it went before it read all
+                    pipe.close()
 
     def send_parts(self, toy: Toy) -> None:
         """Send what the board asks for."""
