@@ -178,6 +178,19 @@ def test_another_statement_of_the_bundle_is_sent_alone_and_counts(tmp_path: Path
     assert cause and (older.outcomes["b000"].state, cause.code) == ("refused", "version")
 
 
+def test_a_board_that_lost_its_newest_version_says_the_way_out(tmp_path: Path) -> None:
+    board = toy_board(tmp_path / "b")
+    roll_out(tmp_path, delivery(tmp_path, "1.0.0"), [board], Rules())
+    newest = tmp_path / "b" / "field" / APP / "newest"
+    newest.write_bytes(b"\0")
+    rollout, _, _ = roll_out(tmp_path, delivery(tmp_path), [board], Rules(window_s=0))
+    outcome = rollout.outcomes["b"]
+    assert outcome.state == "refused" and "`echo 2.0.0 >newest` in that folder" in str(outcome.error)
+    assert outcome.hint == "write that file there: `toolchain board shell b`"
+    newest.write_text("1.0.0\n")
+    assert roll_out(tmp_path, delivery(tmp_path), [board], Rules())[1].complete
+
+
 def test_a_dry_run_says_what_and_why(tmp_path: Path) -> None:
     boards = fleet(tmp_path, 3)
     roll_out(tmp_path, delivery(tmp_path, "1.0.0"), boards[:2], Rules())

@@ -140,6 +140,8 @@ def _hint(cause: Cause | None, board: Board) -> str:
         "trust": f"give it its first trust: `toolchain board provision {board.name} --trust FILE`",
         "space": f"look at its disk: `toolchain board status {board.name}`",
         "clock": f"set its clock: `toolchain board shell {board.name}`",
+        "newest": f"write that file there: `toolchain board shell {board.name}`",
+        "folder": f"look at that folder: `toolchain board shell {board.name}`",
         "busy": f"look at what runs there: `toolchain fleet status --board {board.name}`",
     }.get(cause.code, "")
 

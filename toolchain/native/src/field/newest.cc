@@ -13,9 +13,8 @@ constexpr size_t kMostNewest = 256;  // bytes
 std::string NewestPath(const Place& place) { return place.Path("newest"); }
 
 [[noreturn]] void RefuseNewest(const Place& place, std::string_view why) {
-  const std::string path = NewestPath(place);
-  Throw(EDGE_REFUSED, "newest", {path, " ", why, ", so that this board does not know which releases are older than what it had: "
-                                 "write the newest version that it had into it, as by `echo 2.0.0 >", path, "`"});
+  Throw(EDGE_REFUSED, "newest", {NewestPath(place), " ", why, ": write the newest version that this board had into it, by which it "
+                                 "knows what is older (`echo 2.0.0 >newest` in that folder)"});
 }
 
 // A line of a version and, if edge-rt wrote it, the statement's digest.
