@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import signal
 from collections.abc import Callable
 from dataclasses import replace
