@@ -37,8 +37,14 @@ def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """Yield every node of a model: of its graph, and of its own functions."""
     yield from all_nodes(model.graph)
     for function in model.functions:
-        yield from function.node
-        for inner in _inside(function.node):
+        yield from nested_nodes(function.node)
+
+
+def nested_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes, such as those of a function, and the nodes of the graphs inside them."""
+    for node in nodes:
+        yield node
+        for inner in _inside([node]):
             yield from inner.node
 
 

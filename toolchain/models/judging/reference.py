@@ -28,6 +28,8 @@ class Reference:
         The sort of sample that was tried first, if the network could not use it.
     reason
         Why the network could not use it.
+    computed_from
+        What the outputs were computed from, in words.
     """
 
     sample: Mapping[str, np.ndarray]
@@ -35,6 +37,7 @@ class Reference:
     drawn: str = ""
     instead_of: str = ""
     reason: str = ""
+    computed_from: str = ""
 
     def __str__(self) -> str:
         if not self.drawn:
@@ -49,6 +52,7 @@ class Reference:
             "drawn": self.drawn or None,
             "instead_of": self.instead_of or None,
             "reason": self.reason or None,
+            "computed_from": self.computed_from,
         }
 
 
@@ -81,11 +85,19 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
         return inputs, session.outputs(inputs)
 
     found = first_usable(model.inputs, attempt)
-    return Reference(*found.result, found.drawn, *next(iter(found.refused.items()), ("", "")))
+    instead_of, reason = next(iter(found.refused.items()), ("", ""))
+    return Reference(*found.result, found.drawn, instead_of, reason, session.computed_from)
+
+
+def given_reference(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Reference:
+    """Return a user's inputs with their outputs; parameters and errors as of `reference_outputs`."""
+    check_inputs(model.inputs, inputs, option)
+    session = ReferenceSession(model, option)
+    return Reference(inputs, session.outputs(inputs), computed_from=session.computed_from)
 
 
 def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Outputs:
-    """Compute the outputs with onnxruntime on the source graph.
+    """Compute the outputs with onnxruntime; see `ReferenceSession`.
 
     Parameters
     ----------
@@ -98,5 +110,4 @@ def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: st
         The inputs don't fit, onnxruntime cannot run the graph, or an output is NaN or infinite,
         which nothing can be compared with.
     """
-    check_inputs(model.inputs, inputs, option)
-    return ReferenceSession(model, option).outputs(inputs)
+    return given_reference(model, inputs, option).outputs

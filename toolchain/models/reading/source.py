@@ -59,12 +59,15 @@ class Source:
         The graph with its weights inside.
     sha256
         Digest of the file and its external data, or of the zoo's graph.
+    said
+        What `proto` is, in words.
     """
 
     name: str
     origin: str
     proto: onnx.ModelProto
     sha256: str
+    said: str = "the file as it is given"
 
 
 def read_source(source: str, options: ModelOptions) -> Source:
@@ -113,7 +116,7 @@ def _from_zoo(name: str, options: ModelOptions) -> Source:
     net = GraphBuilder(name, _zoo_shape(network, options), options.weights_seed)
     proto = net.finish(network.define(net))
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
-    return Source(name, ZOO_PREFIX + name, proto, digest)
+    return Source(name, ZOO_PREFIX + name, proto, digest, "the zoo's network")
 
 
 def _zoo_shape(network: ZooNetwork, options: ModelOptions) -> tuple[int, ...]:
@@ -132,7 +135,8 @@ def _from_file(path: Path) -> Source:
     data = _read(path)
     if path.suffix == ".tflite" or is_tflite(data):
         read = read_tflite(data, str(path))
-        return Source(path.stem, str(path.resolve()), read, hashlib.sha256(data).hexdigest())
+        said = "this toolchain's translation of the TensorFlow Lite file to ONNX, which onnxruntime can run"
+        return Source(path.stem, str(path.resolve()), read, hashlib.sha256(data).hexdigest(), said)
     for begin, what, hint in _OTHERS:
         if data[: len(begin)].lower() == begin or data[4 : 4 + len(begin)] == begin:
             raise UsageError(f"{path} is {what}, not an ONNX file", hint.format(file=path))

@@ -1,0 +1,76 @@
+"""Operators that onnxruntime computes less exactly than a board does, or not at all: what judges instead.
+
+docs/judges.md has how far onnxruntime is off for each operator, and is made by measuring it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from toolchain.models.judging.division import safe_division
+from toolchain.models.preparing.infer_shapes import infer_shapes
+from toolchain.models.rewrites.graph import Graph, Rule, apply_rules
+from toolchain.models.walk import attributes_of
+
+MOST_BYTES = 1 << 28
+"""Largest matrix of a spectrum in float64, which is 4096 points by as many frequencies."""
+
+
+def with_substitutes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+    """Return a model for onnxruntime whose weak operators are replaced; the same object if there is none.
+
+    Of nodes inside of `If`, `Loop` and `Scan`, and of a file's own functions, nothing is replaced.
+    """
+    if not any(node.op_type in RULES and node.domain in ("", "ai.onnx") for node in model.graph.node):
+        return model
+    typed = infer_shapes(model, origin, strict=False)
+    judged = apply_rules(typed, RULES, origin)
+    return model if judged is typed else judged
+
+
+def _spectrum(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Write `STFT` as frames times a matrix of cosines and sines, in float64.
+
+    onnxruntime's Fourier transforms of float32 accumulate errors of some 1e-4 of the largest value.
+    """
+    signal, step, window, length = [*node.input, "", ""][:4]
+    shape, stride = graph.shape(signal), graph.value(step)
+    given = graph.value(length) if length else None
+    if (
+        shape is None
+        or stride is None
+        or (length and given is None)
+        or (window and graph.shape(window) is None)
+    ):
+        return False
+    known = graph.shape(window) if window else None
+    points = int(given) if given is not None else known[0] if known else 0
+    parts = shape[2] if len(shape) == 3 else 1
+    results = points // 2 + 1 if attributes_of(node).get("onesided", 1) else points
+    if not points or points * parts * results * 2 * 8 > MOST_BYTES:
+        return False
+    frames = (shape[1] - points) // int(stride) + 1
+    places = int(stride) * np.arange(frames)[:, None] + np.arange(points)
+    exact = graph.emit("Cast", [signal], to=onnx.TensorProto.DOUBLE)
+    columns = graph.reshape(exact, [shape[0], shape[1], parts])
+    rows = graph.emit("Gather", [columns, graph.constant(places.astype(np.int64))], axis=1)
+    if window:
+        weights = graph.emit("Cast", [window], to=onnx.TensorProto.DOUBLE)
+        rows = graph.emit("Mul", [rows, graph.reshape(weights, [points, 1])])
+    turns = np.outer(np.arange(points), np.arange(results)) % points
+    wave = np.exp(-2j * np.pi * turns / points)
+    # A real part x gives (x cos, -x sin), an imaginary one i x: (x sin, x cos).
+    matrix = np.stack([wave, 1j * wave], 1)[:, :parts]  # point, part, frequency
+    flat = np.stack([matrix.real, matrix.imag], -1).reshape(points * parts, results * 2)
+    product = graph.emit(
+        "MatMul", [graph.reshape(rows, [shape[0], frames, points * parts]), graph.constant(flat)]
+    )
+    split = graph.reshape(product, [shape[0], frames, results, 2])
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(signal)))
+    graph.emit("Cast", [split], node.output, to=kind)
+    return True
+
+
+RULES: dict[str, Rule] = {"Div": safe_division, "Mod": safe_division, "STFT": _spectrum}
+"""Rules by operator."""
