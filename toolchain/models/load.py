@@ -49,8 +49,8 @@ class Model:
     source
         `zoo:NAME` or the file's absolute path.
     onnx
-        The graph from which the expected output is computed: the file's as it came, with its weights inside and
-        only the requested outputs, or the quantised one. See `judging.reference`.
+        The graph from which the expected output is computed: the file's as it came, with its weights inside
+        and only the requested outputs, or the quantised one.
     frozen
         Values of the graph's inputs that are constants here.
     module
@@ -210,8 +210,8 @@ def _integers_of(
 ) -> str:
     """Say what the reference of a quantised network is computed from.
 
-    The integers are made from a graph that we prepared, and are the reference themselves: so the floats before
-    them are compared with the file's.
+    The integers are made from a graph that we prepared, and are the reference themselves: so the floats
+    before them are compared with the file's.
 
     Raises
     ------
@@ -227,8 +227,8 @@ def _integers_of(
             given, floats, samples(specs, 0, sort), frozen, "preparing it", found.origin, tolerance
         )
         if not why:
-            return f"{integers}, made from floats that are those of the file"
-    return f"{integers}; whether their floats are those of the file is not known: onnxruntime said {why}"
+            return f"{integers}, made from floats that are the file's"
+    return f"{integers}; whether their floats are the file's is not known: onnxruntime said {why}"
 
 
 def _folded(static: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> tuple[Folded, Folded]:

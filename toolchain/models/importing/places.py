@@ -116,9 +116,9 @@ def _scattered_blocks(inputs: list[relax.Expr], attributes: Attributes) -> relax
 def _place_of(largest: bool) -> Converter:
     """Return a converter of `ArgMax` or `ArgMin`.
 
-    TVM's own starts from the place -1 and the least finite number, and answers -1 where nothing is beyond that.
-    Of equal values the first counts, or the last with `select_last_index`. NaN is passed over; where all is NaN
-    the place is 0.
+    TVM's own starts from the place -1 and the least finite number, and answers -1 where nothing is beyond
+    that. Of equal values the first counts, or the last with `select_last_index`. NaN is passed over; where
+    all is NaN the place is 0.
     """
 
     def converted(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:

@@ -29,7 +29,5 @@ def safe_division(node: onnx.NodeProto, graph: Graph) -> bool:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[1] = graph.emit("Add", [divisor, graph.emit("Mul", [number, two])])
-    for written in graph.emitted:
-        written.name = graph.free(written.output[0])  # onnxruntime wants them all different
     graph.emitted.append(copy)
     return True

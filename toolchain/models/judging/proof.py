@@ -86,7 +86,7 @@ def difference(due: Array, got: Array) -> float:
     finite = np.isfinite(due)
     if not np.array_equal(due[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
         return float("inf")
-    far = float(np.abs(due - got)[finite].max(initial=0.0))
+    far = float(np.abs(due[finite] - got[finite]).max(initial=0.0))
     largest = float(np.abs(due[finite]).max(initial=0.0))
     return far / largest if largest else far
 

@@ -32,9 +32,9 @@ Outputs = dict[str, np.ndarray]
 class ReferenceSession:
     """A session of onnxruntime with a model's source graph, on one thread of this CPU.
 
-    The graph is the file's as it came, so that whatever the toolchain does to it is under test. It is brought to
-    operators of today (`preparing.modernise`) only if onnxruntime cannot load it, or if its own functions hold
-    operators that are judged by others (`judging.substitutes`); then both are compared with each sample.
+    The graph is the file's as it came, so that whatever the toolchain does to it is under test. It is brought
+    to operators of today (`preparing.modernise`) only if onnxruntime cannot load it, or if its own functions
+    hold operators that are judged by others (`judging.substitutes`); the latter is compared with the file.
 
     If a Sigmoid produces an output, this class computes it from the value that onnxruntime gives for the
     Sigmoid's input: onnxruntime's own Sigmoid has a relative error of a tenth and more near 0.
@@ -73,7 +73,8 @@ class ReferenceSession:
             if flat is graph:
                 raise
             self._begin(flat)
-            self.computed_from += f", brought to operators of today: onnxruntime cannot load it as it is: {first_line(error.__cause__)}"
+            why = first_line(error.__cause__ or error)
+            self.computed_from += f", brought to operators of today: onnxruntime cannot load it: {why}"
 
     def _begin(self, graph: onnx.ModelProto) -> None:
         self._graph = graph
@@ -122,7 +123,9 @@ class ReferenceSession:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.log_severity_level = 4  # silent: it would print unescaped names; the error is caught below
-        graph = ask_for_integers(options, with_substitutes(graph, self._model.source))
+        shapes = {spec.name: spec.shape for spec in self._model.inputs}
+        shapes |= {name: array.shape for name, array in self._model.frozen.items()}
+        graph = ask_for_integers(options, with_substitutes(graph, self._model.source, shapes))
         try:
             held = {*self._logits.values(), *rounded_softmaxes(graph)}
             source = with_outputs(with_known_opsets(graph), held)

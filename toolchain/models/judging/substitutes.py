@@ -5,28 +5,59 @@ docs/judges.md has how far onnxruntime is off for each operator, and is made by 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 import onnx
+from onnx import helper
 
 from toolchain.models.judging.division import safe_division
 from toolchain.models.preparing.infer_shapes import infer_shapes
-from toolchain.models.rewrites.graph import Graph, Rule, apply_rules
+from toolchain.models.rewrites.graph import Graph, Rule, apply_rules, operator_of
 from toolchain.models.walk import attributes_of
 
 MOST_BYTES = 1 << 28
 """Largest matrix of a spectrum in float64, which is 4096 points by as many frequencies."""
 
 
-def with_substitutes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+def with_substitutes(
+    model: onnx.ModelProto, origin: str, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> onnx.ModelProto:
     """Return a model for onnxruntime whose weak operators are replaced; the same object if there is none.
 
     Of nodes inside of `If`, `Loop` and `Scan`, and of a file's own functions, nothing is replaced.
+
+    Parameters
+    ----------
+    shapes
+        Of inputs that the file leaves open.
     """
-    if not any(node.op_type in RULES and node.domain in ("", "ai.onnx") for node in model.graph.node):
+    if not any(operator_of(node) in RULES for node in model.graph.node):
         return model
-    typed = infer_shapes(model, origin, strict=False)
-    judged = apply_rules(typed, RULES, origin)
+    static = onnx.ModelProto()
+    static.CopyFrom(model)
+    for value in static.graph.input:
+        if value.name in shapes:
+            kind = value.type.tensor_type.elem_type
+            value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shapes[value.name]))
+    typed = infer_shapes(static, origin, strict=False)
+    judged = apply_rules(typed, {operator: _named(rule) for operator, rule in RULES.items()}, origin)
     return model if judged is typed else judged
+
+
+def _named(rule: Rule) -> Rule:
+    """Return a rule that gives all nodes names of their own, as onnxruntime wants them."""
+
+    def applied(node: onnx.NodeProto, graph: Graph) -> bool:
+        if not rule(node, graph):
+            return False
+        for written in graph.emitted:
+            if written.name != node.name or not node.name:
+                written.name = graph.free(f"{written.output[0]}/judged")
+        return True
+
+    return applied
 
 
 def _spectrum(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -67,7 +98,7 @@ def _spectrum(node: onnx.NodeProto, graph: Graph) -> bool:
         "MatMul", [graph.reshape(rows, [shape[0], frames, points * parts]), graph.constant(flat)]
     )
     split = graph.reshape(product, [shape[0], frames, results, 2])
-    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(signal)))
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(signal)))
     graph.emit("Cast", [split], node.output, to=kind)
     return True
 

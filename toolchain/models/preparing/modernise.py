@@ -85,9 +85,9 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 def _with_functions_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     """Replace the calls of the model's own functions by their bodies.
 
-    onnx's inliner does not know the defaults of a function's attributes: a node of the body that refers to one
-    would get the default of its own operator. So calls get these attributes before they are replaced, those of
-    the graph first: only then is it known which attributes the calls in their bodies have.
+    onnx's inliner does not know the defaults of a function's attributes: a node of the body that refers to
+    one would get the default of its own operator. So calls get these attributes before they are replaced,
+    those of the graph first: only then is it known which attributes the calls in their bodies have.
     """
     keys = _reachable(model)
     kept = [each for each in model.functions if (each.domain, each.name) in keys]
