@@ -5,7 +5,7 @@ docs/judges.md has how far onnxruntime is off for each operator, and is made by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -98,10 +98,84 @@ def _spectrum(node: onnx.NodeProto, graph: Graph) -> bool:
         "MatMul", [graph.reshape(rows, [shape[0], frames, points * parts]), graph.constant(flat)]
     )
     split = graph.reshape(product, [shape[0], frames, results, 2])
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(signal)))
-    graph.emit("Cast", [split], node.output, to=kind)
+    _in_its_type(graph, split, node)
     return True
 
 
-RULES: dict[str, Rule] = {"Div": safe_division, "Mod": safe_division, "STFT": _spectrum}
+def _mean_variance(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Write `MeanVarianceNormalization` in float64: the variance of large means loses its digits."""
+    axes = [int(axis) for axis in attributes_of(node).get("axes", (0, 2, 3))]
+    exact = graph.emit("Cast", [node.input[0]], to=onnx.TensorProto.DOUBLE)
+    apart, variance = _deviations(graph, exact, axes)
+    spread = graph.emit("Add", [graph.emit("Sqrt", [variance]), graph.constant(np.float64(1e-9))])
+    _in_its_type(graph, graph.emit("Div", [apart, spread]), node)
+    return True
+
+
+def _group_norm(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Write `GroupNormalization` in float64, for the same reason."""
+    x, *parameters = node.input
+    shape, own = graph.shape(x), attributes_of(node)
+    if shape is None:
+        return False
+    groups, kind = int(own["num_groups"]), onnx.TensorProto.DOUBLE
+    rows = graph.reshape(graph.emit("Cast", [x], to=kind), [shape[0], groups, -1])
+    apart, variance = _deviations(graph, rows, [2])
+    epsilon = graph.constant(np.float64(np.float32(own.get("epsilon", 1e-5))))
+    unit = graph.emit("Div", [apart, graph.emit("Sqrt", [graph.emit("Add", [variance, epsilon])])])
+    # Before operator set 21 a scale is one for each group.
+    along = [1, -1, 1] if graph.opset < 21 else [1, -1, *[1] * (len(shape) - 2)]
+    result = unit if graph.opset < 21 else graph.reshape(unit, shape)
+    for operator, name in zip(("Mul", "Add"), parameters, strict=True):
+        factor = graph.reshape(graph.emit("Cast", [name], to=kind), along)
+        result = graph.emit(operator, [result, factor])
+    _in_its_type(graph, graph.reshape(result, shape), node)
+    return True
+
+
+def _deviations(graph: Graph, x: str, axes: Sequence[int]) -> tuple[str, str]:
+    """Write what each value is away from the mean along `axes`, and the mean of its squares."""
+    apart = graph.emit("Sub", [x, graph.reduce("ReduceMean", x, axes)])
+    return apart, graph.reduce("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
+
+
+def _swish(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Write `Swish` in float64: onnxruntime's sigmoid near 0 is off by a tenth and more."""
+    exact = graph.emit("Cast", [node.input[0]], to=onnx.TensorProto.DOUBLE)
+    factor = graph.constant(np.float64(-np.float32(attributes_of(node).get("alpha", 1.0))))
+    power = graph.emit("Exp", [graph.emit("Mul", [exact, factor])])
+    below = graph.emit("Add", [power, graph.constant(np.float64(1))])
+    _in_its_type(graph, graph.emit("Div", [exact, below]), node)
+    return True
+
+
+def _softmax_of_one(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Write `QLinearSoftmax` over a single value, which is 1: onnxruntime answers 0."""
+    x, _scale, _zero, y_scale, *y_zero = node.input
+    shape, own = graph.shape(x), attributes_of(node)
+    if shape is None:
+        return False
+    axis = int(own.get("axis", -1)) % len(shape)
+    summed = shape[axis : axis + 1] if own.get("opset", 0) >= 13 else shape[axis:]
+    if np.prod(summed) != 1:
+        return False
+    ones = graph.constant(np.ones(shape, np.float32))
+    graph.emit("QuantizeLinear", [ones, y_scale, *y_zero], node.output)
+    return True
+
+
+def _in_its_type(graph: Graph, exact: str, node: onnx.NodeProto) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype(node.input[0])))
+    graph.emit("Cast", [exact], node.output, to=kind)
+
+
+RULES: dict[str, Rule] = {
+    "Div": safe_division,
+    "GroupNormalization": _group_norm,
+    "MeanVarianceNormalization": _mean_variance,
+    "Mod": safe_division,
+    "STFT": _spectrum,
+    "Swish": _swish,
+    "com.microsoft.QLinearSoftmax": _softmax_of_one,
+}
 """Rules by operator."""

@@ -18,7 +18,6 @@ DEFINED = (
     "HammingWindow",
     "HannWindow",
     "LinearAttention",
-    "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",
     "RotaryEmbedding",
     "SoftmaxCrossEntropyLoss",

@@ -42,6 +42,7 @@ RULES: dict[str, Rule] = {
     "LpPool": normalisation.lp_pool,
     "MaxPool": windows.max_pool_with_indices,
     "MaxUnpool": windows.max_unpool,
+    "MeanVarianceNormalization": normalisation.mean_variance_normalisation,
     "OneHot": indexing.one_hot,
     "Pad": windows.padded,
     "Resize": resampling.resized,
