@@ -33,6 +33,7 @@ from toolchain.models.rounding import Rounding, find_rounding
 from toolchain.models.samples import samples, sorts_for
 from toolchain.models.softmax import softmax_outputs
 from toolchain.models.spec import TensorSpec, check_types
+from toolchain.models.ties import Ties, find_ties
 
 if TYPE_CHECKING:
     import tvm
@@ -71,6 +72,8 @@ class Model:
         Where the network rounds to integers with scales that are no powers of two; None if nowhere.
     judged
         What `onnx` is, in words.
+    ties
+        What inputs ought to have beside random values, by input.
     others
         The same network in smaller shapes, whose functions are in `module`, too; see `models.several`.
     """
@@ -89,6 +92,7 @@ class Model:
     rounding: Rounding | None = None
     joined: Mapping[str, Ends] = field(default_factory=dict)
     judged: str = "the file as it is given"
+    ties: Mapping[str, Ties] = field(default_factory=dict)
     others: tuple[Model, ...] = ()
 
     @property
@@ -175,6 +179,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
         options=options,
         joined=joined_parts(graph),
         judged=judged,
+        ties=find_ties(grouped.model),
         rounding=None if options.quantizer in POWERS_OF_TWO else find_rounding(grouped.model),
     )
 

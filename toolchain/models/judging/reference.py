@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolchain.models.judging.session import Outputs, ReferenceSession
-from toolchain.models.samples import Inputs, Sort, first_usable, samples
+from toolchain.models.samples import Inputs, Sort, UnusableSampleError, first_usable, samples
 from toolchain.models.spec import check_inputs
+from toolchain.models.ties import said_of, samples_with_ties
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -68,6 +69,9 @@ def sample_inputs(model: Model, seed: int = 0) -> Inputs:
 def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> Reference:
     """Return the first sort of seeded inputs that onnxruntime can use, and its outputs.
 
+    Inputs that an operator sees whose result depends on ties or extremes hold some, if the network can use
+    them; see `models.ties`.
+
     Parameters
     ----------
     option
@@ -86,7 +90,16 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
 
     found = first_usable(model.inputs, attempt)
     instead_of, reason = next(iter(found.refused.items()), ("", ""))
-    return Reference(*found.result, found.drawn, instead_of, reason, session.computed_from)
+    result, drawn = found.result, found.drawn
+    for extremes in (True, False) if model.ties else ():
+        inputs = samples_with_ties(model.inputs, model.ties, seed, found.sort, extremes=extremes)
+        try:
+            result = inputs, session.outputs(inputs)
+        except UnusableSampleError:  # such as a row that is masked as a whole: the random sample stays
+            continue
+        drawn = f"{found.drawn}, with {said_of(model.ties, extremes=extremes)}"
+        break
+    return Reference(*result, drawn, instead_of, reason, session.computed_from)
 
 
 def given_reference(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Reference:
