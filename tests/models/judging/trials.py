@@ -274,7 +274,7 @@ def places() -> Iterator[Trial]:
     for kind in ("uint8", "int8", "int32", "int64", "float32"):
         ends = (-np.inf, np.inf) if kind == "float32" else (np.iinfo(kind).min, np.iinfo(kind).max)
         x = np.random.default_rng(0).integers(0, 3, (6, 5)).astype(kind)
-        x[0], x[1], x[2] = (*ends, 0)
+        x[0], x[1], x[2] = ends[0], ends[1], 0
         code = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
         for operator, pick in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
             node = helper.make_node(operator, ["x"], ["y"], axis=1)

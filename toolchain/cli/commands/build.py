@@ -178,6 +178,7 @@ def show(result: BuildResult) -> None:
     if result.quantised:
         show_quantised(result.quantised)
     click.echo(f"sample: {result.reference}")
+    click.echo(f"reference: onnxruntime on {result.reference.computed_from}")
     if result.checked:
         click.echo(f"checked: right on this host ({result.checked.place['ran_on']})")
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
