@@ -49,7 +49,7 @@ _EACH = 8
 
 @dataclass(frozen=True)
 class Ties:
-    """What an input has beside random values.
+    """Ties and extremes that an input has beside random values.
 
     Attributes
     ----------

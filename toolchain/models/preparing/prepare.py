@@ -28,7 +28,7 @@ class Prepared(NamedTuple):
         Values of the inputs that become constants; both graphs still have these inputs.
     """
 
-    source: onnx.ModelProto
+    given: onnx.ModelProto
     static: onnx.ModelProto
     frozen: dict[str, Array]
 
