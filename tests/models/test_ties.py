@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 from tests.models.graphs import classifier, graph_of, tensor_info
@@ -106,6 +106,23 @@ def test_places_behind_sums_of_floats_are_left_alone(tmp_path: Path) -> None:
     """Equal values of one program are none of another there, and any place would do."""
     graph = classifier(extra=[node("ArgMax", "prob", axis=1)], extra_outputs=[onnx.ValueInfoProto(name="y")])
     assert loaded(graph, tmp_path).ties == {}
+
+
+def test_axes_are_those_of_the_input_where_they_are_known(tmp_path: Path) -> None:
+    turned = network(node("Transpose", "x", out="t"), node("ArgMax", "t", axis=0))
+    assert loaded(turned, tmp_path).ties["x"].axes == (1,)
+    shape = helper.make_node("Constant", [], ["s"], value_ints=[4, 4, 12])
+    reshaped = network(
+        shape, node("Reshape", "x", "s", out="r"), node("Transpose", "r", out="t", perm=[0, 2, 1]),
+        node("ArgMax", "t", axis=2),
+    )  # fmt: skip
+    assert loaded(reshaped, tmp_path).ties["x"].axes == (0,), "any one will do"
+    gathered = network(
+        node("Gather", "x", "k", out="g", axis=0), node("Unsqueeze", "g", "k0", out="u"),
+        node("Transpose", "u", out="t", perm=[2, 1, 0]), node("ArgMax", "t", axis=1),
+    )  # fmt: skip
+    gathered.graph.initializer.append(numpy_helper.from_array(np.array([0]), "k0"))
+    assert set(loaded(gathered, tmp_path).ties) == {"x"}
 
 
 def test_masks_hide_whole_rows_where_the_network_can_use_that(tmp_path: Path) -> None:

@@ -95,8 +95,10 @@ def find_ties(model: onnx.ModelProto) -> dict[str, Ties]:
         if node.op_type in _RESHAPING or node.input[:1] == [""] or not node.input:
             continue
         order = orders.get(node.input[0], ())
-        turn = attributes_of(node).get("perm", range(len(order))[::-1]) if node.op_type == "Transpose" else ()
-        orders.update(dict.fromkeys(node.output, tuple(order[axis] for axis in turn) or order))
+        if node.op_type == "Transpose":
+            turn = attributes_of(node).get("perm", range(len(order))[::-1])
+            order = tuple(order[axis] for axis in turn) if len(turn) == len(order) else ()
+        orders.update(dict.fromkeys(node.output, order))
     hidden = _hidden(graph)
     small = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
     return {
