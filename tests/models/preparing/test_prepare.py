@@ -12,7 +12,7 @@ from toolchain.errors import UsageError
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.prepare import prepare
-from toolchain.models.reading.given import Source
+from toolchain.models.reading.source import Source
 
 
 def source() -> Source:
