@@ -14,7 +14,6 @@ from toolchain.models.folding.result import Folded
 from toolchain.models.importing.float16 import as_float32, holds_float16
 from toolchain.models.importing.importer import import_module, output_specs
 from toolchain.models.importing.refusing import check_compiles, check_element_types
-from toolchain.models.judging.proof import ALIKE, ALIKE_IN_HALVES, check_alike
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.parts import Ends, joined_parts
 from toolchain.models.preparing.cutting import with_output_types
@@ -26,6 +25,7 @@ from toolchain.models.preparing.validity import check_valid
 from toolchain.models.quantising.affine import quantise as affine
 from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
 from toolchain.models.quantising.result import Quantised
+from toolchain.models.proof import ALIKE, ALIKE_IN_HALVES, check_alike
 from toolchain.models.reading.source import Source, is_zoo, read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups

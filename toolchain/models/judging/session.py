@@ -14,10 +14,10 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.integer_sessions import ask_for_integers, rounded_softmaxes
-from toolchain.models.judging.proof import check_alike
 from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
 from toolchain.models.judging.substitutes import with_substitutes
 from toolchain.models.preparing.modernise import modernise
+from toolchain.models.proof import check_alike
 from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 from toolchain.models.samples import UnusableSampleError
