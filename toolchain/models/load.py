@@ -22,10 +22,10 @@ from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
 from toolchain.models.preparing.validity import check_valid
+from toolchain.models.proof import ALIKE, ALIKE_IN_HALVES, check_alike
 from toolchain.models.quantising.affine import quantise as affine
 from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
 from toolchain.models.quantising.result import Quantised
-from toolchain.models.proof import ALIKE, ALIKE_IN_HALVES, check_alike
 from toolchain.models.reading.source import Source, is_zoo, read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
