@@ -22,36 +22,60 @@ export PYTHON DEPS
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help deps venv demo images test test-all test-fresh check release power-cuts fuzz sanitize lock docs site bench bench-cpu bench-networks bench-integers bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
+.PHONY: help deps venv ssh demo demo-edge-rt demo-board demo-functions demo-venv demo-compilers images test test-all test-fresh check release power-cuts fuzz sanitize lock docs site bench bench-cpu bench-networks bench-integers bench-compiling bench-growth bench-arm bench-opencl bench-cuda bench-vta bench-field clean
 
 help: ## this list
 	@grep -hE '^[a-z%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-deps: ## install the system packages that are missing (Debian, Ubuntu; DEPS=skip: none)
-	@tools/deps.sh
+deps: ## install missing system packages (Debian, Ubuntu): for emulated boards, or DEPS_FOR=all; DEPS=skip: none
+	@tools/deps.sh $(or $(DEPS_FOR),boards)
 
-venv: deps ## make .venv from requirements.lock
+venv: ## make .venv from requirements.lock
+	@tools/deps.sh venv
 	@tools/venv.sh
 
-demo: venv ## the whole way for one network (MODEL=…), on an emulated board, with a report
+ssh: venv
+	@tools/deps.sh openssh-client
+
+# Compiling edge-rt takes longest: all that can be done meanwhile is done meanwhile.
+demo: ## the whole way for one network (MODEL=…), on an emulated board, with a report
+	@tools/deps.sh venv
+	@$(MAKE) -j4 demo-edge-rt deps demo-board demo-functions
 	@$(BIN)/toolchain demo $(MODEL)
 
-images: venv ## make every image that is absent or out of date
+demo-compilers:
+	@tools/venv.sh compilers
+
+demo-venv: demo-compilers
+	@tools/venv.sh demo
+
+demo-edge-rt: demo-compilers
+	@echo "demo: compiling edge-rt for aarch64 while the rest is installed" >&2
+	@$(BIN)/python -c 'from toolchain.runtime import ensure_runtime; ensure_runtime("aarch64")'
+
+# These two the demo does, too, if they fail here, and says why.
+demo-board: deps demo-venv
+	@timeout 20 docker version >/dev/null 2>&1 && $(BIN)/toolchain image build board-arm64 || true
+
+demo-functions: demo-venv
+	@[ -d build/demo ] || $(BIN)/toolchain build $(MODEL) --board rk3399 --engine host -o build/demo >/dev/null 2>&1 || true
+
+images: venv deps ## make every image that is absent or out of date
 	@$(BIN)/toolchain image build
 
-image-%: venv ## make image % and what it stands on, such as image-aarch64
+image-%: venv deps ## make image % and what it stands on, such as image-aarch64
 	@$(BIN)/toolchain image build $*
 
-tune-%: venv ## tune MODEL for board %, such as tune-local
+tune-%: ssh ## tune MODEL for board %, such as tune-local
 	@$(BIN)/toolchain tune $(MODEL) --board $*
 
-provision-%: venv ## make board % ready to run networks, such as provision-rk3399
+provision-%: ssh ## make board % ready to run networks, such as provision-rk3399
 	@$(BIN)/toolchain board provision $*
 
 build-%: venv ## compile MODEL into a bundle for board or class %, such as build-rk3399
 	@$(BIN)/toolchain build $(MODEL) --board $* -o $(OUT)
 
-tutorial-%: venv ## type the commands of docs/tutorials/%.md: tutorial-first-day, tutorial-cpu, tutorial-cuda, tutorial-field, tutorial-mali, tutorial-vta
+tutorial-%: venv tutorial-deps ## type the commands of docs/tutorials/%.md: tutorial-first-day, tutorial-cpu, tutorial-cuda, tutorial-field, tutorial-mali, tutorial-vta
 	@$(if $(IMAGE),$(BIN)/toolchain image build $(IMAGE))
 	@$(BIN)/python docs/walk.py docs/tutorials/$*.md $(if $(BUDGET),--budget $(BUDGET) )$(if $(IMAGE),--image $(IMAGE))
 
@@ -63,24 +87,30 @@ test-all: test-tools engines ## the tests and every network on every class; the 
 	@$(MAKE) -j2 lint runtimes
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=drawn -p tests.result_table --result-table docs/test-all.md $(PYTEST)
 
-test-fresh: deps ## `make test` in a clone of HEAD, with an empty HOME and a Docker engine without images (as root)
+test-fresh: all-deps ## `make test` in a clone of HEAD, with an empty HOME and a Docker engine without images (as root)
 	@tools/fresh.sh make test $(if $(PYTEST),PYTEST='$(PYTEST)')
 
 check: test-tools ## linters, types, layers and the fast tests; under a minute
 	@$(MAKE) lint
 	$(BIN)/python -m pytest $(WORKERS) --hypothesis-profile=quick -q -m "not slow and not full" $(PYTEST)
 
-release: venv sbom mkdocs ## wheel, sdist, bill of materials, site and checksums of this commit in dist/, checked as a user would; publishes nothing
+release: deps venv sbom mkdocs ## wheel, sdist, bill of materials, site and checksums of this commit in dist/, checked as a user would; publishes nothing
 	@$(BIN)/python -m tools.distribution $(DISTRIBUTION)
 
-power-cuts: venv ## cut a machine's power CUTS=200 times in the middle of an update (SEED=…: at which moments)
+power-cuts: all-deps venv ## cut a machine's power CUTS=200 times in the middle of an update (SEED=…: at which moments)
 	@nice -n 10 $(BIN)/python -m tests.machines.cuts --cuts $(or $(CUTS),200) $(if $(SEED),--seed $(SEED))
 
 cuda: venv ## install NVIDIA's compiler for CUDA into .venv (600 MB), for builds with `--device cuda` on this host
 	@tools/cuda.sh
 
-.PHONY: lint runtimes servers browser engines cuda mkdocs sbom test-tools
-test-tools: venv cuda servers browser mkdocs sbom
+.PHONY: lint runtimes servers browser engines cuda mkdocs sbom test-tools all-deps tutorial-deps
+all-deps:
+	@tools/deps.sh all
+
+tutorial-deps:
+	@tools/deps.sh armv7 opencl
+
+test-tools: all-deps venv cuda servers browser mkdocs sbom
 
 sbom: venv
 	@tools/environment.sh --on-top tools/distribution/sbom.lock .venv/sbom
@@ -106,7 +136,7 @@ lint:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: venv ## minutes of what no honest peer says (FUZZ_S=60 seconds each), against a sanitized edge-rt if g++ is here
+fuzz: all-deps venv ## minutes of what no honest peer says (FUZZ_S=60 seconds each), against a sanitized edge-rt if g++ is here
 	@EDGE_RT=$$($(BIN)/python -m tests.fuzz.sanitized) || { echo "fuzz: edge-rt without sanitizers" >&2; EDGE_RT=; }; \
 	EDGE_RT=$$EDGE_RT $(BIN)/python -m tests.fuzz $(FUZZ)
 
@@ -148,19 +178,22 @@ bench-growth: venv ## what grows with it, in CPU seconds: BENCH=records, boards,
 	@$(BIN)/python -m benchmarks.growth $(BENCH)
 
 bench-arm: venv ## the instructions that Arm cores execute, ours beside onnxruntime and ncnn (BENCH="--help": its options)
+	@tools/deps.sh counts
 	@tools/environment.sh --on-top benchmarks/requirements.lock .venv-bench
 	@$(BIN)/python -m benchmarks.arm.instructions $(BENCH)
 
 bench-opencl: venv ## networks on OpenCL devices in numbers: BENCH=launches, start, size, counts, model, against, candidates
+	@tools/deps.sh opencl
 	@$(BIN)/python benchmarks/opencl.py $(BENCH)
 
 bench-cuda: venv cuda ## networks on NVIDIA's GPUs beside PyTorch: BENCH="--pack DIR", "--figures FILE", "--report RESULTS"
 	@$(BIN)/python benchmarks/cuda.py $(BENCH)
 
 bench-vta: venv ## networks on a VTA in numbers, by the model and on this host: BENCH=region, simulation, generation, trials, quantisers
+	@tools/deps.sh armv7
 	@$(BIN)/python benchmarks/vta.py $(BENCH)
 
-bench-field: venv servers ## releases on boards in numbers: link, memory, service, a rollout to 200 boards (BENCH="--quick": without those)
+bench-field: all-deps venv servers ## releases on boards in numbers: link, memory, service, a rollout to 200 boards (BENCH="--quick": without those)
 	@$(BIN)/python -m benchmarks.field $(BENCH)
 
 clean: ## remove what make made here: .venv, build folders, tools' caches

@@ -30,6 +30,7 @@ def report(
     script: str,
     measured: Callable[[argparse.Namespace, Path], Document],
     markdown: Callable[[Document], str],
+    part: str = "tables",
 ) -> None:
     """Measure in a temporary folder, then print, keep and write what was asked for.
 
@@ -37,6 +38,8 @@ def report(
     ----------
     script
         The script's path, which the markers of a Markdown file name.
+    part
+        Name of the part of that file which is filled.
     """
     if given.read:
         result: Document = json.loads(given.read.read_text())
@@ -49,4 +52,4 @@ def report(
         write_text(given.save, json.dumps(result, indent=1))
     print(json.dumps(result, indent=2) if given.json else markdown(result))
     if given.write:
-        text.write(given.write, {"tables": markdown(result)}, script)
+        text.write(given.write, {part: markdown(result)}, script)

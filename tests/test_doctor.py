@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import platform
+import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import plugins
-from toolchain import doctor
 from toolchain.configuration.settings import configuration
+from toolchain.doctor import containers, probes
+from toolchain.doctor import diagnosis as doctor
 
 
 def test_the_pins_are_those_of_the_project() -> None:
@@ -37,19 +40,19 @@ def test_another_version_than_the_pinned_one_is_called_missing(monkeypatch: pyte
     ],
 )
 def test_a_library_that_crashes_does_not_take_the_doctor_along(program: str, said: str) -> None:
-    check = doctor._check_in_a_process("library", program, "reinstall it", lambda text: text == "good")
+    check = probes.check_in_a_process("library", program, "reinstall it", lambda text: text == "good")
     assert check.state == "missing" and said in check.found and check.hint == "reinstall it"
 
 
 def test_one_that_hangs_does_not_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "PROBE_SECONDS", 0.2)
-    check = doctor._check_in_a_process("library", "import time; time.sleep(60)", "reinstall it")
+    monkeypatch.setattr(probes, "PROBE_SECONDS", 0.2)
+    check = probes.check_in_a_process("library", "import time; time.sleep(60)", "reinstall it")
     assert check.state == "missing" and "did not answer" in check.found
 
 
 def test_a_tool_that_is_not_there_is_as_bad_as_the_caller_says() -> None:
-    assert doctor._check_tool("qemu", ["no-such-tool"], "optional", "get it").state == "optional"
-    broken = doctor._check_tool("tool", ["false"], "missing", "get it")
+    assert probes.check_tool("qemu", ["no-such-tool"], "optional", "get it").state == "optional"
+    broken = probes.check_tool("tool", ["false"], "missing", "get it")
     assert broken.state == "missing" and "ended with 1" in broken.found
 
 
@@ -71,7 +74,7 @@ def test_an_arm64_host_is_not_asked_for_an_emulator_of_itself(
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [check.name for check in doctor._check_emulator()] == ["qemu for armv7a", "armv7a C library"]
-    names = [check.name for check in doctor._check_containers()]
+    names = [check.name for check in containers.check_containers()]
     assert "arm programs" in names and "aarch64 programs" not in names
     gcc = {check.name: check for check in doctor._check_compilers()}["aarch64 gcc"]
     assert gcc.hint.endswith("apt-get install gcc")
@@ -170,3 +173,70 @@ def test_a_plugin_cannot_take_the_place_of_a_kind(tmp_path: Path, monkeypatch: p
 
 def test_without_plugins_there_is_nothing_to_tell_of_them() -> None:
     assert list(doctor._check_plugins()) == []
+
+
+STEPS = [
+    probes.ProbeStep("first", "reinstall"),
+    probes.ProbeStep("second", "get it", lambda text: text == "good"),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "states", "said"),
+    [
+        ("print('1.0'); print('good')", ["ok", "ok"], "good"),
+        ("print('1.0'); print('bad')", ["ok", "missing"], "bad"),
+        (
+            "print('1.0', flush=True); import os, signal; os.kill(os.getpid(), 11)",
+            ["ok", "missing"],
+            "signal 11",
+        ),
+        ("print('1.0', flush=True); raise SystemExit('gone')", ["ok", "missing"], "gone"),
+        ("raise SystemExit('gone')", ["missing", "missing"], "not tried, since this failed: first"),
+    ],
+)
+def test_the_step_that_fails_is_named_and_the_ones_before_it_are_not(
+    program: str, states: list[str], said: str
+) -> None:
+    checks = list(probes.check_steps(program, STEPS))
+    assert [check.state for check in checks] == states and said in checks[-1].found
+
+
+def test_it_says_which_command_wants_what() -> None:
+    checks = [*doctor._check_emulator(), *doctor._check_machines(), *doctor._check_opencl()]
+    assert all(check.wanted_by for check in checks)
+    wanted = {check.name: check.wanted_by for check in checks}
+    assert "--device opencl" in wanted["opencl"] and "--kind system" in wanted["qemu-system"]
+
+
+def test_the_cost_model_is_trained_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of OpenMP spin while they wait: on a busy machine a check took more than ten seconds of CPU."""
+    from tvm.s_tir.meta_schedule.cost_model import xgb_model
+
+    from toolchain.tvm_compat import train_cost_model
+
+    used = []
+    real = xgb_model.XGBModel.__init__
+
+    def note(self: object, **options: Any) -> None:
+        used.append(options["config"].nthread)
+        real(self, **options)
+
+    monkeypatch.setattr(xgb_model.XGBModel, "__init__", note)
+    assert train_cost_model() > 0.9 and used == [1]
+
+
+def test_what_compiles_edge_rt_is_needed_only_where_nothing_else_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(doctor, "is_compiled", lambda arch: arch == "aarch64")
+    runtime, *tools = doctor._check_edge_rt()
+    assert "compiled for aarch64; when first needed" in runtime.found and runtime.state == "note"
+    assert [tool.state for tool in tools] == ["optional", "optional"]
+    assert "x86_64" in tools[0].wanted_by and "edge-toolchain[compile]" in tools[0].hint
+    monkeypatch.setattr(doctor, "is_compiled", lambda _: False)
+    assert [check.state for check in doctor._check_edge_rt()] == ["note", "missing", "missing"]
+    monkeypatch.setattr(doctor, "is_compiled", lambda _: True)
+    assert [check.state for check in doctor._check_edge_rt()] == ["ok", "optional", "optional"]

@@ -14,6 +14,8 @@ from toolchain.foreign import LONGEST, first_line, last_line
         ("RPCError: Error caught from RPC call:\n  InternalError: gone\n", "InternalError: gone"),
         ('Traceback (most recent call last):\n  File "x.py", line 1\nValueError: bad\n', "ValueError: bad"),
         ("", "ValueError"),
+        ("failed with errors: \nInvalid operand\n  %6 = fcmp\n", "failed with errors: Invalid operand"),
+        ("nothing behind:", "nothing behind:"),
         ("a\x1b[2Jb", "a\\x1b[2Jb"),
         (
             "FAIL : /onnxruntime_src/a/b.cc:2 void ort::F(const X&) const no such thing",

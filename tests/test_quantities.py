@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from toolchain.quantities import UNKNOWN, shown_flops, shown_gflops, shown_ms, time_unit
+from toolchain.quantities import UNKNOWN, counted, shown_flops, shown_gflops, shown_ms, time_unit
 
 TIMES = {
     None: UNKNOWN,
@@ -62,3 +62,9 @@ def test_an_axis_has_the_unit_of_its_longest_time() -> None:
     assert [time_unit(value) for value in (0.0, 0.02, 3.0, 4000.0)] == [
         *(("ms", 1.0), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3)),
     ]
+
+
+def test_one_is_singular_and_all_other_numbers_are_plural() -> None:
+    assert [counted(number, "board") for number in (0, 1, 2)] == ["0 boards", "1 board", "2 boards"]
+    assert counted(1, "entry", "entries") == "1 entry" and counted(3, "entry", "entries") == "3 entries"
+    assert counted(1, "more task") == "1 more task"

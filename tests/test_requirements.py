@@ -21,7 +21,7 @@ def test_every_requirement_is_imported_by_the_package() -> None:
         for distribution in distributions:
             modules.setdefault(distribution.lower().replace("_", "-"), set()).add(module)
     code = "\n".join(file.read_text() for file in (ROOT / "toolchain").rglob("*.py"))
-    # In quotes: cmake, ninja and ziglang are run; MetaSchedule imports xgboost, and doctor asks for it.
+    # In quotes: ziglang is run; MetaSchedule imports xgboost, and doctor asks for it.
     used = set(re.findall(r"(?:^\s*(?:import|from) |[\"'])(\w+)", code, re.MULTILINE))
     wanted = {name(line) for line in PROJECT["dependencies"]}
     assert [each for each in sorted(wanted) if not modules[each] & used] == []

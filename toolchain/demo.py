@@ -30,9 +30,10 @@ from toolchain.tuning.result import TuneResult
 from toolchain.tuning.run.tune import tune
 
 CLASS = "rk3399"
-TRIALS = 32
-HEAVIEST = 4
-BENCH_S = 10.0
+TRIALS, HEAVIEST = 32, 4
+EMULATED_TRIALS, EMULATED_HEAVIEST = 4, 1
+"""Times of an emulated board decide nothing: there a search only shows how it goes."""
+BENCH_S, EMULATED_BENCH_S = 10.0, 1.0
 WAIT_S = 120.0  # for a board that another process measures on
 Note = Callable[[str], None]
 
@@ -75,9 +76,10 @@ def run_demo(
     inputs: tuple[str, ...],
     board_name: str | None,
     out: Path,
-    tuning: TuneOptions,
     note: Note,
     listener: Listener,
+    trials: int | None = None,
+    timeout_s: float | None = None,
 ) -> DemoResult:
     """Tune, build, verify and time one network, and write a report.
 
@@ -92,6 +94,10 @@ def run_demo(
         Folder for bundle, library and report.
     note, listener
         Called with a message for each step, and with each event of tuning.
+    trials
+        Number of candidates to measure; None: as many as `demo_options` gives the board.
+    timeout_s
+        Deadline for one candidate on the board; None: computed.
 
     Raises
     ------
@@ -103,14 +109,20 @@ def run_demo(
     build_options = BuildOptions(code=code, sample=sample, sample_option="--input")
     check_writable(out / "report.html")
     board = find_board(board_name) if board_name else _start_board(note)
-    trials: list[dict[str, Any]] = []
+    tuning = demo_options(board, trials, timeout_s)
+    measured: list[dict[str, Any]] = []
     with open_records(note) as store:
         if board.name == LOCAL and not board_name:
             built = build(model, find_target(CLASS), store, out, build_options)
             note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")
         note(f"tuning for {board.name}")
+        if trials is None and board.emulated:
+            note(
+                f"{_count(tuning)}, to show how it goes: an emulated board's times say nothing of silicon. "
+                f"A board of yours gets {_count(demo_options(None))} (demo --board NAME); more here: --trials"
+            )
         backend = backend_for(board.profile, code)
-        tuned = tune(model, backend, [board], store, tuning, _record_trials(trials, listener))
+        tuned = tune(model, backend, [board], store, tuning, _record_trials(measured, listener))
         note(f"building for {board.name}")
         built = build(model, find_target(board.name), store, out, build_options)
     bundle = read_bundle(built.bundle)
@@ -118,16 +130,38 @@ def run_demo(
     [verified] = verify(bundle, board, wait=WAIT_S)
     verified.check()
     note(f"timing on {board.name}")
-    [timed] = bench(bundle, board, time_s=BENCH_S, profile=True, wait=WAIT_S)
+    seconds = EMULATED_BENCH_S if board.emulated else BENCH_S
+    [timed] = bench(bundle, board, time_s=seconds, profile=not board.emulated, wait=WAIT_S)
     report = out.absolute() / f"{model.name}-{board.name}.html"
     result = DemoResult(board, model, tuned, built, verified, timed, report)
-    write_demo_report(report, _describe(result, trials))
+    write_demo_report(report, _describe(result, measured))
     return result
 
 
-def demo_options(trials: int = TRIALS, timeout_s: float | None = None) -> TuneOptions:
-    """Return options for a tuning run of a few minutes, limited to the heaviest tasks."""
-    return TuneOptions(trials=trials, heaviest=HEAVIEST, repeat=2, timeout_s=timeout_s)
+def demo_options(
+    board: Board | None, trials: int | None = None, timeout_s: float | None = None
+) -> TuneOptions:
+    """Return options for a short tuning run of the heaviest tasks.
+
+    Parameters
+    ----------
+    board
+        The board to tune on; None: any real one.
+    trials
+        Number of candidates; None: 32 of four tasks in some minutes, on an emulated board 4 of one task.
+    """
+    short = trials is None and board is not None and board.emulated
+    return TuneOptions(
+        trials=trials or (EMULATED_TRIALS if short else TRIALS),
+        heaviest=EMULATED_HEAVIEST if short else HEAVIEST,
+        repeat=2,
+        timeout_s=timeout_s,
+    )
+
+
+def _count(tuning: TuneOptions) -> str:
+    tasks = "the heaviest task" if tuning.heaviest == 1 else f"the {tuning.heaviest} heaviest tasks"
+    return f"{tuning.trials} candidates of {tasks}"
 
 
 def _start_board(note: Note) -> Board:
@@ -136,14 +170,17 @@ def _start_board(note: Note) -> Board:
     if name in stored.names() and emulated.condition(name) == "ready":
         note(f"board {name} is running already")
         return emulated.load(name)
+    note(f"board {name}: starting")
+    told = ""
     for kind in ("auto", "process"):
         try:
-            note(f"board {name}: starting (the first time, this compiles its runtime)")
             return emulated.start(CLASS, kind=kind, progress=note)
         except UsageError:
             raise  # its name belongs to another board, which the user must decide about
         except ToolchainError as error:
-            note(f"{error}: continuing without it")
+            if str(error) != told:
+                note(f"{error}: continuing without it")
+            told = str(error)
     return find_board(LOCAL)
 
 

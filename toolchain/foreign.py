@@ -27,7 +27,12 @@ def first_line(error: BaseException) -> str:
     text = _NUMBER.sub(r"\1", _PLACE.sub("", str(error)))
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.endswith(_PREFACE)] or [type(error).__name__]
-    return shortened(lines[-1] if lines[0].startswith("Traceback") else lines[0])
+    if lines[0].startswith("Traceback"):
+        return shortened(lines[-1])
+    end = next(
+        (place for place, line in enumerate(lines) if not line.endswith((":", " and"))), len(lines) - 1
+    )
+    return shortened(" ".join(lines[: end + 1]))  # a line that ends in a colon says nothing without the next
 
 
 def last_line(output: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Shows times and amounts of work, with the unit that fits their size.
+"""Shows times and amounts of work with the unit that fits their size, and numbers with their nouns.
 
 The terminal, reports and the page of `toolchain ui` (by its script) show them alike; JSON keeps the units
 that it documents.
@@ -52,3 +52,15 @@ def _unit(value: float, units: tuple[tuple[str, float], ...]) -> tuple[str, floa
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
+
+
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """Return a number with its noun, in the plural unless the number is 1.
+
+    Parameters
+    ----------
+    thing, things
+        The noun in the singular, which may have words before it (`more board`), and in the plural; default:
+        with an s.
+    """
+    return f"{number} {thing if number == 1 else things or f'{thing}s'}"

@@ -1,26 +1,46 @@
 #!/bin/sh
-# Install the Debian/Ubuntu packages that are missing, and make container boards possible.
-#   deps.sh [PACKAGE …]    these too, as tests need a compiler
+# Install the Debian/Ubuntu packages that are missing, set by set, and make container boards possible.
+#   deps.sh [SET …] [PACKAGE …]    default: boards; `deps.sh --list` says what is in each set
+#     venv    what .venv is made with
+#     boards  emulated boards of 64-bit Arm classes, in containers where that can be had
+#     armv7   those of 32-bit classes, too
+#     opencl  OpenCL on this host's CPU
+#     counts  instructions that programs for arm execute (`make bench-arm`)
+#     all     every set: `make test`
 # DEPS=skip leaves the system alone.
 set -eu
 cd "$(dirname "$0")"
 
-# python3-venv       makes .venv
-# openssh-client     reaches boards
-# qemu-user-static   runs programs of arm boards on this host
-# libc6-arm64-cross, libc6-armhf-cross  the C libraries for them
-# qemu-user          does so with plugins: counts the instructions that they execute
-# llvm-newest        the newest there is: llvm-mca's models of arm cores
-# ocl-icd-libopencl1, pocl-opencl-icd  OpenCL on the CPU, where networks for GPUs are tried
-# oclgrind           simulates their kernels: counts what they execute, finds what leaves its memory
-packages="python3-venv openssh-client qemu-user-static libc6-arm64-cross libc6-armhf-cross qemu-user llvm-newest
-    ocl-icd-libopencl1 pocl-opencl-icd oclgrind $*"
+packages_of() { # set
+    case $1 in
+        venv) echo python3-venv ;;
+        # openssh-client reaches boards, qemu-user-static runs their programs here, libc6-arm64-cross is their C library
+        boards) echo "$(packages_of venv)" openssh-client qemu-user-static libc6-arm64-cross ;;
+        armv7) echo "$(packages_of boards)" libc6-armhf-cross ;;
+        # pocl-opencl-icd computes on the CPU, oclgrind simulates kernels: counts what they execute, finds what leaves
+        # its memory
+        opencl) echo ocl-icd-libopencl1 pocl-opencl-icd oclgrind ;;
+        # qemu-user takes plugins, which count; llvm-newest is the newest there is, for llvm-mca's models of arm cores
+        counts) echo "$(packages_of armv7)" qemu-user llvm-newest ;;
+        all) echo "$(packages_of counts)" "$(packages_of opencl)" ;;
+        *) echo "$1" ;; # a package
+    esac
+}
+
+[ $# -gt 0 ] || set -- boards
+if [ "$1" = --list ]; then
+    for set in venv boards armv7 opencl counts all; do echo "$set: $(packages_of $set)"; done
+    exit 0
+fi
+packages=""
+for set in "$@"; do packages="$packages $(packages_of "$set")"; done
 # Without these, emulated boards are processes instead of containers:
 # docker.io               runs them
 # mmdebstrap, arch-test   unpack their system from Debian's packages
 # debian-archive-keyring  checks who made those
 # uidmap                  lets mmdebstrap keep their owners without being root
 container_packages="docker.io mmdebstrap arch-test debian-archive-keyring uidmap"
+case $packages in *qemu-user-static*) ;; *) container_packages="" ;; esac
 # Docker from elsewhere does as well, and Debian's would push it out.
 if [ -n "${DOCKER_HOST:-}" ] || command -v dockerd >/dev/null; then
     container_packages=${container_packages#docker.io }
@@ -42,6 +62,9 @@ elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; th
 else
     as_root="none"
 fi
+
+exec 8<deps.sh
+flock 8 # another make may be at it, and apt refuses the second
 
 # Names that an installed package provides count too: package names differ between releases.
 # shellcheck disable=SC2016  # ${…} is dpkg-query's own
@@ -69,6 +92,7 @@ offered() { # the packages that apt can install, as far as it knows
     done
 }
 
+lists_are_new=""
 install_missing() { # packages; 3: nobody here may
     missing=""
     for package in "$@"; do
@@ -83,7 +107,8 @@ install_missing() { # packages; 3: nobody here may
     # shellcheck disable=SC2086  # one word per package, here and below
     if [ -n "$(offered $missing)" ] || ! ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; then # else it knows others
         echo "deps: installing$missing" >&2
-        $as_root apt-get update >&2 || return
+        [ -n "$lists_are_new" ] || $as_root apt-get update >&2 || return
+        lists_are_new=yes
     fi
     known=$(offered $missing)
     for package in $missing; do # Debian 13 has no oclgrind: the demo needs none, tests that do are skipped there
@@ -101,6 +126,7 @@ install_missing $packages || {
     [ $code != 3 ] || echo "or go on without them: DEPS=skip make …" >&2
     exit $code
 }
+[ -n "$container_packages" ] || exit 0
 # Since Debian 13 Docker's client, which the tests call, is a package of its own.
 if ! command -v docker >/dev/null && [ -n "$(offered docker-cli)" ]; then
     container_packages="$container_packages docker-cli"

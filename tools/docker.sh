@@ -77,7 +77,7 @@ daemon() { # options of dockerd
     forget /var/run/docker/containerd/containerd.pid containerd
     say "starting dockerd${*:+ $*}; it logs to $log"
     # In a session of its own and without our files: it outlives make.
-    setsid nohup dockerd "$@" </dev/null >>$log 2>&1 3>&- 4>&- 9>&- &
+    setsid nohup dockerd "$@" </dev/null >>$log 2>&1 3>&- 4>&- 8>&- 9>&- &
     started=$!
     wait_for_answer $started && return 0
     kill $started 2>/dev/null

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What tests start or load without installing it: an OpenSSH server, Debian's image registry, PostgreSQL, Mender,
-# SoftHSM, labgrid.
+# What tests start or load without installing it: an OpenSSH server, programs of small boards, Debian's image registry,
+# PostgreSQL, Mender, SoftHSM, labgrid.
 set -eu
 cd "$(dirname "$0")"
 
@@ -15,6 +15,8 @@ with_libraries() { # PROGRAM PACKAGE…: unpacked with those of their libraries 
 }
 
 with_libraries sshd openssh-server
+# The roots of small boards (tests/boards/beds.py): busybox, a small SSH server, sudo.
+with_libraries beds busybox dropbear-bin sudo
 ./unpack.sh docker-registry docker-registry
 if [ "$(id -u)" = 0 ] && [ -d ../.venv/sshd ] && ! id sshd >/dev/null 2>&1; then
     echo "tests: making the system user sshd, which sshd wants for privilege separation" >&2

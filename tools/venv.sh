@@ -1,8 +1,13 @@
 #!/bin/sh
 # Make .venv what requirements.lock says, with this project installed in it (editable).
-# What was installed is stamped at the end, so that a killed run is begun anew and a finished one kept.
+#   venv.sh [SET]    default: all
+#     compilers  what compiles edge-rt, without the project
+#     demo       what users of a wheel get: no linters, no test tools
+#     all        the whole lock
+# Each set is stamped at its end, so that a killed run is begun anew and a finished one kept.
 set -eu
 cd "$(dirname "$0")/.."
+set=${1:-all}
 
 is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
@@ -22,9 +27,12 @@ fi
 digest() { cat "$@" | sha256sum | cut -d' ' -f1; }
 locked="$(digest requirements.lock) $("$python" -c 'import sys; print(sys.base_prefix, sys.version_info[:3])')"
 project="$(digest pyproject.toml) $PWD"
+is_stamped() { [ "$(cat ".venv/stamp-$1" 2>/dev/null)" = "$locked" ]; }
+is_installed() { # with a set that holds it
+    is_stamped lock || { [ "$set" != all ] && is_stamped demo; } || { [ "$set" = compilers ] && is_stamped compilers; }
+}
 is_current() {
-    [ "$(cat .venv/stamp-lock 2>/dev/null)" = "$locked" ] &&
-        [ "$(cat .venv/stamp-project 2>/dev/null)" = "$project" ]
+    is_installed && { [ "$set" = compilers ] || [ "$(cat .venv/stamp-project 2>/dev/null)" = "$project" ]; }
 }
 is_current && exit 0
 
@@ -32,13 +40,23 @@ exec 9<requirements.lock
 flock 9 # another make may be at it
 is_current && exit 0
 
-if [ "$(cat .venv/stamp-lock 2>/dev/null)" != "$locked" ]; then
-    echo "venv: installing requirements.lock into .venv (about 1.5 GB, some minutes)" >&2
-    "$python" -m venv --clear .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
-        --require-hashes --requirement requirements.lock
-    echo "$locked" >.venv/stamp-lock
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps "$@"; }
+
+if ! is_installed; then
+    if [ -e .venv/unfinished ] || ! { is_stamped demo || is_stamped compilers; }; then
+        "$python" -m venv --clear .venv
+    fi
+    touch .venv/unfinished
+    wanted=$(mktemp)
+    trap 'rm -f "$wanted"' EXIT
+    "$python" -m tools.distribution.locked "$set" >"$wanted"
+    echo "venv: installing $(grep -c '^[a-z].*==' "$wanted") packages of requirements.lock into .venv (set $set)" >&2
+    # Python compiles a module when it is first imported: most never are.
+    install --no-compile --require-hashes --requirement "$wanted"
+    case $set in all) stamp=lock ;; *) stamp=$set ;; esac
+    echo "$locked" >".venv/stamp-$stamp"
+    rm .venv/unfinished
 fi
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
-    --no-deps --no-build-isolation --editable .
+[ "$set" != compilers ] || exit 0
+install --no-build-isolation --editable .
 echo "$project" >.venv/stamp-project

@@ -32,7 +32,7 @@ def run(argv: Sequence[str | Path], **env: str) -> str:
             env=os.environ | env,
         )
     except FileNotFoundError as error:
-        raise ArmError(f"no {argv[0]} on this machine: `make deps` installs it") from error
+        raise ArmError(f"no {argv[0]} on this machine: `tools/deps.sh counts` installs it") from error
     except subprocess.TimeoutExpired as error:
         raise ArmError(f"{name} took longer than {_SECONDS:.0f} s") from error
     if done.returncode != 0:

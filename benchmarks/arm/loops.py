@@ -105,7 +105,7 @@ def llvm(tool: str) -> str:
     for name in (*(f"{tool}-{version}" for version in LLVM_VERSIONS), tool):
         if found := shutil.which(name):
             return found
-    raise ArmError(f"no {tool} on this machine: `make deps` installs LLVM's tools")
+    raise ArmError(f"no {tool} on this machine: `tools/deps.sh counts` installs LLVM's tools")
 
 
 def hot_loops(compiled: Path, least: int = 4) -> list[HotLoop]:

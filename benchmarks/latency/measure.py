@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,20 @@ def measure(
     library: Path,
     note: Callable[[str], None],
     python: Path = PEERS_PYTHON,
+    right: Path | None = None,
+    peers_env: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Any], float]:
     """Return times, memory and error of each contender, or the reason why it has none.
 
     Outputs are compared with the reference's before anything is timed; who is wrong isn't timed. Returned
     with it: how many CPUs other processes took meanwhile. `python` runs the contenders: it has the peers.
+
+    Parameters
+    ----------
+    right
+        The output that is right, for a network whose reference is not: that one is timed however wrong.
+    peers_env
+        Environment of all contenders but ours.
     """
     result: dict[str, dict[str, Any]] = {}
     running: dict[str, Contender] = {}
@@ -88,11 +97,11 @@ def measure(
                     network.folder,
                     threads,
                     cpus(threads),
-                    EDGE_LIBRARY=str(library),
+                    **({"EDGE_LIBRARY": str(library)} if name == "ours" else dict(peers_env or {})),
                 )
             except ContenderError as error:
                 failed(name, error)
-        errors = _errors(running, failed)
+        errors = _errors(running, failed, right)
         begun = time.monotonic()
         others = busy_s() - sum(contender.cpu_s() for contender in running.values())
         times = alternate(
@@ -115,15 +124,17 @@ def measure(
     return result, round(max(0.0, others / took), 2)
 
 
-def _errors(running: dict[str, Contender], failed: Callable[[str, Exception], None]) -> dict[str, float]:
-    """Return the error of each contender that is right."""
+def _errors(
+    running: dict[str, Contender], failed: Callable[[str, Exception], None], right: Path | None
+) -> dict[str, float]:
+    """Return the error of each contender that is right, and of the reference."""
     if REFERENCE not in running:
         raise ContenderError(f"{REFERENCE} gives the reference and must run")
-    reference = np.load(running[REFERENCE].output)
+    reference = np.load(right or running[REFERENCE].output)
     errors = {}
     for name, contender in running.items():
         error = relative_error(np.load(contender.output), reference)
-        if error <= WRONG:
+        if error <= WRONG or name == REFERENCE:
             errors[name] = error
         else:
             failed(name, ContenderError(f"wrong output: off by {error:.2g} of the largest value"))

@@ -115,11 +115,11 @@ def _prepare_one(network: Network, contender: str, options: list[str | Path], sh
     network.sizes_mib[contender] = sum(file.stat().st_size for file in files) / MIB
 
 
-def build(network: Network, options: list[str | Path]) -> None:
-    """Build a network with our command line, cold, by its source and options."""
+def build(network: Network, options: list[str | Path], board: str = "local") -> None:
+    """Build a network for a board class with our command line, cold, by its source and options."""
     output = network.folder / "built"
     begun = time.perf_counter()
-    built = toolchain(network.folder, "build", *options, "--board", "local", "-o", output)
+    built = toolchain(network.folder, "build", *options, "--board", board, "-o", output)
     network.build_s = time.perf_counter() - begun
     network.bundle = Path(built["bundle"])
     network.models["ours"] = Path(built["library"])

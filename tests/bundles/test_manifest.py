@@ -9,7 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from toolchain.bundles import Manifest, Tensor
-from toolchain.bundles.manifest import EngineFacts, OutputParts, OutputTolerance, RuntimeNeeds
+from toolchain.bundles.manifest import (
+    SCHEMA_VERSION,
+    EngineFacts,
+    OutputParts,
+    OutputTolerance,
+    RuntimeNeeds,
+)
+from toolchain.bundles.migration import migrated
 from toolchain.models.shape_lists import MOST_PARTS
 
 
@@ -138,3 +145,13 @@ def test_an_android_bundle_names_no_c_library_and_any_other_does(manifest: Manif
 def test_a_network_without_a_device_runs_on_the_cpu() -> None:
     assert RuntimeNeeds().device == "cpu"
     assert RuntimeNeeds(devices=("opencl", "vta")).device == "opencl"
+
+
+def test_words_about_sample_and_reference_are_of_the_newest_version(manifest: Manifest) -> None:
+    said = {"sample": "seeded, normal floats", "reference": "the file as it is given"}
+    new = manifest.model_copy(update={"schema_version": SCHEMA_VERSION, **said})
+    assert json.loads(new.to_json()) | said == json.loads(new.to_json())
+    old = json.loads(new.model_copy(update={"schema_version": 5, "shapes": (), "parts": ()}).to_json())
+    assert not said.keys() & old.keys()
+    with pytest.raises(ValueError, match="reference, sample: no key of version 5"):
+        migrated(old | said, 5)

@@ -44,6 +44,15 @@ def test_an_error_is_a_sentence_a_hint_and_an_exit_code(
     assert captured.err == "a library's chatter\n"
 
 
+def test_v_shows_the_whole_error_of_another_library(capfd: pytest.CaptureFixture[str]) -> None:
+    error = ToolchainError("LLVM refused it: errors follow: no compare")
+    error.__cause__ = ValueError("errors follow:\n no compare\n  %6 = fcmp oeq i1 %5")
+    assert failures.run(command_that(error), []) == 1
+    assert "fcmp" not in capfd.readouterr().err
+    assert failures.run(command_that(error), ["-v"]) == 1
+    assert "%6 = fcmp oeq i1 %5" in capfd.readouterr().err
+
+
 def test_with_json_stdout_holds_the_document_alone(capfd: pytest.CaptureFixture[str]) -> None:
     assert failures.run(command_that(None), ["--json"]) == 0
     captured = capfd.readouterr()

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import network
 from tests.models.graphs import graph_of, tensor_info
@@ -91,3 +92,13 @@ def test_a_layout_makes_other_workloads(invoke: Toolchain, folder: Path) -> None
     layouts = ("NCHW", "NHWC")
     found = [invoke("tasks", "small.onnx", "--layout", x, "--json").document for x in layouts]
     assert {task["id"] for task in found[0]} != {task["id"] for task in found[1]}
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("value", ["", ",", "sm_90,", " "])
+def test_an_architecture_without_a_name_is_refused(invoke: Toolchain, folder: Path, value: str) -> None:
+    """An unset variable of a script is not the class's architectures, silently."""
+    network(folder / "small.onnx")
+    for command in (["build", "-o", "out"], ["tasks"], ["tune"]):
+        arguments = [command[0], "small.onnx", "--board", "cuda", "--arch", value, *command[1:]]
+        refused(invoke, folder, 2, [f"--arch {value!r}", "leave the option out"], *arguments)

@@ -88,6 +88,7 @@ FOREIGN: dict[str, list[str]] = {
     "rollback": ["--board", EVIL],
     "fleet status": ["--group", EVIL],
     "runtime export": ["--board", EVIL, "-o", "{file}"],
+    "runtime verify": ["--board", EVIL],
     "vta config": [EVIL],
     "vta disasm": ["{model}"],
     "vta lint": ["{file}"],

@@ -47,6 +47,7 @@ def test_folders_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
         ("[boards.x]\nclass = 'rk3399'\nhost = 'a'\ngroups = 'g'", "it must be a list", "edit"),
         ("[boards.x]\nclass = 'rk3399'\nhost = 'a'", "boards.x = …: host_key is missing", "edit"),
         ("debian_image = 'x'", "wanted: A registry's Debian image", "edit"),
+        ("image_tag = 'a/b'", "wanted: Tag of this toolchain's images", "edit"),
         ("engine = 'dokcer'", "'auto', 'docker' or 'host'", "edit"),
         ("[board]\nname = 'x'", "board", "edit"),
         ("board = ", "cannot be read: it is not TOML: ", "edit"),

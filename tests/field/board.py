@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -53,7 +54,8 @@ class Install:
         """Break the link: the board reads its end, and nobody reads what it says."""
         for pipe in (self.child.stdin, self.child.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # it went before it read all
+                    pipe.close()
 
     def send_parts(self, toy: Toy) -> None:
         """Send what the board asks for."""
@@ -183,12 +185,14 @@ def new_board(folder: Path, *installed: Toy, program: Path | None = None) -> Boa
 
 def problem(board: Board, toy: Toy | None) -> str:
     """Return what is wrong with a board on which `toy` should be current, whole; empty if nothing is."""
-    wanted = toy.digest if toy else None
-    if board.current() != wanted:
-        return f"current is {board.current()}, not {wanted}"
-    if toy is None:
+    # Another statement of a bundle that is there has a folder by its own digest.
+    wanted = (toy.digest, toy.statement_digest) if toy else (None,)
+    current = board.current()
+    if current not in wanted:
+        return f"current is {current}, not {wanted[0]}"
+    if toy is None or current is None:
         return ""
-    release = board.app / "releases" / toy.digest
+    release = board.app / "releases" / current
     for name, content in {"release.json": toy.envelope, **toy.parts}.items():
         path = release / name
         if not path.is_file() or sha256(path.read_bytes()) != sha256(content):

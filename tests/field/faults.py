@@ -50,7 +50,8 @@ def _disk(code: str) -> dict[str, End]:
         "activate": back,
         # It cannot go back now; `recover` does once the disk takes it.
         "health": End("broken", code, "old"),
-        "commit": _ON,
+        # It stays, and `recover` does once the disk takes it what could not be done: the link `previous`.
+        "commit": End("installed", code, "new"),
     }
 
 
@@ -93,6 +94,32 @@ AT_ONCE: dict[str, End] = {
 """Faults that are there from the beginning."""
 
 
+AGAIN: dict[str, End] = {
+    "a rollback is killed once it is decided, and comes again": End("rolled-back", "", "old"),
+    "a rollback's answer is lost, and it comes again": End("rolled-back", "", "old"),
+    "the disk fails once in a rollback, before `current` is another": End("refused", "disk", "new"),
+    "the disk fails once in a rollback, after `current` is another": End("rolled-back", "disk", "old"),
+    "the disk takes no change from the decision of a rollback on": End("broken", "read-only", "old"),
+    "`previous` names what is current": End("refused", "previous", "new"),
+    "`previous` cannot be written after the commit": End("installed", "disk", "new"),
+    "what is old cannot be removed after the commit": End("installed", "disk", "new"),
+    "edge-rt is killed after the commit, before it removes what is old; `recover`": End("", "", "new"),
+    "a changed library is mended, that is killed, and the release comes again": End("installed", "", "new"),
+    "a byte of the current library has changed, and the release comes again": End("installed", "", "new"),
+    "another statement of the bundle in use": End("installed", "", "another"),
+    "an older version than another statement of the bundle in use": End("refused", "version", "another"),
+    "after a way back, another release of the version that was left": End("refused", "version", "old"),
+    "after a way back with a state that cannot be read, an older version": End("refused", "version", "old"),
+    "`newest` cannot be read": End("refused", "newest", "old"),
+    "neither `newest` nor the state can be read": End("refused", "newest", "old"),
+    "others may write to the app's folder": End("refused", "folder", "old"),
+    "`incoming` is a link": End("refused", "folder", "old"),
+    "`releases` is a link": End("refused", "folder", "old"),
+    "a program fills the disk in receive, after a refusal": End("interrupted", "space", "old"),
+}
+"""What a command meets that another one left, or that comes after a fault."""
+
+
 def page() -> str:
     """Return the text of the page."""
     lines = [
@@ -111,6 +138,14 @@ def page() -> str:
         "| fault from the beginning on | end |",
         "|---|---|",
         *(f"| {fault} | {end} |" for fault, end in AT_ONCE.items()),
+        "",
+        "tests/field/test_repeats.py does these. It also tries the rule behind all of them at each call that",
+        "changes the disk: cut there, or faulted there (EIO, ENOSPC, EROFS), and given again,",
+        "each command ends where one undisturbed run ends, and what it answered is what is on the disk.",
+        "",
+        "| what a command meets | end |",
+        "|---|---|",
+        *(f"| {what} | {end} |" for what, end in AGAIN.items()),
     ]
     return "\n".join(lines) + "\n"
 

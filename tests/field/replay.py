@@ -1,9 +1,10 @@
 """Every state that a power cut could leave of a recorded run.
 
 The model is weaker than what ext4 promises, and so on the safe side: of each file's writes since its last
-fsync any tail may be lost, or be zeros; of each folder's changes since its last fsync any tail may be lost;
-files and folders are independent of each other. A rename between folders is an addition in one and a removal
-in the other. At each moment one file or folder loses something, or all but one do, or all.
+fsync any tail may be lost, or be zeros; of each folder's changes since its last fsync any tail may be lost,
+or any one, since a disk may write them in another order; files and folders are independent of each other. A
+rename between folders is an addition in one and a removal in the other. At each moment one file or folder
+loses something, or all but one do, or all.
 """
 
 from __future__ import annotations
@@ -145,6 +146,8 @@ class Recording:
             for subject, places in pending.items():
                 for kept in range(len(places)):
                     yield count, f"{subject} after {kept}", self._tree(count, set(places[kept:]))
+                    if subject[0] == "folder" and kept + 1 < len(places):
+                        yield count, f"{subject} but {kept}", self._tree(count, {places[kept]})
                 if subject[0] == "file":
                     yield count, f"zeros in {subject}", self._tree(count, set(), subject[1])
                 if len(pending) > 1:

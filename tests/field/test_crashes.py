@@ -35,6 +35,8 @@ BROKEN_BY = {
     **dict.fromkeys(("part", "release", "inner", "names", "releases", "field", "journal"), "first"),
     **dict.fromkeys(("state", "app", "trust"), "update"),
     "incoming": "interrupted",
+    "links": "roll back",
+    **dict.fromkeys(("newest", "grown"), "update"),
 }
 """A scenario for each fsync of the installer, by its name (field/disk.h), that shows why it is there."""
 _MEMORY = "/dev/shm"
@@ -191,6 +193,12 @@ class Crashes:
         problems = [problem(board, toy) for toy in wanted[self._phase(count)]]
         if all(problems):
             return f"{problems}"
+        if board.current() and board.current() == board.current("previous"):
+            return "current and previous are one release"
+        newest = board.app / "newest"
+        known = newest.read_text() if newest.exists() else ""
+        if board.current() == scenario.toy.digest and not known.startswith(scenario.toy.version):
+            return f"the newest version is {known!r}"
         after = sum(path.stat().st_size for path in board.app.glob("incoming/*"))
         if count == len(self.recording.steps) and min(incoming, after) < self.incoming:
             return f"{incoming} bytes of parts were kept, and {after} after recovering, not {self.incoming}"

@@ -14,7 +14,8 @@ import pytest
 from tests.field.board import Board, new_board, problem
 from tests.field.build import faults
 from tests.field.faults import AT_ONCE, IN_STEP, PAGE, STEPS, End, page
-from tests.field.toy import APP, DAY, NEW, NOW, OLD, Toy
+from tests.field.repeats import cut, policy
+from tests.field.toy import APP, BOARD_CLASS, DAY, NEW, NOW, OLD, Toy
 from tests.releases.made import EVE
 
 pytestmark = pytest.mark.slow
@@ -85,10 +86,6 @@ def test_a_fault_in_a_step(fault: str, step: str, board: Board, tmp_path: Path) 
     install.close()
 
 
-def _policy(board: Board, **policy: object) -> None:
-    (board.app / "policy.json").write_text(json.dumps({"health_tries": 1, **policy}))
-
-
 def _with(**changes: object) -> Callable[[Board], dict[str, object]]:
     return lambda board: board.install(Toy("2.0.0", changes=changes))
 
@@ -103,7 +100,7 @@ def _at(moment: int) -> Callable[[Board], dict[str, object]]:
 
 def _health(*words: str, timeout_s: int = 20) -> Callable[[Board], dict[str, object]]:
     def install(board: Board) -> dict[str, object]:
-        _policy(board, health=words, health_timeout_s=timeout_s)
+        policy(board, health=words, health_timeout_s=timeout_s)
         end = board.install(NEW)
         (board.app / "policy.json").unlink()
         return end
@@ -121,7 +118,7 @@ def _corrupt(board: Board) -> dict[str, object]:
 
 
 def _damaged(board: Board) -> dict[str, object]:
-    _policy(board, health=["sh", "-c", 'echo bad >"$EDGE_CURRENT"/../' + OLD.digest + "/library.so; false"])
+    policy(board, health=["sh", "-c", 'echo bad >"$EDGE_CURRENT"/../' + OLD.digest + "/library.so; false"])
     return board.install(NEW)
 
 
@@ -187,22 +184,11 @@ def test_a_fault_from_the_beginning_on(fault: str, board: Board) -> None:
     return None
 
 
-def _cut(board: Board, step: str) -> None:
-    """Kill an installation in a step."""
-    install = board.begin(FIELD_STOP_IN=step)
-    install.send(NEW.head())
-    install.send_parts(NEW)
-    assert install.stopped()
-    install.child.kill()
-    install.child.wait()
-    install.close()
-
-
 @pytest.mark.parametrize("damage", ["cut short", "unreadable"])
 def test_a_cut_beside_a_damaged_release_is_ended_and_the_next_installation_mends_it(
     board: Board, damage: str
 ) -> None:
-    _cut(board, "unpack")
+    cut(board, "unpack")
     statement = board.app / "releases" / OLD.digest / "release.json"
     bad = {"LD_PRELOAD": str(faults()), "FAULT_READ": f"{OLD.digest}/expected"}
     if damage == "cut short":
@@ -215,7 +201,7 @@ def test_a_cut_beside_a_damaged_release_is_ended_and_the_next_installation_mends
 
 @pytest.mark.parametrize("verb", ["recover", "prune"])
 def test_a_full_disk_gets_rid_of_what_was_received(board: Board, verb: str) -> None:
-    _cut(board, "check")
+    cut(board, "check")
     incoming, full = board.app / "incoming", board.folder / "full"
     assert list(incoming.iterdir())
     full.write_text(str(int(errno.ENOSPC)))
@@ -254,3 +240,25 @@ def test_room_is_made_and_what_was_there_is_looked_for_again(board: Board) -> No
 
 def test_the_page_says_what_the_tests_do() -> None:
     assert PAGE.read_text() == page(), "python -m tests.field.faults"
+
+
+def test_a_release_from_a_file_is_for_the_class_that_provisioning_noted(board: Board) -> None:
+    nobody: dict[str, object] = {"class": None}
+    unknown = board.install(NEW, **nobody)["cause"]
+    assert unknown["code"] == "class" and "`toolchain board provision` notes" in unknown["message"]
+    note = board.field / ".board.json"
+    note.write_text('{"class": "pynq"}')
+    assert "this is a board of class pynq" in board.install(NEW, **nobody)["cause"]["message"]
+    note.write_text(json.dumps({"class": BOARD_CLASS}))
+    note.chmod(0o666)
+    assert board.install(NEW, **nobody)["cause"]["code"] == "policy"
+    note.chmod(0o600)
+    assert board.install(NEW, **nobody)["end"] == "installed"
+    assert problem(board, NEW) == ""
+
+
+def test_the_word_of_the_host_and_of_the_policy_go_before_the_noted_class(board: Board) -> None:
+    (board.field / ".board.json").write_text('{"class": "pynq"}')
+    assert board.install(NEW)["end"] == "installed"  # the host says the class
+    policy(board, **{"class": BOARD_CLASS})
+    assert board.install(OLD, downgrade=True, **{"class": None})["cause"]["code"] == "version"

@@ -49,20 +49,28 @@ NEXT_TRUST = (
 
 @dataclass(frozen=True)
 class Toy:
-    """A release of the network; `library` are the words that network.cc reads."""
+    """A release of the network; `library` are the words that network.cc reads.
+
+    Attributes
+    ----------
+    bundle_of
+        The version whose bundle it has; empty: its own.
+    """
 
     version: str = "1.0.0"
     library: str = f"times {FACTOR}"
     signers: Sequence[MemorySigner] = (ANNA,)
     padding: int = 200
     changes: Mapping[str, object] = field(default_factory=dict)
+    bundle_of: str = ""
 
     @cached_property
     def parts(self) -> dict[str, bytes]:
         """Contents by name, in the order of the subjects."""
-        pad = sha256(self.version.encode()) * (self.padding // 64 + 1)
+        made_as = self.bundle_of or self.version
+        pad = sha256(made_as.encode()) * (self.padding // 64 + 1)
         return {
-            "manifest.json": json.dumps({"version": self.version}).encode(),
+            "manifest.json": json.dumps({"version": made_as}).encode(),
             "library.so": f"{self.library} {pad}".encode(),
             "sample/0.npy": npy(SAMPLE),
             "expected/0.npy": npy(SAMPLE * FACTOR),
@@ -123,6 +131,11 @@ class Toy:
             "predicateType": f"urn:edge-toolchain:release:{2 if by_parts else 1}",
             "predicate": predicate,
         }
+
+    @cached_property
+    def statement_digest(self) -> str:
+        """What tells it from other releases of its bundle."""
+        return sha256(json.dumps(self.statement).encode())
 
     @cached_property
     def envelope(self) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import docker
+import docker.errors
 import pytest
 from docker.utils import kwargs_from_env
 
@@ -20,7 +21,7 @@ from tests.images.docker_proxy import DockerProxy
 from tests.unique import UNIQUE
 from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.images.engine import IMAGE_LABEL, ContainerRequest, Engine, answers, connect
+from toolchain.images.engine import IMAGE_LABEL, LABEL, ContainerRequest, Engine, answers, connect
 from toolchain.images.registry.archive import write_archive
 
 TAG = f"edge-toolchain/test:{UNIQUE}"
@@ -107,6 +108,34 @@ def test_a_daemon_that_goes_away_is_told(short: Path, monkeypatch: pytest.Monkey
     finally:
         proxy.close()
     assert raised.value.exit_code == 1 and "docker info" in raised.value.hint
+
+
+class Freezer:
+    """Docker's API as it answers on a busy host: it cannot freeze a container the first times."""
+
+    def __init__(self, failures: int, why: str) -> None:
+        self.left, self.why = failures, why
+
+    def inspect_container(self, _container: str) -> dict[str, object]:
+        return {"Config": {"Labels": {LABEL: "test"}}}
+
+    def pause(self, _container: str) -> None:
+        if self.left:
+            self.left -= 1
+            raise docker.errors.APIError(self.why, explanation=self.why)
+
+
+def test_a_container_that_cannot_be_frozen_yet_is_tried_again() -> None:
+    api = Freezer(2, "OCI runtime pause failed: unable to freeze: unknown")
+    Engine(api, "here").pause("ours")
+    assert api.left == 0
+
+
+def test_a_container_that_cannot_be_paused_is_an_error() -> None:
+    api = Freezer(9, "container is not running")
+    with pytest.raises(ToolchainError, match="cannot pause the container ours: container is not running"):
+        Engine(api, "here").pause("ours")
+    assert api.left == 8
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from tests.models.graphs import classifier
-from toolchain import doctor
+from toolchain.doctor.probes import check_in_a_process
 from toolchain.imports import module_search
 from toolchain.processes.worker import Worker
 
@@ -57,7 +57,7 @@ def test_a_worker_executes_none(trapped: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_doctor_tries_executes_none(trapped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(trapped)
-    assert doctor._check_in_a_process("numpy", "import json, numpy; print('here')", "").found == "here"
+    assert check_in_a_process("numpy", "import json, numpy; print('here')", "").found == "here"
     assert executed(trapped) == ""
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tests.models.rewrites.judge import assert_same
+from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 
@@ -61,3 +63,17 @@ def test_every_sample_is_tried_small_and_free_of_paths() -> None:
         content = file.read_bytes()
         assert len(content) < 50_000, file.name
         assert not [word for word in PATHS if word in content], file.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["keras_pictures", "torch_words"])
+def test_what_onnxruntimes_optimiser_saved_is_imported_right(name: str, tmp_path: Path) -> None:
+    """FusedConv and QuickGelu; FusedMatMul, SkipLayerNormalization and BiasGelu."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "saved.onnx")
+    onnxruntime.InferenceSession(FOLDER / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
+    saved = onnx.load(tmp_path / "saved.onnx")
+    assert any(node.domain == "com.microsoft" for node in saved.graph.node)
+    model = load_model(str(tmp_path / "saved.onnx"), ModelOptions(shapes=SHAPES[name]))
+    assert_same(model, 1e-4)

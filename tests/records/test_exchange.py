@@ -126,7 +126,7 @@ def test_functions_that_no_record_is_of_stay_behind(store: RecordStore, tmp_path
 def test_a_file_that_lost_its_last_lines(file: Path, lines: int) -> None:
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:lines]))
     message = refused(file)
-    assert "line 1 promises 1 functions and 4 records" in message and "nothing was imported" in message
+    assert "line 1 promises 1 function and 4 records" in message and "nothing was imported" in message
 
 
 @pytest.mark.slow

@@ -16,7 +16,10 @@ from toolchain.rollouts.worker import Job
 DIGEST = "d" * 64
 
 
-def there(state: str, step: str, code: str) -> AppThere:
+ATTEMPT, EARLIER = "a" * 16, "e" * 16
+
+
+def there(state: str, step: str, code: str, attempt: str | None = ATTEMPT) -> AppThere:
     return AppThere.model_validate(
         {
             "app": "toy",
@@ -25,7 +28,7 @@ def there(state: str, step: str, code: str) -> AppThere:
             "digest": "c" * 64,
             "previous": None,
             "since": 1,
-            "tried": Tried(version="2.0.0", digest=DIGEST),
+            "tried": Tried(version="2.0.0", digest=DIGEST, attempt=attempt),
             "error": Cause(code=code, step=step, message="why"),
         }
     )
@@ -46,8 +49,14 @@ def there(state: str, step: str, code: str) -> AppThere:
     ],
 )
 def test_what_a_board_says_after_a_broken_link(state: str, step: str, code: str, ends: str | None) -> None:
-    found = _known_end(there(state, step, code), DIGEST, at_work=False)
+    found = _known_end(there(state, step, code), ATTEMPT, at_work=False)
     assert (found.state if found else None) == ends
+
+
+@pytest.mark.parametrize("attempt", [EARLIER, None])
+def test_the_end_of_another_attempt_is_no_answer(attempt: str | None) -> None:
+    earlier = there("active", "health", "health", attempt)
+    assert _known_end(earlier, ATTEMPT, at_work=False) is None
 
 
 @pytest.mark.parametrize("tries", [0, 1, 5, 5000])

@@ -25,7 +25,7 @@ BOARDS = ["a", "b", "c"]
         ),
         ([outcome(latency_us=16_000)] * 3, LAB, Rules(max_slowdown=2), True, "1.60 times"),
         ([outcome(), outcome(), outcome(latency_us=90_000)], LAB, Rules(), True, "1.00 times"),
-        ([outcome(), outcome(), outcome("refused")], LAB, Rules(), False, "1 boards failed"),
+        ([outcome(), outcome(), outcome("refused")], LAB, Rules(), False, "1 board failed"),
         ([outcome(), outcome(), outcome("refused")], LAB, Rules(max_failures=1), True, "1.00 times"),
         ([outcome("offline", None)] * 3, LAB, Rules(), False, "no board of phase 2 runs the release"),
         ([outcome(), *[outcome("offline", None)] * 2], LAB, Rules(), True, "1.00 times"),

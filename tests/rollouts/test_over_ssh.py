@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_S, until
 from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
-from toolchain.rollouts.attempt import Attempt, Delivery
+from toolchain.rollouts.attempt import Attempt, Delivery, new_number
 from toolchain.rollouts.exchange import Told
 from toolchain.rollouts.outcome import Outcome
 from toolchain.rollouts.worker import Job
@@ -85,7 +85,7 @@ def test_a_cut_in_the_middle_of_a_part_costs_what_was_on_its_way(
     before = work._sent
     outcome = finish(work)
     assert (outcome.state, outcome.version) == ("installed", "2.0.0"), outcome
-    head = len(given.head(board))
+    head = len(given.head(board, new_number()))
     library = max(given.signed.release.sizes)
     assert outcome.bytes_sent - before <= 1.02 * (library - there + head) + 4096
     assert steps.count("preflight") == 2

@@ -11,11 +11,15 @@ import pytest
 from tests.rollouts.toys import APP, CLOCK, delivery, toy_board, write_policy
 from tests.waiting import until
 from toolchain.boards.board import Board
-from toolchain.rollouts.attempt import Delivery
+from toolchain.boards.transport import LostError
+from toolchain.rollouts import edge
+from toolchain.rollouts.answers import InstallLine
+from toolchain.rollouts.attempt import Attempt, Delivery, new_number
 from toolchain.rollouts.back import roll_back
 from toolchain.rollouts.begin import begin, outcomes_of, passed_phases
 from toolchain.rollouts.events import AnyEvent, BoardDone, GateJudged, PhaseStarted, RolloutEnded, Rules
-from toolchain.rollouts.fleet import fleet_status
+from toolchain.rollouts.exchange import Told
+from toolchain.rollouts.fleet import fleet_status, status_of
 from toolchain.rollouts.journal import Journal, read_journal
 from toolchain.rollouts.preview import preview
 from toolchain.rollouts.run import Rollout
@@ -58,11 +62,11 @@ def test_the_same_again_sends_no_part_and_one_changed_part_is_all_that_is_sent(t
     roll_out(tmp_path, first, boards, Rules())
     again, _, _ = roll_out(tmp_path, first, boards, Rules())
     outcome = again.outcomes["b000"]
-    assert (outcome.state, outcome.bytes_sent) == ("unchanged", len(first.head(boards[0])))
+    assert (outcome.state, outcome.bytes_sent) == ("unchanged", len(first.head(boards[0], new_number())))
     second = delivery(tmp_path, "1.1.0", padding=300_000)
     update, _, _ = roll_out(tmp_path, second, boards, Rules())
     library = max(second.signed.release.sizes)
-    sent = update.outcomes["b000"].bytes_sent - len(second.head(boards[0]))
+    sent = update.outcomes["b000"].bytes_sent - len(second.head(boards[0], new_number()))
     assert update.outcomes["b000"].state == "installed" and sent / library <= 1.02
 
 
@@ -71,7 +75,7 @@ def test_a_failure_ends_the_rollout_after_its_phase(tmp_path: Path) -> None:
     write_policy(tmp_path / "b000", **{"class": "pynq"})
     rules = Rules(phases=("1", "100%"))
     rollout, ended, _ = roll_out(tmp_path, delivery(tmp_path), boards, rules)
-    assert not ended.complete and "1 boards failed" in ended.reason
+    assert not ended.complete and "1 board failed" in ended.reason
     assert [(name, outcome.state) for name, _, outcome in rollout.rows()] == [
         ("b000", "refused"),
         *((f"b00{number}", "skipped") for number in (1, 2, 3)),
@@ -97,6 +101,94 @@ def test_boards_go_back_and_forth(tmp_path: Path) -> None:
     assert {row.version for row in fleet_status(boards, 32)} == {"1.0.0"}
     none = roll_back(fleet(tmp_path / "other", 1), APP, 32, lambda *_: None)
     assert none["b000"].error and "no release" in none["b000"].error
+
+
+def lost_once(monkeypatch: pytest.MonkeyPatch, verb: str, *, heard: bool) -> None:
+    """Lose the link once in a command of edge-rt: as it begins, or if it was `heard`, before its answer."""
+    given, calls = getattr(edge, verb), iter([True])
+
+    def command(*words: object) -> InstallLine:
+        lost = next(calls, False)
+        line = given(*words) if heard or not lost else None
+        if lost:
+            raise LostError("the link broke")
+        assert isinstance(line, InstallLine)
+        return line
+
+    monkeypatch.setattr(edge, verb, command)
+
+
+def test_a_rollback_whose_answer_was_lost_is_done_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boards = fleet(tmp_path, 1)
+    for version in ("1.0.0", "2.0.0", "3.0.0"):
+        roll_out(tmp_path, delivery(tmp_path, version), boards, Rules())
+    lost_once(monkeypatch, "roll_back", heard=True)
+    found = [roll_back(boards, None, 1, lambda *_: None)["b000"] for _ in range(3)]
+    assert [(each.state, each.version) for each in found] == [
+        ("offline", None),
+        ("rolled-back", "2.0.0"),
+        ("rolled-back", "3.0.0"),  # a command of its own: the one before was answered
+    ]
+    assert "again goes on" in found[0].hint
+
+
+def test_a_rollback_that_the_board_never_heard_is_done_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boards = fleet(tmp_path, 1)
+    for version in ("1.0.0", "2.0.0"):
+        roll_out(tmp_path, delivery(tmp_path, version), boards, Rules())
+    lost_once(monkeypatch, "roll_back", heard=False)
+    assert roll_back(boards, None, 1, lambda *_: None)["b000"].state == "offline"
+    found = roll_back(boards, None, 1, lambda *_: None)["b000"]
+    assert (found.state, found.version) == ("rolled-back", "1.0.0")
+
+
+def test_what_an_earlier_rollout_met_is_not_the_answer_to_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board, given = toy_board(tmp_path / "b"), delivery(tmp_path)
+    write_policy(tmp_path / "b", health=["sh", "-c", "echo no sensor; false"], health_tries=1)
+    assert Attempt(board, given, Told()).run().state == "rolled-back"
+    write_policy(tmp_path / "b")
+    lost_once(monkeypatch, "install", heard=False)
+    later = Attempt(board, given, Told())
+    with pytest.raises(LostError):
+        later.run()
+    assert later.run().state == "installed"
+
+
+def test_another_statement_of_the_bundle_is_sent_alone_and_counts(tmp_path: Path) -> None:
+    boards = fleet(tmp_path, 1)
+    roll_out(tmp_path, delivery(tmp_path, "8.0.0", padding=300_000), boards, Rules())
+    again = delivery(tmp_path, "10.0.0", padding=300_000, bundle_of="8.0.0")
+    planned = preview(boards, again, 1)[0]
+    assert (planned.action, planned.version) == ("install", "8.0.0")
+    rollout, ended, _ = roll_out(tmp_path, again, boards, Rules(phases=("1", "100%"), pause_s=0.1))
+    outcome = rollout.outcomes["b000"]
+    assert ended.complete and (outcome.state, outcome.version) == ("installed", "10.0.0")
+    assert outcome.bytes_sent == len(again.head(boards[0], new_number())) == planned.bytes
+    there = status_of(boards[0])
+    app = there.find(APP) if there else None
+    assert app and (app.version, app.newest, app.digest) == ("10.0.0", "10.0.0", again.signed.digest)
+    older, _, _ = roll_out(tmp_path, delivery(tmp_path, "9.5.0"), boards, Rules())
+    cause = older.outcomes["b000"].cause
+    assert cause and (older.outcomes["b000"].state, cause.code) == ("refused", "version")
+
+
+def test_a_board_that_lost_its_newest_version_says_the_way_out(tmp_path: Path) -> None:
+    board = toy_board(tmp_path / "b")
+    roll_out(tmp_path, delivery(tmp_path, "1.0.0"), [board], Rules())
+    newest = tmp_path / "b" / "field" / APP / "newest"
+    newest.write_bytes(b"\0")
+    rollout, _, _ = roll_out(tmp_path, delivery(tmp_path), [board], Rules(window_s=0))
+    outcome = rollout.outcomes["b"]
+    assert outcome.state == "refused" and "`echo 2.0.0 >newest` in that folder" in str(outcome.error)
+    assert outcome.hint == "write that file there: `toolchain board shell b`"
+    newest.write_text("1.0.0\n")
+    assert roll_out(tmp_path, delivery(tmp_path), [board], Rules())[1].complete
 
 
 def test_a_dry_run_says_what_and_why(tmp_path: Path) -> None:

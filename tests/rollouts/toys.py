@@ -35,9 +35,20 @@ PROGRAM = "bin/edge-rt-0123456789ab"
 
 
 def toy_release(
-    folder: Path, version: str = "2.0.0", library: str = "times 2", padding: int = 2000, **changed: object
+    folder: Path,
+    version: str = "2.0.0",
+    library: str = "times 2",
+    padding: int = 2000,
+    bundle_of: str = "",
+    **changed: object,
 ) -> SignedRelease:
-    """Sign a bundle of the toy network; the library has `padding` more bytes, which its version decides."""
+    """Sign a bundle of the toy network; the library has `padding` more bytes, which its version decides.
+
+    Parameters
+    ----------
+    bundle_of
+        The version whose bundle is signed; empty: a bundle of its own.
+    """
     path = folder / f"toy-{version}.bundle"
     manifest = read_bundle(small_bundle(folder / "small.bundle")).manifest.model_copy(
         update={
@@ -50,7 +61,7 @@ def toy_release(
             ),
         }
     )
-    seed = hashlib.shake_256(version.encode()).digest(padding // 2).hex()
+    seed = hashlib.shake_256((bundle_of or version).encode()).digest(padding // 2).hex()
     sample = np.arange(6, dtype="float32")
     words = f"\x7fELF {library} {seed}".encode()
     write_bundle(path, manifest, words, {"x": sample}, {"v": sample * 2})

@@ -78,12 +78,13 @@ def test_a_killed_lab_leaves_nothing_on_the_board(container: str) -> None:
 
 def test_a_frozen_board_is_away_and_comes_back(container: str) -> None:
     lab.start([find_board("box")])
-    subprocess.run(["docker", "pause", container], check=True, capture_output=True, timeout=60)
-    try:
-        until(lambda: state() == "away")
-        assert lab.status().keys == {KEY: {"total": 0, "free": 0, "pending": 0}}
-    finally:
-        subprocess.run(["docker", "unpause", container], check=True, capture_output=True, timeout=60)
+    with connect() as engine:
+        engine.pause(container)
+        try:
+            until(lambda: state() == "away")
+            assert lab.status().keys == {KEY: {"total": 0, "free": 0, "pending": 0}}
+        finally:
+            engine.unpause(container)
     until(lambda: state() == "serving")
     assert lab.status().keys == {KEY: FREE}
     lab.stop()

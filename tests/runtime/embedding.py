@@ -2,7 +2,8 @@
 
     embedding.py LIBEDGE NETWORK DEVICE
 
-On its standard input is a list of steps: ["set", INPUT, DTYPE, SHAPE], whose elements are all 1, ["run"],
+On its standard input is a list of steps: ["set", INPUT, DTYPE, SHAPE, NUMBER, TIMES], whose elements
+are all NUMBER, 1 without it, ["run"], ["first", OUTPUT],
 ["measure", NUMBER, MIN_REPEAT_MS], ["outputs"], ["shape", SHAPE, INPUT] or ["leave", DRIVER]: another library
 of the program's takes the thread's CUDA context away.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import resource
 import sys
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_void_p
@@ -33,10 +35,17 @@ class Program:
         options = Options(size=ctypes.sizeof(Options), threads=1, device=device.encode())
         self.network = c_void_p(edge.edge_open(network.encode(), byref(options)))
         assert self.network, edge.edge_last_error()
+        self.fetched: dict[int, Any] = {}
 
-    def set(self, place: int, dtype: str, shape: Sequence[int]) -> None:
-        """Hand over ones."""
-        array = np.ones(shape, dtype)
+    def set(self, place: int, dtype: str, shape: Sequence[int], number: float = 1, times: int = 1) -> int:
+        """Hand over one number in all places, several times; return how many pages of memory that took."""
+        array = np.full(shape, number, dtype)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(times):
+            self._set(place, dtype, shape, array)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    def _set(self, place: int, dtype: str, shape: Sequence[int], array: np.ndarray) -> None:
         extents = (c_int64 * len(shape))(*shape)
         value = Tensor(dtype.encode(), len(shape), extents, c_void_p(array.ctypes.data), array.nbytes)
         self.check(self.edge.edge_set_input(self.network, place, byref(value)))
@@ -57,6 +66,14 @@ class Program:
         for place, value in enumerate(fetched):
             self.check(self.edge.edge_output(self.network, place, byref(value)))
         return [[value.dtype.decode(), value.shape[: value.ndim]] for value in fetched]
+
+    def first(self, place: int) -> float:
+        """Return the first number of an output, where it lay when it was fetched first."""
+        if place not in self.fetched:
+            value = Tensor()
+            self.check(self.edge.edge_output(self.network, place, byref(value)))
+            self.fetched[place] = ctypes.cast(value.data, POINTER(ctypes.c_float))
+        return float(self.fetched[place][0])
 
     def shape(self, shape: int, place: int) -> list[int] | None:
         """Return the extents of an input; None where the library says that there is no such input."""

@@ -18,8 +18,8 @@ import pytest
 
 from tests.waiting import until
 from toolchain.configuration import settings as config
-from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.runtime import cache, ensure_runtime, expected_fingerprint, fingerprint
+from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
+from toolchain.runtime import anew, cache, compiled, ensure_runtime, expected_fingerprint, fingerprint
 from toolchain.runtime import compile as compiling
 
 pytestmark = pytest.mark.slow
@@ -104,7 +104,76 @@ def test_a_missing_tool_is_named(native: Callable[[str], Path], monkeypatch: pyt
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MissingError, match="ninja") as caught:
         ensure_runtime("x86_64")
-    assert caught.value.hint == "pip install ninja"
+    assert "edge-toolchain[compile]" in caught.value.hint
+
+
+WHEEL = {"edge-rt": b"a program", "libedge.so": b"a library"}
+
+
+@pytest.fixture
+def wheel(native: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of an installed wheel with edge-rt for x86_64, whose digests are pinned."""
+    native("${CMAKE_COMMAND} -E false")
+    folder = tmp_path / "packages" / compiled.package_of("x86_64")
+    folder.mkdir(parents=True)
+    for name, content in WHEEL.items():
+        (folder / name).write_bytes(content)
+    monkeypatch.syspath_prepend(str(folder.parent))
+    monkeypatch.setattr(compiled, "DIGESTS", tmp_path / "digests.json")
+    compiled.write_digests({"x86_64": folder}, compiled.DIGESTS)
+    return folder
+
+
+def test_a_wheel_with_the_digests_of_this_version_is_taken_in_place_of_compiling(wheel: Path) -> None:
+    assert cache.is_compiled("x86_64") and not cache.is_compiled("aarch64")
+    steps: list[str] = []
+    runtime = ensure_runtime("x86_64", progress=steps.append)
+    assert not steps and wheel.exists()
+    assert (runtime.program.read_bytes(), runtime.library.read_bytes()) == tuple(WHEEL.values())
+    assert os.access(runtime.program, os.X_OK)
+
+
+def test_a_wheel_with_other_bytes_is_not_taken(wheel: Path, native: Callable[[str], Path]) -> None:
+    (wheel / "libedge.so").write_bytes(b"another library")
+    steps: list[str] = []
+    assert not cache.is_compiled("x86_64")
+    with pytest.raises(ToolchainError, match="does not compile"):
+        ensure_runtime("x86_64", progress=steps.append)
+    assert "edge_toolchain_rt_x86_64 is not used, since it is not this version's" in steps[0]
+    native(QUICK)  # other sources: these digests are of the earlier ones
+    assert ensure_runtime("x86_64", progress=steps.append).library.read_text() == "a header\n"
+    assert any("no digests of it" in step for step in steps)
+
+
+def test_a_file_that_is_gone_from_a_wheel_is_compiled(wheel: Path) -> None:
+    (wheel / "edge-rt").unlink()
+    assert not cache.is_compiled("x86_64")
+    with pytest.raises(ToolchainError, match="does not compile"):
+        ensure_runtime("x86_64")
+
+
+def test_what_is_kept_is_compared_with_what_its_sources_make(
+    native: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "DIGESTS", tmp_path / "digests.json")
+    native(QUICK)
+    runtime = ensure_runtime("x86_64")
+    same = anew.compile_anew(runtime, lambda _: None)
+    assert same.equal and same.released is None
+    same.check()
+    compiled.write_digests({"x86_64": runtime.program.parent}, compiled.DIGESTS)
+    assert anew.compile_anew(runtime, lambda _: None).released == same.anew
+    runtime.library.write_bytes(b"changed")
+    changed = anew.compile_anew(runtime, lambda _: None)
+    assert not changed.equal and changed.to_json()["equal"] is False
+    with pytest.raises(CheckError, match=r"libedge\.so for x86_64: .* is kept here"):
+        changed.check()
+    compiled.write_digests({"x86_64": runtime.program.parent}, compiled.DIGESTS)
+    with pytest.raises(CheckError, match=r"is kept here"):
+        anew.compile_anew(runtime, lambda _: None).check()
+    runtime.library.write_text("a header\n")
+    with pytest.raises(CheckError, match=r"was released"):
+        anew.compile_anew(runtime, lambda _: None).check()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

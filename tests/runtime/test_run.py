@@ -20,6 +20,7 @@ from hypothesis.extra import numpy as arrays
 
 from tests.runtime import networks
 from tests.runtime.conftest import Case, Edge
+from tests.waiting import PATIENCE_S, until
 from toolchain.runtime import expected_fingerprint
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -266,6 +267,29 @@ def test_an_answer_that_cannot_be_written_is_a_failure(native: Edge) -> None:
         done = subprocess.run([*native.command, "info"], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == FAILED
     assert b"standard output" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["run", "bench", "probe"])
+def test_ends_when_its_reader_is_gone(native: Edge, dense: Case, tmp_path: Path, verb: str) -> None:
+    """Whoever asked was killed: nobody else would end it, and it would keep the board's lock."""
+    state = tmp_path / "state"
+    arguments: dict[str, list[str | Path]] = {
+        "run": [*dense.arguments, "--output", tmp_path / "o.npz", "--warmup", str(10**9)],
+        "bench": [*dense.arguments, "--repeat", "600", "--min-repeat-ms", "1000"],
+        "probe": ["--state", state, "--time", "3000", "--timeout", "4000"],
+    }
+    command = [*native.command, verb, *map(str, arguments[verb])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        lock = state / "measure.lock"
+        until(lambda: lock.exists() and str(process.pid).encode() in lock.read_bytes())
+        process.stdout.close()
+        try:
+            assert process.wait(PATIENCE_S) == FAILED
+        finally:
+            process.kill()
+    code, answer = native("bench", *dense.arguments, "--number", "1", "--repeat", "1")
+    assert code == 0, answer
 
 
 def test_a_link_in_the_place_of_the_new_file_is_not_followed(

@@ -15,6 +15,7 @@ from toolchain.backends.table import class_rates
 from toolchain.devices.device import CPU
 from toolchain.measuring.rates import BUSY_SHARE, measure_rates
 from toolchain.profiles import Profile
+from toolchain.quantities import counted
 
 _USABLE = 0.8  # of a board's memory: the rest is the kernel's, a GPU's or a camera's
 _SLOWEST = 0.9  # of a promised speed that still keeps the promise
@@ -63,13 +64,13 @@ def _beyond(found: FactsFound, profile: Profile) -> list[str]:
     missed = []
     promised = sum(cluster.cores for cluster in profile.clusters)
     if found.logical_cpus < promised:
-        missed.append(f"{found.logical_cpus} CPUs, the class has {promised} cores")
+        missed.append(f"{counted(found.logical_cpus, 'CPU')}, the class has {counted(promised, 'core')}")
     if found.cores.keys() <= {UNKNOWN, "x86"}:
         return missed + _memory(found, profile)
     for cluster in profile.clusters:
         there = found.cores.get(cluster.cpu, 0)
         if there < cluster.cores:
-            missed.append(f"{there} cores {cluster.cpu}, the class has {cluster.cores}")
+            missed.append(f"{counted(there, 'core')} {cluster.cpu}, the class has {cluster.cores}")
     return missed + _memory(found, profile)
 
 

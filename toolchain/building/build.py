@@ -28,7 +28,7 @@ from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
 from toolchain.linking.table import linker_named
 from toolchain.measuring.verify import VerifyResult
-from toolchain.models.judging.reference import Reference, reference_outputs, seeded_reference
+from toolchain.models.judging.reference import Reference, given_reference, seeded_reference
 from toolchain.models.load import Model
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.several import shape_of
@@ -286,7 +286,7 @@ def reference_for(model: Model, options: BuildOptions) -> Reference:
     """
     if options.sample is None:
         return seeded_reference(model, SAMPLE_SEED, options.sample_option)
-    return Reference(options.sample, reference_outputs(model, options.sample, options.sample_option))
+    return given_reference(model, options.sample, options.sample_option)
 
 
 def decide_network(

@@ -13,6 +13,7 @@ from toolchain import __version__
 from toolchain.building.decide import Decision
 from toolchain.building.tolerances import Expectation
 from toolchain.bundles.manifest import (
+    MOST_WORDS,
     EngineFacts,
     Manifest,
     ModelFacts,
@@ -89,6 +90,8 @@ def manifest_of(
         tolerance=tolerance_of(model, backend),
         tolerances=expectations[0].tolerances,
         parts=expectations[0].parts,
+        sample=str(expectations[0].reference),
+        reference=expectations[0].reference.computed_from[:MOST_WORDS],
         tvm=version("apache-tvm"),
         tvm_ffi=version("apache-tvm-ffi"),
         compilers=compilers_of(made_for.target),

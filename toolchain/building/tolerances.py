@@ -171,7 +171,7 @@ def rounding_tolerances(
         if step:
             far = max((each.error_steps or 0.0 for each in spread), default=0.0)
             off = max((each.values_off or 0 for each in spread), default=0)
-            number = float(max(1, min(math.ceil(ROOM * far - 0.01), _range(expected, step) * MOST)))
+            number = float(max(1, min(math.ceil(ROOM * far - 0.01), int(_range(expected, step) * MOST))))
             values = max(1, ROOM * off, int(HALVES * _busy(expected, step)))
             reason = f"{known} {far:.3g} steps in {off} values" if uncertain else known
             found.append(OutputTolerance(output=name, step=step, number=number, values=values, reason=reason))

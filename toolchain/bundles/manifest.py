@@ -14,6 +14,9 @@ from toolchain.architectures.rates import ClusterRates, Name
 from toolchain.devices.device import CPU
 from toolchain.models.shape_lists import MOST_PARTS, MOST_SHAPES
 
+MOST_WORDS = 1000
+"""Length of a text in words."""
+
 SCHEMA_VERSION: Literal[7] = 7
 """The newest version, whose outputs are compared by their parts."""
 
@@ -286,6 +289,10 @@ class Manifest(_Strict):
     parts: Several[OutputParts] = Field(
         (), description="of outputs that are compared by their parts; those of several axes make a grid"
     )
+    sample: str = Field("", description="how the values of the sample were chosen, in words")
+    reference: str = Field(
+        "", max_length=MOST_WORDS, description="what onnxruntime computed the expected outputs from, in words"
+    )
     tvm: str
     tvm_ffi: str
     compilers: str = Field(
@@ -398,6 +405,7 @@ class Manifest(_Strict):
         """Return the canonical text: sorted keys, indented by two spaces, ASCII, with a final newline."""
         values: dict[str, Any] = self.model_dump(mode="json")
         if not self.by_parts:  # the keys are those of toolchains that knew no parts
+            del values["sample"], values["reference"]
             for each in (values, *values["shapes"]):
                 del each["parts"]
         if self.schema_version == ONE_SHAPE:

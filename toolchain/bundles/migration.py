@@ -27,8 +27,8 @@ def migrated(values: _Values, version: int) -> _Values:
         if version not in _STEPS:
             raise ValueError(f"schema_version is {version}: the first one was {min(_STEPS)}")
         version, values = version + 1, _STEPS[version](values)
-    if version < SCHEMA_VERSION and "parts" in values:
-        raise ValueError(f"parts: no key of version {version}, but of {SCHEMA_VERSION}")
+    if version < SCHEMA_VERSION and (late := sorted({"parts", "reference", "sample"} & values.keys())):
+        raise ValueError(f"{', '.join(late)}: no key of version {version}, but of {SCHEMA_VERSION}")
     if version == ONE_SHAPE and (early := sorted({"shapes", "pad"} & values.keys())):
         raise ValueError(f"{', '.join(early)}: no key of version {ONE_SHAPE}, but of {ONE_SHAPE + 1}")
     return values

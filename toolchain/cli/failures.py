@@ -20,6 +20,8 @@ INTERRUPTED = 128 + signal.SIGINT
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _BY_SIGNAL = frozenset(128 + number for number in _ENDING)
+_MOST_SHOWN = 10_000
+"""Characters of another library's error that -v shows; TVM's hold whole programs."""
 
 _SPACE = "free some space"
 _RIGHTS = "change its owner or mode, or use another folder"
@@ -94,6 +96,8 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
     except StdoutError as error:
         return _report(False, error.exit_code, error.message, error.hint)
     except ToolchainError as error:
+        if error.__cause__ is not None and _verbose(_own(arguments)):
+            output.note(f"{type(error.__cause__).__name__}: {_indented(str(error.__cause__)[:_MOST_SHOWN])}")
         return _report(as_json, error.exit_code, error.message, error.hint)
     except BrokenPipeError:
         return 1

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from toolchain.cli import complete
 from toolchain.cli.options import Batch
@@ -21,6 +22,17 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def _named(name: str, *parts: str, **settings: Any) -> tuple[str, Decorator]:
     """Return an option with its name."""
     return name, click.option(name, *parts, **settings)
+
+
+def _named_architectures(context: click.Context, option: click.Parameter, value: str) -> str:
+    """Return the value of --arch; refuse one with an empty name, as from an unset variable of a script."""
+    given = context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
+    if given and not all(name.strip() for name in value.split(",")):
+        raise UsageError(
+            f"--arch {value!r}: an architecture has no name",
+            "leave the option out for the board class's, or name some: --arch sm_80,sm_90",
+        )
+    return value
 
 
 model_argument = click.argument("model", shell_complete=complete.models)
@@ -61,6 +73,7 @@ _MODEL_OPTIONS = (
         "--arch",
         default="",
         metavar="ARCH,…",
+        callback=_named_architectures,
         help="With --device cuda: architectures such as sm_90, or native; default: the board class's.",
     ),
     _named(

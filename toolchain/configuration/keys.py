@@ -82,6 +82,12 @@ class Settings(Table):
         description="A registry's Debian image, pinned (`NAME@sha256:…`), that images stand on; default: one "
         "made from Debian's packages.",
     )
+    image_tag: str = Field(
+        "latest",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$",
+        description="Tag of this toolchain's images in the engine. Two checkouts with one engine take each "
+        "other's images for out of date, and replace them, unless one of them has a tag of its own.",
+    )
     package_index: str | None = Field(
         None, description="The package index for the wheels in images; default: pip's own configuration."
     )

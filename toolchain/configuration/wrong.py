@@ -39,6 +39,8 @@ def explain(error: ValidationError, origins: Mapping[str, str], file: Path | Non
 
         near = difflib.get_close_matches(str(first["loc"][-1]), keys, n=1)
         meant = f"did you mean {near[0]!r}? " if near and first["type"] == "extra_forbidden" else ""
+        if in_board and first["type"] == "missing" and first["loc"][-1] == "class":
+            meant = "an emulated board has no table here: `toolchain board emulate start CLASS --group G`; "
         return f"{where}: {problem}", f"{meant}the keys are: {', '.join(sorted(keys))}"
     said = shown_value(first["loc"], first["input"])
     problem = reason_of(first)

@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from toolchain.architectures.table import LINUX
+from toolchain.configuration.settings import settings
 from toolchain.errors import UsageError
 
 REPOSITORY = "edge-toolchain"
@@ -49,8 +50,8 @@ class Image(BaseModel):
 
     @property
     def tag(self) -> str:
-        """Tag of the image in the engine."""
-        return f"{REPOSITORY}/{self.name}:latest"
+        """Name and tag of the image in the engine; the tag is the setting `image_tag`."""
+        return f"{REPOSITORY}/{self.name}:{settings().image_tag}"
 
     @property
     def path(self) -> Path:

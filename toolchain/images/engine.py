@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import tarfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ IMAGE_LABEL = f"{LABEL}.image"
 SOURCES_LABEL = f"{LABEL}.sources"  # on images: a digest of everything the image was made from
 ARGUMENTS_LABEL = f"{LABEL}.arguments"  # on images: the keys of the build arguments they were made with
 _ANSWER_SECONDS = 180.0  # for one request; on a busy machine loading an image takes 10 s, removing one 60
+_FREEZING_SECONDS = 60.0
+_FREEZING_AGAIN_SECONDS = 0.2
 _MOST_READ = 2**24  # bytes of a file of a container; the largest of ours, dpkg's list, has one or two
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -166,10 +169,23 @@ class Engine:
             self.api.kill(container, signal)
 
     def pause(self, container: str) -> None:
-        """Suspend all processes of a container of ours."""
+        """Suspend all processes of a container of ours.
+
+        On a busy host, runc gives up on a container whose processes just start others ("unable to freeze");
+        Docker is then asked again, for up to `_FREEZING_SECONDS`.
+        """
         self._ours(container)
-        with self.asked(f"pause the container {container[:12]}"):
-            self.api.pause(container)
+        deadline = time.monotonic() + _FREEZING_SECONDS
+        while True:
+            try:
+                with self.asked(f"pause the container {container[:12]}"):
+                    self.api.pause(container)
+            except ToolchainError as error:
+                if "unable to freeze" not in error.message or time.monotonic() > deadline:
+                    raise
+                time.sleep(_FREEZING_AGAIN_SECONDS)
+            else:
+                return
 
     def unpause(self, container: str) -> None:
         """Resume a paused container."""

@@ -28,10 +28,10 @@ def zig_program() -> Path:
     )
 
 
-def zig_cache_environment() -> dict[str, str]:
-    """Return the environment variables that put zig's cache inside ours."""
-    folder = str(config.cache_dir() / "zig")
-    return {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder}
+def zig_cache_environment(folder: Path | None = None) -> dict[str, str]:
+    """Return the environment variables that put zig's cache into a folder; None: inside our cache."""
+    cache = str(folder or config.cache_dir() / "zig")
+    return {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
 
 
 def run_zig(

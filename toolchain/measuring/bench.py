@@ -22,6 +22,7 @@ from toolchain.measuring.device import simulation
 from toolchain.measuring.execute import answer_of, check_threads, invoke
 from toolchain.measuring.place import PlacedBundle, place
 from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, profiled
+from toolchain.quantities import counted
 
 BUDGET_S = 10.0  # the default of --time
 _MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
@@ -298,11 +299,12 @@ def _warnings(placed: PlacedBundle, answer: Timed, noise: float, times: np.ndarr
     if unsteady := unsteadiness(noise):
         warnings.append(f"{unsteady}; {_advice(answer)}")
     if len(times) < LEAST_FOR_CONFIDENCE:
-        runs = "1 run" if len(times) == 1 else f"{len(times)} runs"
-        warnings.append(f"only {runs}: give it longer with --time")
+        warnings.append(f"only {counted(len(times), 'run')}: give it longer with --time")
     if answer.governor not in (None, "performance"):
         warnings.append(f"the CPU's governor is {answer.governor!r}: its clock changes with the load")
     cpus = placed.runtime.facts.logical_cpus
     if answer.threads > cpus:
-        warnings.append(f"{answer.threads} threads on the {cpus} CPUs of {placed.board.name}")
+        warnings.append(
+            f"{counted(answer.threads, 'thread')} on the {counted(cpus, 'CPU')} of {placed.board.name}"
+        )
     return warnings

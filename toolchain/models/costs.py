@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 from onnx import TensorProto
 
+from toolchain.models.folding.few_bits import FEW_BITS
 from toolchain.models.preparing.declared import Shape, dimensions
 from toolchain.models.recurrent.spec import GATES
 from toolchain.models.walk import all_nodes, all_tensors
@@ -20,6 +21,7 @@ WEIGHT_TYPES = frozenset(
         TensorProto.DOUBLE,
         TensorProto.INT8,
         TensorProto.UINT8,
+        *FEW_BITS,
     }
 )
 """Element types of weights; wider integers are shapes, axes and indices."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import onnx
 
 from toolchain.arrays import Array
+from toolchain.models.bounds.insert import with_checks
 from toolchain.models.folding.result import Folded
-from toolchain.models.importing.float16 import as_float32
-from toolchain.models.importing.importer import check_valid, import_module, output_specs
-from toolchain.models.importing.refusing import check_compiles
+from toolchain.models.importing.float16 import as_float32, holds_float16
+from toolchain.models.importing.importer import import_module, output_specs
+from toolchain.models.importing.refusing import check_compiles, check_element_types
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.parts import Ends, joined_parts
 from toolchain.models.preparing.cutting import with_output_types
@@ -20,15 +21,19 @@ from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.empty import check_not_empty
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import prepare
+from toolchain.models.preparing.validity import check_valid
+from toolchain.models.proof import ALIKE, ALIKE_IN_HALVES, check_alike
 from toolchain.models.quantising.affine import quantise as affine
 from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
 from toolchain.models.quantising.result import Quantised
-from toolchain.models.reading.source import read_source
+from toolchain.models.reading.source import Source, is_zoo, read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
 from toolchain.models.rounding import Rounding, find_rounding
+from toolchain.models.samples import samples, sorts_for
 from toolchain.models.softmax import softmax_outputs
 from toolchain.models.spec import TensorSpec, check_types
+from toolchain.models.ties import Ties, find_ties
 
 if TYPE_CHECKING:
     import tvm
@@ -45,8 +50,8 @@ class Model:
     source
         `zoo:NAME` or the file's absolute path.
     onnx
-        The original or quantised graph from which the expected output is computed, with its weights inside
-        and only the requested outputs.
+        The graph from which the expected output is computed: the file's as it came, with its weights inside
+        and only the requested outputs, or the quantised one.
     frozen
         Values of the graph's inputs that are constants here.
     module
@@ -65,6 +70,10 @@ class Model:
         The result of quantising, None without it.
     rounding
         Where the network rounds to integers with scales that are no powers of two; None if nowhere.
+    judged
+        What `onnx` is, in words.
+    ties
+        What inputs ought to have beside random values, by input.
     others
         The same network in smaller shapes, whose functions are in `module`, too; see `models.several`.
     """
@@ -82,6 +91,8 @@ class Model:
     quantised: Quantised | None = None
     rounding: Rounding | None = None
     joined: Mapping[str, Ends] = field(default_factory=dict)
+    judged: str = "the file as it is given"
+    ties: Mapping[str, Ties] = field(default_factory=dict)
     others: tuple[Model, ...] = ()
 
     @property
@@ -95,6 +106,30 @@ class Model:
         return self.rounding is not None
 
 
+def check_source(source: str, options: ModelOptions) -> None:
+    """Refuse a file that cannot be compiled, as `load_model` does, before anything slow is begun.
+
+    What only the import to Relax notices is left to `load_model`: TVM is not imported here, and networks of
+    the zoo are not made.
+
+    Raises
+    ------
+    UsageError
+        As of `load_model`.
+    """
+    if is_zoo(source):
+        return
+    first = options.each()[0]
+    found = read_source(source, first)
+    static, frozen = prepare(found, first)[1:]
+    check_valid(static, found.origin)
+    graph = infer_shapes(_folded(static, found.origin, frozen)[1].model, found.origin)
+    check_not_empty(graph, found.origin)
+    check_types(input_specs(graph), found.origin)
+    check_element_types(graph, found.origin)
+    with_checks(graph, found.origin)  # refuses constants outside of their bounds
+
+
 def load_model(source: str, options: ModelOptions) -> Model:
     """Load `zoo:NAME` (or the bare name) or the path of an `.onnx` or `.tflite` file.
 
@@ -105,11 +140,14 @@ def load_model(source: str, options: ModelOptions) -> Model:
         unsupported.
     """
     found = read_source(source, options)
-    source_graph, static, frozen = prepare(found, options)
+    given, static, frozen = prepare(found, options)
+    judged = found.said
+    if found.proto.functions and not given.functions:
+        judged = "the file with its functions written out, since --outputs names a tensor inside one"
     check_valid(static, found.origin)
     integers: Quantised | None = None
     if options.quantizer in AFFINE:
-        integers = quantised_for_cpus(static, frozen, options, found.origin)
+        integers, judged = quantised_for_cpus(given, static, frozen, options, found)
         grouped, folded = _folded(integers.graph, found.origin, {})
     else:
         grouped, folded = _folded(static, found.origin, frozen)
@@ -117,10 +155,12 @@ def load_model(source: str, options: ModelOptions) -> Model:
     check_not_empty(graph, found.origin)
     inputs = input_specs(graph)
     check_types(inputs, found.origin)
+    check_element_types(graph, found.origin)
     full = as_float32(graph)
     computed = graph if full is graph else infer_shapes(full, found.origin)
     if options.quantizer in POWERS_OF_TWO:
         integers = powers_of_two.quantise(computed, options.quantizer, options.calibration, found.origin)
+        judged = _integers_of(given, frozen, computed, options, found)
         computed = integers.graph
     module = import_module(computed, found.origin)
     outputs = output_specs(graph, module, found.origin)
@@ -128,7 +168,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
     return Model(
         name=found.name,
         source=found.origin,
-        onnx=integers.graph if integers else with_output_types(source_graph, graph),
+        onnx=integers.graph if integers else with_output_types(given, graph),
         frozen={} if integers else frozen,  # constants of the quantised graph
         quantised=integers,
         module=module,
@@ -138,23 +178,62 @@ def load_model(source: str, options: ModelOptions) -> Model:
         softmax_outputs=softmax_outputs(graph),
         options=options,
         joined=joined_parts(graph),
+        judged=judged,
+        ties=find_ties(grouped.model),
         rounding=None if options.quantizer in POWERS_OF_TWO else find_rounding(grouped.model),
     )
 
 
 def quantised_for_cpus(
-    static: onnx.ModelProto, frozen: Mapping[str, Array], options: ModelOptions, origin: str
-) -> Quantised:
-    """Return the integers of a prepared float graph, whose own graph is in QDQ form.
+    given: onnx.ModelProto,
+    static: onnx.ModelProto,
+    frozen: Mapping[str, Array],
+    options: ModelOptions,
+    found: Source,
+) -> tuple[Quantised, str]:
+    """Return the integers of a prepared float graph, whose own graph is in QDQ form, and what they are of.
 
     Raises
     ------
     UsageError
         The graph cannot be compiled or quantised, or the images for calibration do not fit.
+    ToolchainError
+        Preparing changed what the network computes.
     """
-    grouped = _folded(static, origin, frozen)[0]
-    full = as_float32(infer_shapes(grouped.model, origin))
-    return affine.quantise(full, options.quantizer, options.calibration, origin)
+    grouped = _folded(static, found.origin, frozen)[0]
+    floats = as_float32(infer_shapes(grouped.model, found.origin))
+    integers = affine.quantise(floats, options.quantizer, options.calibration, found.origin)
+    return integers, _integers_of(given, frozen, floats, options, found)
+
+
+def _integers_of(
+    given: onnx.ModelProto,
+    frozen: Mapping[str, Array],
+    floats: onnx.ModelProto,
+    options: ModelOptions,
+    found: Source,
+) -> str:
+    """Say what the reference of a quantised network is computed from.
+
+    The integers are made from a graph that we prepared, and are the reference themselves: so the floats
+    before them are compared with the file's.
+
+    Raises
+    ------
+    ToolchainError
+        Preparing changed what the network computes.
+    """
+    integers = f"{found.said}, in the integers of --quantizer {options.quantizer}"
+    tolerance = ALIKE_IN_HALVES if holds_float16(given) else ALIKE
+    why = ""
+    specs = input_specs(floats)
+    for sort in sorts_for(specs):
+        why = check_alike(
+            given, floats, samples(specs, 0, sort), frozen, "preparing it", found.origin, tolerance
+        )
+        if not why:
+            return f"{integers}, made from floats that are the file's"
+    return f"{integers}; whether their floats are the file's is not known: onnxruntime said {why}"
 
 
 def _folded(static: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> tuple[Folded, Folded]:

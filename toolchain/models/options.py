@@ -130,9 +130,20 @@ def parse_shape(text: str, option: str = "--shape") -> tuple[str, tuple[int, ...
     """
     name, separator, dimensions = text.rpartition("=")
     parts = dimensions.split(",")
+    if separator and name and any(part.strip().isdecimal() and not int(part) for part in parts):
+        raise no_values(f"{option} {text}")
     if not separator or not name or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise UsageError(f"{option} {text}: not NAME=D,D,…", f"for example {option} data=1,3,224,224")
     return name, tuple(int(part) for part in parts)
+
+
+def no_values(what: str) -> UsageError:
+    """Return the error for a shape with an extent of 0; `what` repeats the option or names the tensor."""
+    return UsageError(
+        f"{what}: an extent of 0 makes a tensor without values, and no code is made for one",
+        "give extents of 1 or more; of a network whose cache is empty at first, export the first step by "
+        "itself (optimum writes decoder_model.onnx)",
+    )
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, list[tuple[int, ...]]]:

@@ -61,18 +61,30 @@ def find_rounding(model: onnx.ModelProto) -> Rounding | None:
     nodes = [node for node in graph.node if node.op_type in rounding]
     if not nodes and not any(node.op_type == REAL or node.op_type.startswith("Q") for node in graph.node):
         return None
-    alike: dict[str, bool] = {}
-    for node in graph.node:  # in topological order
-        inputs = all(alike.get(name, True) for name in node.input)
-        rounds = node.op_type in DYNAMIC and node.op_type != "DynamicQuantizeLinear"
-        same = not rounds and (_on_integers(node) or (node.op_type in ALIKE and inputs))
-        alike.update(dict.fromkeys(node.output, same))
+    alike = alike_values(graph)
     surely = APPROXIMATED | RECURRENT | BIASED
     uncertain = [n for n in nodes if n.op_type in surely or not alike.get(n.input[0], True)]
     stored = {tensor.name: tensor for tensor in graph.initializer}
     steps = {value.name: step for value in graph.output if (step := _step(value, makers, stored)) is not None}
     floats = [node for node in nodes if node.op_type not in APPROXIMATED or node in uncertain]
     return Rounding(steps, *(tuple(node.output[0] for node in each) for each in (uncertain, floats)))
+
+
+def alike_values(graph: onnx.GraphProto, exact: frozenset[str] = frozenset()) -> dict[str, bool]:
+    """Return for each computed tensor whether its values are the same in every program.
+
+    Parameters
+    ----------
+    exact
+        Operators beside `ALIKE` that give equal results for equal inputs.
+    """
+    alike: dict[str, bool] = {}
+    for node in graph.node:  # in topological order
+        inputs = all(alike.get(name, True) for name in node.input)
+        rounds = node.op_type in DYNAMIC and node.op_type != "DynamicQuantizeLinear"
+        same = not rounds and (_on_integers(node) or (node.op_type in ALIKE | exact and inputs))
+        alike.update(dict.fromkeys(node.output, same))
+    return alike
 
 
 def _on_integers(node: onnx.NodeProto) -> bool:

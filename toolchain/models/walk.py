@@ -8,6 +8,8 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from toolchain.foreign import printable
+
 CONTROL = frozenset({"If", "Loop", "Scan"})
 """Operators with graphs inside."""
 
@@ -29,6 +31,21 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """Yield every node, those of inner graphs included."""
     for inner in all_graphs(graph):
         yield from inner.node
+
+
+def nodes_of(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield every node of a model: of its graph, and of its own functions."""
+    yield from all_nodes(model.graph)
+    for function in model.functions:
+        yield from nested_nodes(function.node)
+
+
+def nested_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes, such as those of a function, and the nodes of the graphs inside them."""
+    for node in nodes:
+        yield node
+        for inner in _inside([node]):
+            yield from inner.node
 
 
 def all_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -85,6 +102,26 @@ def all_names(graph: onnx.GraphProto) -> Iterator[str]:
 def node_name(node: onnx.NodeProto) -> str:
     """Return the node's name, or its first output if it has none."""
     return str(node.name or next(iter(node.output), node.op_type))
+
+
+def called(node: onnx.NodeProto) -> str:
+    """Return how messages name a node: its operator and its name."""
+    return f"{printable(node.op_type)} (node {printable(repr(node_name(node)))})"
+
+
+def type_name(type_: onnx.TypeProto) -> str:
+    """Return the numpy name of a tensor type's elements; `string`, or `?` if it is unknown."""
+    return dtype_of_code(type_.tensor_type.elem_type)
+
+
+def dtype_of_code(code: int) -> str:
+    """Return the numpy name of an element type; `string`, or `?` if it is unknown."""
+    if code == onnx.TensorProto.STRING:
+        return "string"
+    try:
+        return str(helper.tensor_dtype_to_np_dtype(code).name)
+    except KeyError:  # not a tensor, or a type unknown to onnx
+        return "?"
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -13,11 +13,11 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.foreign import first_line
 from toolchain.models.folding.fold import fold
-from toolchain.models.importing.importer import check_valid
 from toolchain.models.load import quantised_for_cpus
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.prepare import prepare
+from toolchain.models.preparing.validity import check_valid
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.reading.source import read_source
 
@@ -39,12 +39,12 @@ def export_model(source: str, options: ModelOptions, path: Path) -> Quantised | 
     UsageError
         The source or an option can't be used, or `path` is a folder.
     ToolchainError
-        The file cannot be written, or the graph is too large for one file.
+        The file cannot be written, the graph is too large for one file, or preparing it changed its outputs.
     """
     if path.is_dir():
         raise UsageError(f"-o {path} is a folder", f"name a file in it: -o {path}/model.onnx")
     found = read_source(source, options)
-    _, model, frozen = prepare(found, options)
+    given, model, frozen = prepare(found, options)
     check_valid(model, found.origin)
     quantised = None
     if options.quantizer in POWERS_OF_TWO:
@@ -53,7 +53,7 @@ def export_model(source: str, options: ModelOptions, path: Path) -> Quantised | 
             f"use --quantizer {'|'.join(AFFINE)}",
         )
     if options.quantizer:
-        quantised = quantised_for_cpus(model, frozen, options, found.origin)
+        quantised, _ = quantised_for_cpus(given, model, frozen, options, found)
         model = quantised.graph
     else:
         with_output_types(model, fold(model, found.origin, frozen).model)

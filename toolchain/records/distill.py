@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolchain.errors import ToolchainError
+from toolchain.quantities import counted
 from toolchain.records.store import RecordStore
 from toolchain.records.taken import BuildVariant, taken
 
@@ -56,7 +57,8 @@ def distill(
             store.compact()
         except ToolchainError as error:
             raise ToolchainError(
-                f"{len(drop)} records were removed, but {store.name} is as large as before: {error.message}",
+                f"{counted(len(drop), 'record was', 'records were')} removed, but {store.name} is as large "
+                f"as before: {error.message}",
                 error.hint,
             ) from error
     return Distilled(len(everything) - len(drop), len(drop) - failed, failed)

@@ -16,6 +16,7 @@ from toolchain.errors import UsageError
 from toolchain.files.atomic import replacing
 from toolchain.files.plain import open_plain
 from toolchain.foreign import first_line
+from toolchain.quantities import counted
 from toolchain.records import rows
 from toolchain.records.columns import NAMES
 from toolchain.records.function import Function, function_id
@@ -77,8 +78,9 @@ def read_records(path: Path) -> tuple[list[Function], list[Record]]:
     promised, there = (header["functions"], header["records"]), (len(functions), len(records))
     if promised != there:
         raise UsageError(
-            f"{path}: line 1 promises {promised[0]} functions and {promised[1]} records, but the file has "
-            f"{there[0]} and {there[1]}: it was truncated, or lines were lost; nothing was imported",
+            f"{path}: line 1 promises {counted(promised[0], 'function')} and "
+            f"{counted(promised[1], 'record')}, but the file has {there[0]} and {there[1]}: "
+            "it was truncated, or lines were lost; nothing was imported",
             f"export it again, or correct line 1 of {path} if lines were left out on purpose",
         )
     return list(functions.values()), records

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from toolchain.quantities import counted
 from toolchain.releases.moments import day
 from toolchain.releases.signed import SignedRelease
 
@@ -43,7 +44,7 @@ def summary(signed: SignedRelease) -> list[str]:
         f"classes: {', '.join(release.classes)}",
         f"issued: {day(release.issued)}",
         f"expires: {day(release.expires)}",
-        f"budget: {' and '.join(limits) or 'none'}, median of {release.test.runs} runs",
+        f"budget: {' and '.join(limits) or 'none'}, median of {counted(release.test.runs, 'run')}",
         f"verified: on {verified.board_class}, {day(verified.at)}, error {verified.error_ppb / 1e9:.2e}"
         if verified
         else "verified: no",

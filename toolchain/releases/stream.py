@@ -20,6 +20,7 @@ def stream_head(
     newest: str | None = None,
     downgrade: bool = False,
     board_class: str | None = None,
+    attempt: str | None = None,
 ) -> bytes:
     """Return everything before the parts: magic, header, envelopes of the trust and of the release.
 
@@ -33,6 +34,9 @@ def stream_head(
         Whether the operator allows an older version than the board has.
     board_class
         What the host calls the board's class; None in a file, for which the board's policy says it.
+    attempt
+        The number of this attempt, 16 hexadecimal digits, by which the host asks for its result after a lost
+        link; None in a file, which an edge-rt of version 0.1.0 may read.
 
     Raises
     ------
@@ -41,7 +45,7 @@ def stream_head(
     """
     envelopes = [each.to_bytes() for each in trust]
     release = signed.envelope.to_bytes()
-    header = {
+    header: dict[str, object] = {
         "app": signed.release.app,
         "trust": [len(each) for each in envelopes],
         "release": len(release),
@@ -49,6 +53,8 @@ def stream_head(
         "downgrade": downgrade,
         "class": board_class,
     }
+    if attempt is not None:
+        header["attempt"] = attempt
     line = dump(header) + b"\n"
     if len(line) > MOST_HEADER:
         raise UsageError(

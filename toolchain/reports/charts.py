@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.foreign import printable
-from toolchain.quantities import shown_ms, time_unit
+from toolchain.quantities import counted, shown_ms, time_unit
 from toolchain.reports.curves import Curve
 from toolchain.reports.figures import FAINT, INK, SERIES, figure
 
@@ -65,7 +65,7 @@ def tuning_curves(curves: Sequence[Curve]) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         labels = [_label(curve) for curve in shown[:named]]
         if len(shown) > named:
-            labels.append(f"{len(shown) - named} more tasks")
+            labels.append(counted(len(shown) - named, "more task"))
         made.legend(list(reversed(handles))[:rows], labels, loc="outside lower left")
     return svg[0]
 

@@ -43,19 +43,24 @@ class AtWork(Answer):
 
 
 class Tried(Answer):
-    """The release that was installed last, or tried."""
+    """The release that was installed last, or tried, and the number that its host gave the attempt."""
 
     version: Word | None
     digest: Word | None
+    attempt: Word | None = None
 
 
 class AppThere(Answer):
-    """One application on a board; `since` is in seconds since 1970, `newest` is the newest it ever ran."""
+    """One application on a board; `since` is in seconds since 1970, `newest` is the newest it ever ran.
+
+    `digest` is the bundle's; `statement` that of what was signed, which tells releases of a bundle apart.
+    """
 
     app: Word
     state: Literal["installing", "cut", "broken", "active", "none"]
     version: Word | None
     digest: Word | None
+    statement: Word | None = None
     previous: Word | None
     newest: Word | None = None
     since: _Whole
@@ -92,6 +97,7 @@ class InstallLine(Answer):
     version: Word | None = None
     digest: Word | None = None
     previous: Word | None = None
+    attempt: Word | None = None
     received: _Whole = 0
     test: FieldTest | None = None
     cause: Cause | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 
 from toolchain.boards.board import Board
@@ -38,15 +39,21 @@ class Delivery:
     newest: str | None = None
     downgrade: bool = False
 
-    def head(self, board: Board) -> bytes:
-        """Return the stream up to the parts."""
+    def head(self, board: Board, attempt: str) -> bytes:
+        """Return the stream up to the parts; `attempt` is the number of the attempt."""
         return stream_head(
             self.signed,
             self.trust.envelopes if self.trust else (),
             newest=self.newest,
             downgrade=self.downgrade,
             board_class=board.record_class,
+            attempt=attempt,
         )
+
+
+def new_number() -> str:
+    """Return a number for an attempt, as no host gave one before."""
+    return secrets.token_hex(8)
 
 
 @dataclass(frozen=True)
@@ -72,12 +79,13 @@ class Attempt:
     answers
         Whether the board answered in the last try.
     asked
-        Whether a release was sent whose result is not known.
+        The number of the attempt whose result is not known; None: all are known.
     """
 
     def __init__(self, board: Board, delivery: Delivery, told: Told) -> None:
         self.board, self.delivery, self.told = board, delivery, told
-        self.reached = self.answers = self.asked = False
+        self.reached = self.answers = False
+        self.asked: str | None = None
 
     def run(self) -> Verdict:
         """Bring the board to the release, once.
@@ -99,16 +107,15 @@ class Attempt:
         if self.asked or self.delivery.trust:
             status = edge.ask_status(board, program)
             if self.asked:
-                known = _known_end(
-                    status.find(signed.release.app), signed.digest, at_work=bool(status.at_work)
-                )
+                app = status.find(signed.release.app)
+                known = _known_end(app, self.asked, at_work=bool(status.at_work))
                 if known:
                     return known
             if self.delivery.trust and status.trust is None:
                 edge.give_first_trust(board, program, self.delivery.trust.envelopes[0])
-        self.asked = True
-        line = edge.install(board, program, signed, self.delivery.head(board), self.told)
-        self.asked = False
+        self.asked = new_number()
+        line = edge.install(board, program, signed, self.delivery.head(board, self.asked), self.told)
+        self.asked = None
         return verdict(line, board)
 
 
@@ -133,17 +140,26 @@ def _hint(cause: Cause | None, board: Board) -> str:
         "trust": f"give it its first trust: `toolchain board provision {board.name} --trust FILE`",
         "space": f"look at its disk: `toolchain board status {board.name}`",
         "clock": f"set its clock: `toolchain board shell {board.name}`",
+        "newest": f"write that file there: `toolchain board shell {board.name}`",
+        "folder": f"look at that folder: `toolchain board shell {board.name}`",
         "busy": f"look at what runs there: `toolchain fleet status --board {board.name}`",
     }.get(cause.code, "")
 
 
-def _known_end(there: AppThere | None, digest: str, *, at_work: bool) -> Verdict | None:
-    """Return how an installation ended whose link broke; None: another try goes on with it."""
+def _known_end(there: AppThere | None, attempt: str, *, at_work: bool) -> Verdict | None:
+    """Return how an attempt ended whose link broke; None: another try goes on with it.
+
+    What the board says of another attempt, such as the failure of an earlier rollout, is no answer.
+    """
     if at_work:
         return Verdict("interrupted", None, "the board still works on it", again=True)
-    if there is None or there.tried is None or there.tried.digest != digest:
+    if there is None or there.tried is None or there.tried.attempt != attempt:
         return None
-    if there.state == "active" and there.digest == digest:
+    if (
+        there.state == "active"
+        and there.digest == there.tried.digest
+        and there.version == there.tried.version
+    ):
         return Verdict("installed", there.version)
     cause = there.error
     if cause is None or cause.step in ("preflight", "receive") or there.state == "cut":

@@ -108,8 +108,8 @@ def find_interrupted(signed: SignedRelease) -> tuple[Path, list[JournalEvent]]:
         There is none.
     """
     for path, began in known_rollouts(signed.release.app):
-        if began.digest != signed.digest:
-            continue
+        if (began.digest, began.version) != (signed.digest, signed.release.version):
+            continue  # of another bundle, or of another statement of this one
         try:
             events = read_journal(path)
         except UsageError:

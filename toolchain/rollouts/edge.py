@@ -52,10 +52,20 @@ def install(board: Board, program: str, signed: SignedRelease, head: bytes, told
             return send_release(dialogue, signed, head, board.name, told)
 
 
-def roll_back(board: Board, program: str, app: str, told: Told) -> InstallLine:
-    """Let a board go back to the release before; return the last line. Errors as of `read_lines`."""
+def roll_back(board: Board, program: str, app: str, leaves: str | None, told: Told) -> InstallLine:
+    """Let a board go back to the release before; return the last line. Errors as of `read_lines`.
+
+    Parameters
+    ----------
+    leaves
+        The statement of the release to be left: a board that has left it does nothing more. None: the board
+        says itself what it leaves.
+    """
+    named_release = ("--leave", leaves) if leaves else ()
     with named(board):
-        argv = command(program, "rollback", *_FIELD, "--app", app, only_device=board.only_device)
+        argv = command(
+            program, "rollback", *_FIELD, "--app", app, *named_release, only_device=board.only_device
+        )
         with contextlib.closing(board.transport.talk(argv)) as dialogue:
             *_, last = read_lines(dialogue, board.name, told)
             return last

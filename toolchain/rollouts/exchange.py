@@ -16,6 +16,9 @@ from toolchain.rollouts.answers import InstallLine
 PATIENCE_S = 60.0  # for a board that takes no bytes
 _STEP_S = 180.0  # for a step that answers at once unless the board's disk hangs
 _TEST_RUNS = 2  # its deadline, and what starts and ends around it
+_PREFLIGHT_READS = (
+    3  # what a cut left, what is current, and what its releases have in common with the new one
+)
 _HEALTH_S = 3600.0  # the board's own policy says how long its health command may take
 _MOST_LINES = 1000  # an installation prints about a dozen
 _SLICE = 1 << 17  # bytes between two looks at `stop`: a second on a poor radio link
@@ -72,7 +75,8 @@ def send_release(
         told.sent(len(head))
     reading = sum(signed.release.sizes) / SLOWEST_DISK  # all of it, which a board does in these steps
     limits = {
-        **dict.fromkeys(("preflight", "receive", "check", "unpack"), _STEP_S + reading),
+        **dict.fromkeys(("receive", "check", "unpack"), _STEP_S + reading),
+        "preflight": _STEP_S + _PREFLIGHT_READS * reading,
         "test": _STEP_S + signed.release.test.timeout_s * _TEST_RUNS,
     }
     for line in read_lines(dialogue, board, told, limits):

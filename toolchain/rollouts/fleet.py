@@ -79,7 +79,7 @@ def ask_each(boards: Sequence[Board], ask: Callable[[Board], Result], at_once: i
         return list(pool.map(asked, boards))
 
 
-def lost_release(boards: Sequence[Board], app: str, digest: str, at_once: int) -> list[str]:
+def lost_release(boards: Sequence[Board], app: str, version: str, at_once: int) -> list[str]:
     """Return the names of boards that answer, and do not run the release; silent ones prove nothing."""
 
     def runs_other(board: Board) -> bool:
@@ -88,7 +88,7 @@ def lost_release(boards: Sequence[Board], app: str, digest: str, at_once: int) -
         except ToolchainError:
             return False
         there = status.find(app) if status else None
-        return there is None or there.digest != digest or there.state != "active"
+        return there is None or there.version != version or there.state != "active"
 
     answers = ask_each(boards, runs_other, at_once)
     return [board.name for board, other in zip(boards, answers, strict=True) if other]

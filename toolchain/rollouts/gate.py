@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from toolchain.quantities import counted
 from toolchain.rollouts.events import GateJudged, LabNumbers, Rules
 from toolchain.rollouts.outcome import FAILURES, WORKS, Outcome
 
@@ -37,11 +38,12 @@ def _reason(
     phase: int, working: int, failed: int, latency: int | None, lab: LabNumbers | None, rules: Rules
 ) -> tuple[str, bool]:
     if failed > rules.max_failures:
-        return f"{failed} boards failed, more than --max-failures {rules.max_failures}", False
+        return f"{counted(failed, 'board')} failed, more than --max-failures {rules.max_failures}", False
     if not working:
         return f"no board of phase {phase} runs the release", False
     if latency is None or lab is None or lab.latency_us is None:
-        return f"{working} boards run it; there is no latency of the lab to compare with", True
+        runs = counted(working, "board runs", "boards run")
+        return f"{runs} it; there is no latency of the lab to compare with", True
     ratio = latency / lab.latency_us
     told = f"the field's median latency is {latency / 1e3:.4g} ms, {ratio:.2f} times the lab's"
     if ratio > rules.max_slowdown and latency - lab.latency_us > rules.slack_us:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 
 _SHARE = re.compile(r"([1-9]\d{0,5})|([1-9]\d?|100)%")
 _HINT = "such as --phases 1,10%,100%: how many boards have the release after each phase"
@@ -44,7 +45,8 @@ def cut(boards: Sequence[str], shares: Sequence[str]) -> list[list[str]]:
         upto = min(count, len(boards))
         if upto < done and count < done:
             raise UsageError(
-                f"--phases {','.join(shares)}: {share} of {len(boards)} boards is less than the share before",
+                f"--phases {','.join(shares)}: {share} of {counted(len(boards), 'board')} is less than "
+                "the share before",
                 _HINT,
             )
         if upto > done:

@@ -10,7 +10,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError
 from toolchain.releases.version import Version
-from toolchain.rollouts.attempt import Delivery
+from toolchain.rollouts.attempt import Delivery, new_number
 from toolchain.rollouts.fleet import ask_each, status_of
 
 
@@ -36,7 +36,8 @@ def preview(boards: Sequence[Board], delivery: Delivery, at_once: int) -> list[P
 
 def _of_board(board: Board, delivery: Delivery) -> Preview:
     release = delivery.signed.release
-    size = len(delivery.head(board)) + sum(release.sizes)
+    head = len(delivery.head(board, new_number()))
+    size = head + sum(release.sizes)
 
     def says(action: str, reason: str, version: str | None = None, sent: int = size) -> Preview:
         return Preview(board.name, action, reason, version, sent)
@@ -55,9 +56,10 @@ def _of_board(board: Board, delivery: Delivery) -> Preview:
     there = status.find(release.app) if status else None
     if there is None or there.version is None:
         return says("install", "it has none")
-    if there.digest == delivery.signed.digest and there.state == "active":
+    same_bundle = there.digest == delivery.signed.digest and there.state == "active"
+    if same_bundle and there.version == release.version:
         return says("nothing", "it runs this release", there.version, 0)
     if not delivery.downgrade and Version(release.version) < Version(there.newest or there.version):
         reason = f"it ran {there.newest or there.version}, which is newer"
         return says("refuse", reason, there.version, 0)
-    return says("install", f"it runs {there.version}", there.version)
+    return says("install", f"it runs {there.version}", there.version, head if same_bundle else size)

@@ -168,7 +168,7 @@ class Rollout:
                 verdict = verdict.model_copy(update={"passed": False, "reason": _STOPPED})
             else:
                 working = [self.boards[name] for name in names if self._works(name)]
-                lost = lost_release(working, self.began.app, self.began.digest, rules.at_once)
+                lost = lost_release(working, self.began.app, self.began.version, rules.at_once)
                 if lost:
                     said = f"after the pause, {', '.join(lost)} did not run the release any more"
                     verdict = verdict.model_copy(update={"passed": False, "reason": said})

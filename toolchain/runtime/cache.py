@@ -16,6 +16,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import replacing_folder
 from toolchain.profiles import Profile
 from toolchain.runtime.compile import LIBRARY, PROGRAM, compile_runtime
+from toolchain.runtime.compiled import installed_folder, package_of, pinned_digests, read_compiled
 from toolchain.runtime.fingerprint import NATIVE, digest_sources, expected_fingerprint
 
 ARCHES = tuple(row.edge_rt for row in LINUX.values() if row.edge_rt)
@@ -68,7 +69,9 @@ def arch_of(profile: Profile) -> str:
 
 
 def ensure_runtime(arch: str, *, progress: Callable[[str], None] | None = None) -> Runtime:
-    """Return edge-rt for an architecture; on a cache miss compile it, which takes a minute or two.
+    """Return edge-rt for an architecture; on a cache miss take it from its wheel, or compile it.
+
+    Compiling takes a minute or two. A wheel is used if its files have the digests of this version.
 
     Parameters
     ----------
@@ -114,8 +117,9 @@ def planned_runtime(arch: str) -> Runtime:
 
 
 def is_compiled(arch: str) -> bool:
-    """Return whether edge-rt for an architecture is in the cache, so that nothing has to be compiled."""
-    return _is_whole(config.cache_dir() / "runtime" / f"{expected_fingerprint()}-{arch}")
+    """Return whether edge-rt for an architecture is in the cache or its wheel: nothing has to be compiled."""
+    folder = config.cache_dir() / "runtime" / f"{expected_fingerprint()}-{arch}"
+    return _is_whole(folder) or read_compiled(arch) is not None
 
 
 def _is_whole(folder: Path) -> bool:
@@ -131,18 +135,10 @@ def _compile_once(root: Path, folder: Path, arch: str, progress: Callable[[str],
             shutil.rmtree(folder, ignore_errors=True)  # someone removed a file from it
             for rest in root.glob(f".{folder.name}.*"):  # a build that was killed
                 shutil.rmtree(rest, ignore_errors=True)
-            with (
-                tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=root) as build,
-                replacing_folder(folder) as kept,
-            ):
-                compile_runtime(arch, Path(build), progress)
-                if digest_sources() != expected_fingerprint():
-                    raise ToolchainError(
-                        f"the sources in {NATIVE} changed while edge-rt for {arch} was compiled from them",
-                        "run the same command again",
-                    )
-                for name in (PROGRAM, LIBRARY):
-                    shutil.copyfile(Path(build) / name, kept / name)
+            with replacing_folder(folder) as kept:
+                contents = _from_wheel(arch, progress) or _compiled(arch, folder, progress)
+                for name, content in contents.items():
+                    (kept / name).write_bytes(content)
                     (kept / name).chmod(0o755)
     except Timeout:
         raise ToolchainError(
@@ -154,3 +150,23 @@ def _compile_once(root: Path, folder: Path, arch: str, progress: Callable[[str],
             f"cannot keep edge-rt in {root}: {error.strerror or error}",
             "set cache_dir to a folder with 1 GiB of free space",
         ) from error
+
+
+def _from_wheel(arch: str, progress: Callable[[str], None]) -> dict[str, bytes] | None:
+    """Return the files of edge-rt's wheel; None without one, and after a word about another version's."""
+    contents = read_compiled(arch)
+    if contents is None and installed_folder(arch) is not None:
+        why = "it is not this version's" if pinned_digests(arch) else "this version has no digests of it"
+        progress(f"edge-rt for {arch}: {package_of(arch)} is not used, since {why}; compiling it")
+    return contents
+
+
+def _compiled(arch: str, folder: Path, progress: Callable[[str], None]) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as build:
+        compile_runtime(arch, Path(build), progress)
+        if digest_sources() != expected_fingerprint():
+            raise ToolchainError(
+                f"the sources in {NATIVE} changed while edge-rt for {arch} was compiled from them",
+                "run the same command again",
+            )
+        return {name: (Path(build) / name).read_bytes() for name in (PROGRAM, LIBRARY)}

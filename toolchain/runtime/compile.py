@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from toolchain import __version__
@@ -26,7 +26,8 @@ from toolchain.runtime.fingerprint import (
     package_version,
 )
 
-PROGRAM, LIBRARY = "edge-rt", "libedge.so"
+PROGRAM: str = "edge-rt"
+LIBRARY: str = "libedge.so"
 # About a minute on two cores; a busy single-core machine may take ten.
 _DEADLINE_S = 1800.0
 _LAST_LINES = 30
@@ -35,7 +36,9 @@ _GRACE_S = 10.0  # from SIGTERM to SIGKILL
 _FOREIGN = ("CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "DESTDIR")
 
 
-def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) -> None:
+def compile_runtime(
+    arch: str, folder: Path, progress: Callable[[str], None], *, zig_cache: Path | None = None
+) -> None:
     """Compile edge-rt and libedge.so, stripped, for an architecture.
 
     Parameters
@@ -46,6 +49,8 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
         An empty folder for the build; `PROGRAM` and `LIBRARY` appear in it.
     progress
         Called with a line at the beginning, and one that counts for each step.
+    zig_cache
+        A folder for zig's own cache; None: inside ours.
 
     Raises
     ------
@@ -66,8 +71,11 @@ def compile_runtime(arch: str, folder: Path, progress: Callable[[str], None]) ->
         "EDGE_RT_TRIPLE": target,
     }
     configure = [str(_tool("cmake")), "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja"]
-    _run([*configure, *(f"-D{key}={value}" for key, value in definitions.items())], arch, progress)
-    _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress)
+    environment = _environment(zig_cache)
+    _run(
+        [*configure, *(f"-D{key}={value}" for key, value in definitions.items())], arch, progress, environment
+    )
+    _run([str(ninja), "-C", str(folder), "-j", str(config.settings().jobs)], arch, progress, environment)
 
 
 def source_definitions() -> dict[str, str]:
@@ -87,17 +95,20 @@ def _tool(name: str) -> Path:
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.is_file() else shutil.which(name)
     if found is None:
-        raise MissingError(f"{name}, which compiles edge-rt, is not installed", f"pip install {name}")
+        raise MissingError(
+            f"{name}, which compiles edge-rt, is not installed",
+            "pip install 'edge-toolchain[compile]', or the wheel of this version that has edge-rt compiled",
+        )
     return Path(found)
 
 
-def _environment() -> dict[str, str]:
+def _environment(zig_cache: Path | None) -> dict[str, str]:
     own = {
         name: value
         for name, value in os.environ.items()
         if name not in _FOREIGN and not name.startswith("CMAKE_")
     }
-    return {**own, **zig_cache_environment()}
+    return {**own, **zig_cache_environment(zig_cache)}
 
 
 def _end(child: subprocess.Popen[str]) -> None:
@@ -110,7 +121,9 @@ def _end(child: subprocess.Popen[str]) -> None:
         child.wait()
 
 
-def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> None:
+def _run(
+    argv: Sequence[str], arch: str, progress: Callable[[str], None], environment: Mapping[str, str]
+) -> None:
     child: subprocess.Popen[str] | None = None
     last: deque[str] = deque(maxlen=_LAST_LINES)
     overdue = threading.Event()
@@ -130,7 +143,7 @@ def _run(argv: Sequence[str], arch: str, progress: Callable[[str], None]) -> Non
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                env=_environment(),
+                env=environment,
                 start_new_session=True,  # only this process gets Ctrl-C
             )
         timer.start()

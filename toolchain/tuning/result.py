@@ -85,6 +85,11 @@ class TuneResult:
     beside_others: int = 0
 
     @property
+    def trials(self) -> int:
+        """Number of trials of all tasks."""
+        return sum(tuned.trials for tuned in self.tasks)
+
+    @property
     def untuned_ms(self) -> float:
         """Time of the tasks' defaults in one inference, by the final comparison, in ms."""
         return sum(tuned.task.weight * tuned.default_ms for tuned in self.tasks)
@@ -107,7 +112,7 @@ class TuneResult:
         """Return the result as `toolchain tune --json` prints it."""
         return {
             "run": self.run,
-            "trials": sum(tuned.trials for tuned in self.tasks),
+            "trials": self.trials,
             "failed": sum(tuned.failed for tuned in self.tasks),
             "seconds": round(self.seconds, 1),
             "estimated_ms_before": self.untuned_ms,

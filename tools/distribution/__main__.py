@@ -1,4 +1,4 @@
-"""`make release`: writes wheel, sdist, bill of materials, site and checksums of the commit to dist/, checked.
+"""`make release`: writes wheels, sdist, bill of materials, site and checksums to dist/, checked.
 
 It publishes nothing.
 
@@ -19,11 +19,13 @@ from toolchain import __version__
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
 from toolchain.images.engine import answers
+from toolchain.runtime import ARCHES
 from tools.distribution import changelog, tree
 from tools.distribution.building import BuildError, Packages, build_packages, build_wheel
 from tools.distribution.checking import FirstDay, WheelError
 from tools.distribution.container import debian_with
 from tools.distribution.fresh import fresh_environment
+from tools.distribution.runtimes import Compiled, compile_all
 from tools.distribution.site import build_site
 
 _SUMS = "SHA256SUMS"
@@ -66,7 +68,10 @@ def sums(folder: Path) -> str:
 
 def _make(folder: Path, with_container: bool) -> None:
     made, out = tree.epoch(), folder / "dist"
-    packages = _built_twice(folder, out, made)
+    compiled = compile_all(ARCHES, _tell)
+    compiled.compare(folder / "compiled", _tell)
+    packages = _built_twice(folder, out, made, compiled)
+    runtimes = compiled.pack(folder / "runtimes", out, made)
     bill = out / f"{packages.wheel.stem.partition('-py3')[0]}.cdx.json"
     _tell(f"writing {bill.name}")
     subprocess.run(
@@ -84,7 +89,7 @@ def _make(folder: Path, with_container: bool) -> None:
     if not with_container:
         _tell("not checked in a container: --no-container")
     elif answers():
-        _check_in_container(folder, packages)
+        _check_in_container(folder, packages, runtimes)
     else:
         _tell("not checked in a container: no Docker engine answers")
     (out / _SUMS).write_text(sums(out))
@@ -96,10 +101,13 @@ def _make(folder: Path, with_container: bool) -> None:
         print(f"{path.stat().st_size:>10}  dist/{path.name}")
 
 
-def _built_twice(folder: Path, out: Path, made: int) -> Packages:
+def _built_twice(folder: Path, out: Path, made: int, compiled: Compiled) -> Packages:
     _tell("building wheel and sdist, and both again elsewhere")
-    packages = build_packages(tree.copy_tree(folder / "source"), out, made)
-    again = build_packages(tree.copy_tree(folder / "a" / "second" / "source"), folder / "again", made)
+    first, second = tree.copy_tree(folder / "source"), tree.copy_tree(folder / "a" / "second" / "source")
+    for source in (first, second):
+        compiled.pin(source)
+    packages = build_packages(first, out, made)
+    again = build_packages(second, folder / "again", made)
     shutil.unpack_archive(packages.sdist, folder / "unpacked")
     (unpacked,) = (folder / "unpacked").iterdir()
     third = build_wheel(unpacked, folder / "third", made)
@@ -118,11 +126,11 @@ def _check_in_environment(folder: Path, packages: Packages) -> None:
     FirstDay(fresh, day, tell=_tell).walk(__version__, docker=answers())
 
 
-def _check_in_container(folder: Path, packages: Packages) -> None:
-    _tell("checking the wheel in a fresh Debian without a network: minutes")
+def _check_in_container(folder: Path, packages: Packages, runtimes: list[Path]) -> None:
+    _tell("checking all wheels in a fresh Debian without a network: a minute")
     day = folder / "day-in-debian"
     day.mkdir()
-    with debian_with(packages.wheel, day) as debian:
+    with debian_with([packages.wheel, *runtimes], day) as debian:
         FirstDay(debian, day, tell=_tell).walk(__version__, docker=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +54,13 @@ class Debian:
 
 
 @contextmanager
-def debian_with(wheel: Path, shared: Path) -> Iterator[Debian]:
-    """Yield a container in which pip installed a wheel; at the end it and its image are removed.
+def debian_with(packed: Sequence[Path], shared: Path) -> Iterator[Debian]:
+    """Yield a container in which pip installed wheels; at the end it and its image are removed.
 
     Parameters
     ----------
+    packed
+        The wheels. What they need comes from requirements.lock.
     shared
         A folder that has the same path in the container.
 
@@ -77,7 +79,8 @@ def debian_with(wheel: Path, shared: Path) -> Iterator[Debian]:
     ):
         _docker("import", "-", name, stream=packages)
     try:
-        mounts = [f"{wheels}:{_WHEELS}:ro", f"{wheel}:/{wheel.name}:ro", f"{shared}:{shared}"]
+        mounts = [f"{wheels}:{_WHEELS}:ro", f"{shared}:{shared}"]
+        mounts += [f"{wheel}:/{wheel.name}:ro" for wheel in packed]
         given = [word for mount in mounts for word in ("--volume", mount)]
         _docker(
             "run",
@@ -94,7 +97,7 @@ def debian_with(wheel: Path, shared: Path) -> Iterator[Debian]:
         )
         _docker("exec", name, "python3", "-m", "venv", _VENV)
         pip = (f"{_VENV}/bin/pip", "install", "--quiet", "--no-index", "--find-links", _WHEELS)
-        _docker("exec", name, *pip, f"/{wheel.name}")
+        _docker("exec", name, *pip, *(f"/{wheel.name}" for wheel in packed))
         yield Debian(name)
     finally:
         for command in (("rm", "--force", "--volumes", name), ("rmi", "--force", name)):

@@ -16,6 +16,7 @@ from toolchain.releases.trust_file import read_trust
 
 ARCH = "x86_64"
 APP = "tiny"
+ATTEMPT = "0123456789abcdef"
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,11 @@ def sent_today(older: Path, newer: Path, trust: Path) -> Sent:
         },
         trust=envelopes[0].to_bytes(),
         heads={
-            "first": stream_head(first, envelopes, board_class=ARCH),
-            "class": stream_head(first, envelopes, board_class="rk3399"),
-            "second": stream_head(second, envelopes, newest=second.release.version, board_class=ARCH),
+            "first": stream_head(first, envelopes, board_class=ARCH, attempt=ATTEMPT),
+            "class": stream_head(first, envelopes, board_class="rk3399", attempt=ATTEMPT),
+            "second": stream_head(
+                second, envelopes, newest=second.release.version, board_class=ARCH, attempt=ATTEMPT
+            ),
             "file": stream_head(second, envelopes, newest=second.release.version),
         },
         parts={

@@ -32,7 +32,7 @@ def note(event, arguments):
             file.write(name + "\\n")
 sys.addaudithook(note)
 """
-_PROGRAMS = {"cmake", "ninja", "ziglang"}  # they are run, not imported
+_PROGRAMS = {"ziglang"}  # it is run, not imported
 _SMALL_MIB = 3.0
 
 

@@ -18,6 +18,8 @@ from tests.backends.packed.integers import LAYERS, Quantised, fused
 from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.space import legal
 from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI, VNNI_AVX
 from toolchain.backends.packed.instruction import Products
 from toolchain.backends.packed.machine import FLOATS, Machine
@@ -25,6 +27,8 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.made import Made
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.pairs import SMULL, Pairs
+from toolchain.backends.packed.recognise.convolution import Convolution, convolution
+from toolchain.backends.packed.recognise.read import read
 from toolchain.host import host_cpu_flags
 from toolchain.lowering.graph.integers import with_integers
 from toolchain.lowering.graph.pipeline import fuse
@@ -77,6 +81,7 @@ def functions(layer: Quantised, machine: Machine, profile: Profile) -> Made:
         "direct",
         "depthwise",
         "dense",
+        "winograd",
     )
     return found
 
@@ -183,6 +188,77 @@ def test_pairs_of_products_compute_every_kind_of_layer_but_depthwise(level: str,
     machine = machines.machine_of(target_for(profile), integers=True)
     assert PMADDWD in machine.products and not machine.channels_of_bytes
     check([each for each in LAYERS if each.groups != each.ci], machine, profile, tmp_path)
+
+
+# Images of an even and an odd size, channels that fill no block, and the largest sums of either sign.
+IN_16_BITS = (
+    Quantised(16, 24, (6, 14), 3, pad=1, zero=255),
+    Quantised(20, 33, (9, 11), 3, pad=1, zero=3),
+    Quantised(32, 16, (7, 7), 3, zero=131),
+    Extreme(64, 16, (6, 6), 3, pad=1, least=-128, inputs_all=127),
+    Extreme(64, 16, (6, 6), 3, pad=1, least=127, inputs_all=127),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", IN_16_BITS, ids=str)
+def test_winograd_of_widened_bytes_is_exact(layer: Quantised) -> None:
+    machine = machines.machine_of(target_for(X86), integers=True)
+    target = target_for(X86).target
+    module = fused(layer, False, target)
+    (name,) = (name for name in rewrite(module, Choices(machine)).made if "conv" in name)
+    choices = [
+        WinogradChoice(1, 5, 2, (2, 2)),
+        WinogradChoice(1, 8, tile=(2, 2), order="channels"),
+        WinogradChoice(1, 4, 1, (1, 2)),
+    ]
+    for choice in choices:
+        assert legal(choice, contraction(layer), machine)
+        made = rewrite(module, Choices(machine, decided={name: choice}))
+        result = virtual_machine(made.module, target)["main"](tvm.runtime.tensor(layer.inputs()))
+        assert made.rules[name] == "winograd"
+        assert np.array_equal(result.numpy(), layer.expected(layer.inputs())), choice
+
+
+def contraction(layer: Quantised) -> Convolution:
+    """Return a layer's convolution."""
+    read_of = [
+        read(func)
+        for func in fused(layer, False, target_for(X86).target).functions.values()
+        if isinstance(func, tvm.tirx.PrimFunc)
+    ]
+    return next(conv for conv in map(convolution, read_of) if conv is not None)
+
+
+def test_winograd_of_bytes_needs_sums_that_fit() -> None:
+    machine = machines.machine_of(target_for(X86), integers=True)
+    conv = replace(contraction(IN_16_BITS[0]), ci=1824)
+    choice = WinogradChoice(1, 4, 2, (2, 2))
+    assert legal(choice, conv, machine)  # 255 * 128 * 9 * 1824 * 4 < 2 ** 31
+    assert not legal(choice, replace(conv, ci=1832), machine)
+    assert not legal(replace(choice, tile=(4, 4)), conv, machine)  # its transforms are no sums of integers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_inputs_are_widened_outside_of_the_hot_loops(level: str, kernel: int) -> None:
+    cluster = X86.clusters[0].model_copy(update={"cpu": level})
+    profile = X86.model_copy(update={"clusters": (cluster,)})
+    target = target_for(profile)
+    layer = Quantised(64, 64, (8, 28), kernel, pad=kernel // 2)
+    module = fused(layer, False, target.target)
+    machine = machines.machine_of(target, integers=True)
+    made = rewrite(module, Choices(machine, winograd=False)).made
+    (found,) = (each for name, each in made.items() if "conv" in name)
+    lines = [line.strip() for line in list_code(found.func, target.target, "assembly").splitlines()]
+    first = next(number for number, line in enumerate(lines) if "pmaddwd" in line)
+    start = max(number for number in range(first) if lines[number].startswith(".LBB"))
+    end = next(number for number in range(first, len(lines)) if lines[number].startswith("j"))
+    body = [line for line in lines[start + 1 : end + 1] if line and not line.startswith((".", "#"))]
+    products = sum("pmaddwd" in line for line in body)
+    assert products >= 8 and not any("pmovzx" in line or "movzw" in line for line in body)
+    assert len(body) <= 3.2 * products if level == "x86-64-v3" else len(body) <= 4 * products
 
 
 @pytest.mark.slow

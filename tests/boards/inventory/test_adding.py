@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import getpass
 import socket
 from pathlib import Path
 
 import pytest
 
+from tests.boards.ssh.sshd import Sshd, sshd
 from tests.boards.ssh.test_address import KEY
 from toolchain.boards.inventory.adding import NewBoard, add_board, public_key
 from toolchain.configuration.file import FILE_NAME
@@ -78,3 +80,23 @@ def test_of_a_file_with_comments_the_key_is_taken(tmp_path: Path) -> None:
     (tmp_path / "a.pub").write_text(f"# made by hand\n\n {KEY} me\n")
     (tmp_path / "b.pub").mkdir()
     assert public_key((tmp_path / "b", tmp_path / "a")) == f"{KEY} me"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "force", ["/usr/sbin/nologin", "/bin/false", "echo hello"], ids=["nologin", "false", "another command"]
+)
+def test_a_login_that_starts_no_commands_is_not_entered(folder: Path, tmp_path: Path, force: str) -> None:
+    with sshd(tmp_path / "sshd", f"ForceCommand {force}") as server:
+        address = f"{getpass.getuser()}@127.0.0.1:{server.port}"
+        with pytest.raises(UsageError, match="the login works, but it starts no command") as raised:
+            add_board(NewBoard(address, "rk3399", name="shut", identity=server.identity), lambda *_: True)
+    assert "nothing was changed" in raised.value.message and "nologin" in raised.value.hint
+    assert (folder / FILE_NAME).read_text() == "board = 'local'\n"
+
+
+@pytest.mark.slow
+def test_a_login_that_starts_commands_is_entered(folder: Path, server: Sshd) -> None:
+    address = f"{getpass.getuser()}@127.0.0.1:{server.port}"
+    added = add_board(NewBoard(address, "rk3399", name="open", identity=server.identity), lambda *_: True)
+    assert added.name == "open" and "[boards.open]" in (folder / FILE_NAME).read_text()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.boards.emulation import emulated
+from toolchain.boards.emulation.stored import read_state, write_state
 from toolchain.boards.inventory import lookup as inventory
 from toolchain.boards.inventory.lookup import broken_boards, find_board, find_target, list_boards
 from toolchain.errors import MissingError, ToolchainError, UsageError
@@ -129,3 +130,33 @@ def test_a_missing_emulator_spoils_no_list(state: Path, monkeypatch: pytest.Monk
     board = inventory.list_boards()[1]
     with pytest.raises(MissingError, match="no-such-qemu"):
         board.transport.run(["bin/x"])
+
+
+def test_an_emulated_board_can_be_in_a_group(state: Path) -> None:
+    lay(state, "mine")
+    lay(state, "other")
+    emulated.join_groups("mine", ["gates", "doors"])
+    emulated.join_groups("other", ["doors"])
+    emulated.join_groups("other", ["doors"])
+    assert [board.name for board in inventory.group("doors")] == ["mine", "other"]
+    assert [board.name for board in inventory.find_boards("gates")] == ["mine"]
+    with pytest.raises(UsageError, match="--group windows") as raised:
+        inventory.group("windows")
+    assert raised.value.hint == "the groups are: doors, gates"
+
+
+def test_the_state_of_a_board_without_groups_is_read_by_versions_that_know_none(state: Path) -> None:
+    file = lay(state, "mine") / "board.json"
+    write_state(file.parent, read_state("mine"))
+    assert "groups" not in json.loads(file.read_text())
+
+
+def test_a_table_for_an_emulated_board_says_how_it_gets_a_group(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay(state, "rk3399-emulated")
+    (tmp_path / "toolchain.toml").write_text('[boards.rk3399-emulated]\ngroups = ["gates"]\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"boards\.rk3399-emulated\.class is missing") as raised:
+        find_board("rk3399-emulated")
+    assert "toolchain board emulate start CLASS --group G" in raised.value.hint

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.boards.provisioning.test_steps import EMPTY, GPU, PARCEL, READY
+from tests.boards.provisioning.test_steps import EMPTY, GPU, OLD, PARCEL, READY
 from toolchain.boards.provisioning.checks import (
-    SPARE_MIB,
+    OVERHEAD_MIB,
+    ROOMY_MIB,
     check_clock,
     check_folder,
     check_login,
@@ -18,6 +19,7 @@ from toolchain.boards.provisioning.checks import (
 )
 from toolchain.boards.provisioning.facts import Facts
 from toolchain.boards.provisioning.steps import SetupOptions
+from toolchain.boards.transport import RemoteFile
 from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.profiles import load_profile
 
@@ -51,17 +53,58 @@ def test_a_board_of_its_class_will_do() -> None:
 
 
 def test_room_is_asked_for_only_what_has_to_be_sent() -> None:
-    needed_kib = (SPARE_MIB + 3) * 1024  # PARCEL has 3 MiB
-    check_folder("b", replace(EMPTY, free_kib=needed_kib), (PARCEL,), rootable=False)
-    with pytest.raises(ToolchainError, match=rf"130 MiB free in .*, {SPARE_MIB + 3} MiB are needed"):
+    needed_kib = (3 + OVERHEAD_MIB) * 1024  # PARCEL has 3 MiB
+    (warning,) = check_folder("b", replace(EMPTY, free_kib=needed_kib), (PARCEL,), rootable=False)
+    assert "has 1 MiB in /home/pi/.edge-toolchain left for networks" in warning
+    with pytest.raises(ToolchainError, match=r"3 MiB free in .*, 4 MiB are needed; nothing"):
         check_folder("b", replace(EMPTY, free_kib=needed_kib - 1024), (PARCEL,), rootable=False)
-    check_folder("b", replace(READY, free_kib=0, writable=False), (PARCEL,), rootable=False)
+    roomy = replace(EMPTY, free_kib=(3 + ROOMY_MIB) * 1024)
+    assert check_folder("b", roomy, (PARCEL,), rootable=False) == []
+    assert check_folder("b", replace(READY, free_kib=0, writable=False), (PARCEL,), rootable=False) == []
+
+
+def test_versions_that_are_removed_first_make_room() -> None:
+    facts = replace(READY, files=OLD | {"bin/edge-rt-b": RemoteFile(3 * 2**20, 0.0)}, free_kib=1024, links={})
+    assert check_folder("b", facts, (PARCEL,), rootable=False)  # with a warning: little is left
+    with pytest.raises(ToolchainError, match="1 MiB free"):  # the one in use stays until the new one is there
+        linked = replace(facts, links={"edge-rt": "bin/edge-rt-b"})
+        check_folder("b", linked, (PARCEL,), rootable=False)
+
+
+def test_room_for_networks_is_wanted_if_asked_for() -> None:
+    facts = replace(EMPTY, free_kib=63 * 1024)
+    assert check_folder("b", facts, (PARCEL,), rootable=False, spare_mib=59)
+    with pytest.raises(ToolchainError, match=r"64 MiB are needed \(60 of them for networks: --spare-mib\)"):
+        check_folder("b", facts, (PARCEL,), rootable=False, spare_mib=60)
+
+
+def test_a_board_that_does_not_say_its_free_space_is_used_with_a_warning() -> None:
+    (warning,) = check_folder("b", replace(EMPTY, free_kib=None), (PARCEL,), rootable=False)
+    assert "does not say how much is free" in warning
+
+
+def test_no_folder_is_proposed_where_the_old_one_lies() -> None:
+    facts = replace(EMPTY, root="/data/edge", free_kib=0, places=("/", "/data", "/srv"))
+    for places, root in ((("/", "/data", "/srv"), "/srv/edge"), (("/", "/data"), "/FOLDER")):
+        with pytest.raises(ToolchainError, match="MiB are needed") as raised:
+            check_folder("b", replace(facts, places=places), (PARCEL,), rootable=False)
+        assert f'root = "{root}"' in raised.value.hint
+
+
+def test_no_program_is_sent_where_none_may_run() -> None:
+    for facts in (EMPTY, READY):  # also when nothing would have to be sent
+        with pytest.raises(ToolchainError, match="its file system, /home, is mounted noexec") as raised:
+            check_folder("b", replace(facts, noexec="/home", places=("/", "/data")), (PARCEL,), rootable=True)
+        assert 'root = "/data/edge"` in [boards.b]' in raised.value.hint
 
 
 def test_a_folder_that_cannot_be_written_is_told_with_the_login() -> None:
     check_folder("b", replace(EMPTY, mode="", writable=False), (PARCEL,), rootable=True)
     with pytest.raises(ToolchainError, match=r"pi cannot write in /home/pi/\.edge-toolchain"):
         check_folder("b", replace(EMPTY, writable=False), (PARCEL,), rootable=False)
+    read_only = replace(EMPTY, mode="", writable=False, readonly="/")
+    with pytest.raises(ToolchainError, match=r"is mounted read-only"):  # root cannot write there either
+        check_folder("b", read_only, (PARCEL,), rootable=True)
 
 
 @pytest.mark.parametrize(

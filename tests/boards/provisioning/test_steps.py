@@ -17,6 +17,7 @@ from toolchain.boards.provisioning.steps import (
     RunCommand,
     SetupOptions,
     account_steps,
+    class_steps,
     folder_steps,
     governor_steps,
     install_steps,
@@ -98,9 +99,9 @@ def test_the_c_library_has_a_folder_for_each_version() -> None:
     parcel = Parcel("the C library", (library,), "sdk/current", "aaaa")
     old = {f"sdk/{name}/libedge.so": RemoteFile(9, at) for at, name in enumerate(["b", "c", "d"])}
     assert titles(install_steps(replace(READY, files=READY.files | old), (PARCEL, parcel))) == [
+        "remove the old sdk/b",
         "send the C library: sdk/aaaa/libedge.so (0.0 MiB)",
         "switch sdk/current to aaaa",
-        "remove the old sdk/b",
     ]
 
 
@@ -257,3 +258,15 @@ def test_removal_undoes_it(facts: Facts, account: str | None, expected: list[str
     assert titles(steps) == expected
     rooted = {step.title for step in steps if step.needs_root}
     assert rooted == {t for t in expected if t.startswith(("restore", "remove the account"))}
+
+
+def test_the_class_is_noted_where_there_are_releases_and_it_is_not() -> None:
+    assert class_steps(READY, "rk3399") == []  # no releases
+    (step,) = class_steps(replace(READY, noted_class=""), "rk3399")
+    assert isinstance(step.action, RunCommand) and not step.needs_root
+    note = step.action.argv[-1]
+    assert json.loads(note) == {"class": "rk3399"}
+    assert class_steps(replace(READY, noted_class=note), "rk3399") == []
+    assert titles(class_steps(replace(READY, noted_class=note), "pynq")) == [
+        "note its class, pynq, for releases that come as a file"
+    ]

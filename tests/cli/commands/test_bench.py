@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.cli.bad_bundles import BUNDLES
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
+from tests.waiting import until
 from toolchain.bundles.read import Bundle
 from toolchain.cli.commands.bench import show
 from toolchain.measuring.bench import BenchResult
@@ -45,6 +49,26 @@ def test_times_are_in_order_and_operators_are_timed(invoke: Toolchain, bundles: 
         f"peak: {timed['peak_gflops']:.0f} GFLOP/s in float32, measured; winograd needs fewer operations"
         in shown
     )
+
+
+@pytest.mark.slow
+def test_a_killed_bench_leaves_no_edge_rt_on_this_host(state: Path, bundles: dict[str, Bundle]) -> None:
+    command = ("bench", str(bundles["local"].path), "--board", "local", "--time", "3000", "--timeout", "6000")
+    with subprocess.Popen(
+        [sys.executable, "-m", "toolchain", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as host:
+
+        def measuring() -> list[psutil.Process]:
+            root = str(state / "boards" / "local")
+            there = psutil.process_iter(["name", "cwd"])
+            return [p for p in there if p.info["cwd"] == root and "edge-rt" in p.info["name"]]
+
+        lock = state / "boards" / "local" / "state" / "measure.lock"
+        until(lambda: lock.exists() and b"bench" in lock.read_bytes())
+        assert measuring()
+        host.kill()
+        host.wait()
+        until(lambda: not measuring(), what="that edge-rt ends")
 
 
 @pytest.mark.slow

@@ -79,3 +79,21 @@ def test_a_broken_board_class_names_file_and_key(invoke: Toolchain, folder: Path
     file.parent.mkdir(parents=True)
     file.write_text('triple = "arm-linux"\n')
     refused(invoke, folder, 2, [str(file), "triple", "clusters"], "board", "show", "mine")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_a_group_of_emulated_boards_is_asked_like_any_other(invoke: Toolchain) -> None:
+    for name in ("one", "two"):
+        options = ("--kind", "process", "--name", name, "--group", "gates", "--group", name)
+        started = invoke("board", "emulate", "start", "x86_64", *options, "--json")
+        assert started.code == 0, started.err
+        assert started.document["groups"] == ["gates", name]
+    try:
+        asked = invoke("fleet", "status", "--group", "gates", "--json").document["boards"]
+        assert [(row["name"], row["state"]) for row in asked] == [("one", "none"), ("two", "none")]
+        listed = invoke("board", "emulate", "list", "--json").document
+        assert [row["groups"] for row in listed] == [["gates", "one"], ["gates", "two"]]
+    finally:
+        for name in ("one", "two"):
+            invoke("board", "emulate", "stop", name)

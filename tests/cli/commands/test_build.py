@@ -91,6 +91,25 @@ def test_unsupported_operators_are_all_named(invoke: Toolchain, files: Path) -> 
     refused(invoke, files, 2, says, "build", "odd.onnx", "--board", "rk3399", "-o", "out")
 
 
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("command", ["build", "tune", "tasks"])
+def test_a_model_is_refused_before_anything_slow_begins(
+    invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Neither cores are measured nor containers started."""
+
+    def begin(*_arguments: object, **_options: object) -> None:
+        pytest.fail("something slow began")
+
+    for place in ("commands.build.container_for", "commands.tune.container_for"):
+        monkeypatch.setattr(f"toolchain.cli.{place}", begin)
+    for place in ("with_chosen_rates", "with_chosen_rates_of_all"):
+        monkeypatch.setattr(f"toolchain.api.rates.{place}", begin)
+    says = ["odd.onnx", "mine.Volume", "volume"]
+    output = ["-o", "out"] if command == "build" else []
+    refused(invoke, files, 2, says, command, "odd.onnx", "--board", "local", *output)
+
+
 NAMES = [
     (["build", "good.onnx", "--board", "rk3388", "-o", "out"], ["--board rk3388", "rk3399"]),
     (

@@ -24,5 +24,5 @@ def test_an_old_runtime_is_listed_and_pruned(invoke: Toolchain, old: Path) -> No
     assert listed == {"kind": "runtime", "path": str(old), "size_mib": 1.0, "current": False}
     assert invoke("cache", "list").out.splitlines()[1].split() == ["runtime", "1.0", "no", str(old)]
     assert f"would remove {old} (1.0 MiB)" in invoke("cache", "prune", "--dry-run").out and old.exists()
-    assert "removed 1 entries, 1.0 MiB" in invoke("cache", "prune").out and not old.exists()
+    assert "removed 1 entry, 1.0 MiB" in invoke("cache", "prune").out and not old.exists()
     assert invoke("cache", "prune", "--json").document == {"dry_run": False, "removed": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
+from toolchain.boards.inventory.lookup import find_board
+from toolchain.demo import _start_board, demo_options
 from toolchain.errors import ToolchainError
-from toolchain.tuning.options import TuneOptions
 
 DEMOS = [
     (["nosuch.onnx"], ["nosuch.onnx"]),
@@ -28,11 +30,20 @@ def test_what_cannot_be_used(invoke: Toolchain, files: Path, arguments: list[str
 
 def test_its_options_reach_the_run(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*arguments: object) -> None:
-        (how,) = (each for each in arguments if isinstance(each, TuneOptions))
-        raise ToolchainError(f"{how.trials} trials of {how.timeout_s:g} s", "no hint")
+        trials, timeout_s = arguments[-2:]
+        raise ToolchainError(f"{trials} trials of {timeout_s:g} s", "no hint")
 
     monkeypatch.setattr("toolchain.demo.run_demo", stop)
     refused(invoke, files, 1, ["4 trials of 300 s"], "demo", "good.onnx", "--trials", "4", "--timeout", "300")
+
+
+def test_an_emulated_board_gets_few_trials_unless_more_are_asked_for() -> None:
+    real = find_board("local")
+    board = replace(real, emulated=True)
+    assert (demo_options(real).trials, demo_options(real).heaviest) == (32, 4)
+    assert (demo_options(board).trials, demo_options(board).heaviest) == (4, 1)
+    assert (demo_options(board, 16).trials, demo_options(board, 16).heaviest) == (16, 4)
+    assert demo_options(board, timeout_s=3).timeout_s == 3
 
 
 @pytest.mark.usefixtures("state")
@@ -41,3 +52,14 @@ def test_a_folder_that_cannot_be_written_is_told_before_a_board_is_started(
 ) -> None:
     refused(invoke, files, 1, ["cannot write good.onnx/out/"], "demo", "good.onnx", "-o", "good.onnx/out")
     assert "tuning" not in invoke("demo", "good.onnx", "-o", "good.onnx/out").err
+
+
+def test_a_host_without_an_emulator_is_told_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise ToolchainError("no qemu on this machine", "apt-get install it")
+
+    monkeypatch.setattr("toolchain.demo.stored.names", list)
+    monkeypatch.setattr("toolchain.demo.emulated.start", start)
+    notes: list[str] = []
+    assert _start_board(notes.append).name == "local"
+    assert len([note for note in notes if "no qemu" in note]) == 1, notes

@@ -120,7 +120,7 @@ def _look_at_the_logs() -> None:
     assert said == [
         ("deploy", "done", ""),
         ("deploy", "done", ""),
-        ("deploy", "failed", "1 boards failed, more than --max-failures 0"),
+        ("deploy", "failed", "1 board failed, more than --max-failures 0"),
         ("rollback", "done", ""),
         ("rollback", "failed", "a board did not go back"),
     ]
@@ -141,7 +141,7 @@ def _look_at_the_page(invoke: Toolchain, folder: Path, deployed: Ran) -> None:
     page = Page(html)
     assert_stands_alone(html, page.tags.count("svg"))
     assert page.tags.count("svg") == 2  # boards by state, and box plots of latencies
-    for words in (f"{APP} 2.0.0 to 3 boards", "2 of 3", "rolled-back", "the app is ill", "1 boards failed"):
+    for words in (f"{APP} 2.0.0 to 3 boards", "2 of 3", "rolled-back", "the app is ill", "1 board failed"):
         assert words in page.text, words
 
 

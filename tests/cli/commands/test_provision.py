@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Toolchain
+from toolchain.boards.inventory.lookup import local_board
 
 
 @pytest.mark.slow
@@ -21,6 +23,20 @@ def test_it_plans_does_repeats_and_undoes(invoke: Toolchain, state: Path) -> Non
     assert invoke("board", "provision", "local", "--json").document["steps"] == []
     assert invoke("board", "provision", "local", "--remove").code == 0
     assert not (state / "boards" / "local").exists()
+
+
+@pytest.mark.slow
+def test_with_the_first_trust_the_board_learns_its_class(invoke: Toolchain, state: Path) -> None:
+    assert invoke("release", "keygen", "-o", "anna", "--no-passphrase").code == 0
+    assert invoke("release", "init", "--key", "anna").code == 0
+    given = invoke("board", "provision", "local", "--trust", "trust.json")
+    assert given.code == 0, given.err
+    note = state / "boards" / "local" / "field" / ".board.json"
+    assert json.loads(note.read_text()) == {"class": local_board().record_class}
+    assert note.stat().st_mode & 0o777 == 0o600
+    assert "nothing to do" in invoke("board", "provision", "local").out
+    note.unlink()  # a board that got its trust from an earlier version
+    assert invoke("board", "provision", "local").code == 0 and note.exists()
 
 
 def test_a_dry_run_compiles_nothing(

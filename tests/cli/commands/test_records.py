@@ -105,7 +105,7 @@ def test_exported_records_are_imported_by_another_user(
     listed = invoke("records", "list", "--json").document
     document = invoke("records", "export", "mine.jsonl", "--json").document
     assert document == {"file": str(folder / "mine.jsonl"), "functions": 1, "records": 3}
-    assert invoke("records", "export", "best.jsonl", "--best").out == "1 records of 1 functions: best.jsonl\n"
+    assert invoke("records", "export", "best.jsonl", "--best").out == "1 record of 1 function: best.jsonl\n"
 
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(tmp_path / "another"))
     configuration.cache_clear()
@@ -143,8 +143,8 @@ def test_distilled(invoke: Toolchain) -> None:
     assert len(invoke("records", "list", "--json").document) == 3
     (best,) = invoke("records", "best", "--json").document
     kept = invoke("records", "distill", "--keep-failures").out
-    assert kept.startswith("1 slower records and 0 failures were removed; 2 kept: ")
-    assert invoke("records", "distill").out.startswith("0 slower records and 1 failures were removed; 1 kept")
+    assert kept.startswith("1 slower record and 0 failures were removed; 2 kept: ")
+    assert invoke("records", "distill").out.startswith("0 slower records and 1 failure were removed; 1 kept")
     del best["options"]
     assert invoke("records", "list", "--json").document == [best]
     assert invoke("records", "distill", "--keep", "0").code == 2
@@ -167,7 +167,7 @@ def test_one_bad_row_stops_nothing_and_is_named(invoke: Toolchain, tmp_path: Pat
         if expected:
             assert [record["best_ms"] for record in ran.document] == expected
     assert invoke("report", "-o", "page.html").says("warning: skipped 1 unreadable record", "row 2: run_ms")
-    assert invoke("records", "repair", "--dry-run").out.endswith(f"1 records would be removed: {file}\n")
+    assert invoke("records", "repair", "--dry-run").out.endswith(f"1 record would be removed: {file}\n")
     removed = invoke("records", "repair", "--json").document
     assert [row["row"] for row in removed["removed"]] == [2] and "run_ms" in removed["removed"][0]["problem"]
     assert invoke("records", "list").err == ""

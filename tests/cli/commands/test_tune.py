@@ -26,7 +26,7 @@ def test_a_dry_run_says_what_would_be_tuned_and_measures_nothing(
     assert planned.document["at_most"] and planned.document["estimated_s"] > 0
     assert planned.code == 0 and {t["id"] for t in planned.document["tasks"]} == {t["id"] for t in tasks}
     one = invoke(*common, "--tasks", tasks[-1]["id"], "--trials", 9)
-    assert "0 trials of 1 tasks on local" in one.out, "a softmax is computed in one way"
+    assert "0 trials of 1 task on local" in one.out, "a softmax is computed in one way"
     assert "nothing was measured" in one.out
     plain = invoke(*common, "--layout", "NCHW", "--trials", 9)
     assert "9 trials of " in plain.out and "no end" in plain.out and "at most" in plain.out

@@ -67,7 +67,7 @@ def test_what_is_said_to_people(invoke: Toolchain, model: str, files: Path) -> N
     listed = invoke("tasks", model, "--board", "local", "--json").document
     common = ["tune", model, "--board", "local", "--tasks", listed[0]["id"], "--trials", 1, *SHORT]
     out = invoke(*common, "--export", files / "out").out
-    assert "2 candidates of 1 tasks" in out and "caches are not flushed" in out
+    assert "2 candidates of 1 task" in out and "caches are not flushed" in out
     assert "out/edge-rt measure out" in out
     small = invoke(*common, "--export", files / "small", "--max-mib", "1")
     assert small.code == 2 or small.code == 1

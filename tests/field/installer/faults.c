@@ -2,13 +2,18 @@
  * FAULT_FILE has a number, whatever would change something below FAULT_ROOT fails with this errno; if it is -1, the first
  * byte of each write is changed. With FAULT_WHILE, a folder, that is so while something lies in it. Files whose path has
  * FAULT_READ in it cannot be read, and X the first look at the free
- * bytes sees none. */
+ * bytes sees none.
+ *
+ * Or the FAULT_CALLth call that changes something below FAULT_ROOT, counted from 1: FAULT_HOW is "kill" (the process is
+ * killed before it), "once" or "on" (it fails with FAULT_ERROR, or it and all later ones that such a disk refuses). With
+ * FAULT_CALLS, a file, each of these calls gets a line in it. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,8 +72,33 @@ static int fault(const char* path) {
   return atoi(text);
 }
 
-static int refuses(const char* path) {
-  const int error = fault(path);
+/* What a call does: take space, move a name, free space, or wait for the disk. */
+enum does { TAKES, MOVES, FREES, SYNCS };
+
+/* The errno of a counted call; 0: none. */
+static int counted(const char* call, const char* path, enum does does) {
+  static int calls;
+  const char *root = getenv("FAULT_ROOT"), *at = getenv("FAULT_CALL"), *log = getenv("FAULT_CALLS");
+  const char* how = getenv("FAULT_HOW");
+  int error;
+  if (root == NULL || (at == NULL && log == NULL) || strncmp(path, root, strlen(root)) != 0) return 0;
+  ++calls;
+  if (log != NULL) {
+    const int fd = real_open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    dprintf(fd, "%s %s\n", call, path + strlen(root));
+    close(fd);
+  }
+  if (at == NULL || calls < atoi(at)) return 0;
+  if (strcmp(how, "kill") == 0) kill(getpid(), SIGKILL);
+  if (strcmp(how, "once") == 0 && calls > atoi(at)) return 0;
+  error = atoi(getenv("FAULT_ERROR"));
+  if (error == ENOSPC && (does == FREES || (does == MOVES && strcmp(how, "on") == 0))) return 0;
+  return error == EROFS && does == SYNCS ? 0 : error;
+}
+
+static int refuses(const char* call, const char* path, enum does does) {
+  const int asked = fault(path);
+  const int error = asked > 0 && (does == TAKES || (does != SYNCS && asked == EROFS)) ? asked : counted(call, path, does);
   if (error > 0) errno = error;
   return error > 0;
 }
@@ -80,7 +110,8 @@ static int refuses(const char* path) {
     va_start(rest, flags);                                                                   \
     mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;                                \
     va_end(rest);                                                                            \
-    return (flags & O_ACCMODE) != O_RDONLY && refuses(path) ? -1 : real_open(path, flags, mode); \
+    if ((flags & O_ACCMODE) != O_RDONLY && refuses("open", path, TAKES)) return -1;          \
+    return real_open(path, flags, mode);                                                     \
   }
 OPEN(open)
 OPEN(open64)
@@ -89,7 +120,7 @@ ssize_t write(int fd, const void* bytes, size_t size) {
   REAL(ssize_t, "write", int, const void*, size_t);
   char path[PATH_MAX];
   if (path_of(fd, path)) {
-    if (refuses(path)) return -1;
+    if (refuses("write", path, TAKES)) return -1;
     if (size > 0 && fault(path) < 0) {
       const char wrong = (char)(*(const char*)bytes ^ 1);
       return real(fd, &wrong, 1);
@@ -109,6 +140,8 @@ ssize_t read(int fd, void* bytes, size_t size) {
 
 int fsync(int fd) {
   REAL(int, "fsync", int);
+  char path[PATH_MAX];
+  if (path_of(fd, path) && refuses("fsync", path, SYNCS)) return -1;
   if (is_named(fd, "FAULT_SYNC")) {
     errno = EIO;
     return -1;
@@ -129,28 +162,43 @@ STATVFS(statvfs64)
 
 int mkdir(const char* path, mode_t mode) {
   REAL(int, "mkdir", const char*, mode_t);
-  return refuses(path) ? -1 : real(path, mode);
+  return refuses("mkdir", path, TAKES) ? -1 : real(path, mode);
 }
 
 int symlink(const char* target, const char* path) {
   REAL(int, "symlink", const char*, const char*);
-  return refuses(path) ? -1 : real(target, path);
+  return refuses("symlink", path, TAKES) ? -1 : real(target, path);
 }
 
 int link(const char* from, const char* path) {
   REAL(int, "link", const char*, const char*);
-  return refuses(path) ? -1 : real(from, path);
+  return refuses("link", path, TAKES) ? -1 : real(from, path);
 }
 
+#define TRUNCATE(name, offset)                                                            \
+  int name(int fd, offset size) {                                                         \
+    REAL(int, #name, int, offset);                                                        \
+    char path[PATH_MAX];                                                                  \
+    return path_of(fd, path) && refuses("ftruncate", path, TAKES) ? -1 : real(fd, size);  \
+  }
+TRUNCATE(ftruncate, off_t)
+TRUNCATE(ftruncate64, off64_t)
+
 /* A full disk lets go and renames; a read-only one does neither. */
-int unlink(const char* path) {
-  REAL(int, "unlink", const char*);
-  if (fault(path) == EROFS) return refuses(path) ? -1 : 0;
-  return real(path);
+int unlinkat(int at, const char* name, int flags) {
+  REAL(int, "unlinkat", int, const char*, int);
+  char path[PATH_MAX];
+  size_t size = 0;
+  if (at != AT_FDCWD && name[0] != '/') {
+    if (!path_of(at, path)) return real(at, name, flags);
+    size = strlen(path);
+    path[size++] = '/';
+  }
+  snprintf(path + size, PATH_MAX - size, "%s", name);
+  return refuses("unlink", path, FREES) ? -1 : real(at, name, flags);
 }
 
 int rename(const char* from, const char* path) {
   REAL(int, "rename", const char*, const char*);
-  if (fault(path) == EROFS) return refuses(path) ? -1 : 0;
-  return real(from, path);
+  return refuses("rename", path, MOVES) ? -1 : real(from, path);
 }

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   try {
     const auto verb = verbs.find(argc < 2 ? "" : argv[1]);
     if (verb == verbs.end()) throw edge::Usage("no such verb");
-    return verb->second(edge::Options(argc - 2, argv + 2, {"field", "state", "silence", "app", "first!"}));
+    return verb->second(edge::Options(argc - 2, argv + 2, {"field", "state", "silence", "app", "leave", "first!"}));
   } catch (const edge::Failure& failure) {
     std::printf("{\"error\": {\"kind\": %s, \"message\": %s%s}}\n", edge::Quote(failure.kind).c_str(),
                 edge::Quote(failure.what()).c_str(), failure.members.c_str());

@@ -61,6 +61,16 @@ static const char* below_fd(int fd, char* path) {
   return below(path);
 }
 
+/* The whole path of a name in a folder that is open. */
+static const char* below_at(int at, const char* name, char* path) {
+  size_t size;
+  if (at == AT_FDCWD || name[0] == '/') return below(name);
+  if (below_fd(at, path) == NULL) return NULL;
+  size = strlen(path);
+  snprintf(path + size, PATH_MAX - size, "/%s", name);
+  return below(path);
+}
+
 static unsigned long number(int fd) {
   struct stat status;
   return fstat(fd, &status) == 0 ? status.st_ino : 0;
@@ -148,8 +158,16 @@ TRUNCATE(ftruncate64, off64_t)
     return result;                                                                    \
   }
 ONE(unlink, "remove")
-ONE(rmdir, "remove")
 ONE(mkdir, "folder", mode_t mode)
+
+int unlinkat(int at, const char* name, int flags) {
+  REAL(int, "unlinkat", int, const char*, int);
+  char path[PATH_MAX];
+  const char* inner = below_at(at, name, path);
+  const int result = real(at, name, flags);
+  if (result == 0 && inner != NULL) say("{\"op\": \"remove\", \"path\": \"%s\"}\n", inner);
+  return result;
+}
 
 static void two(const char* op, const char* from, const char* to_path) {
   const char *first = below(from), *second = below(to_path);

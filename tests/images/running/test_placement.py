@@ -16,6 +16,7 @@ import pytest
 
 from tests.images.small_image import small_image
 from tests.unique import UNIQUE
+from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
@@ -194,3 +195,22 @@ def test_a_daemon_that_gives_files_to_others_is_refused(kind: str) -> None:
         module._check_users({"SecurityOptions": ["name=seccomp,profile=default", f"name={kind}"]})
     module._check_users({"SecurityOptions": ["name=seccomp,profile=default"]})
     module._check_users({"SecurityOptions": None})
+
+
+def test_a_checkout_with_a_tag_of_its_own_and_another_leave_each_others_images_alone(
+    engine: Engine, tmp_path: Path, current: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tagged(tag: str) -> None:
+        monkeypatch.setenv("TOOLCHAIN_IMAGE_TAG", tag)
+        configuration.cache_clear()
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with small_image(engine, tmp_path / "one", IMAGE.tag, {SOURCES_LABEL: "of other sources"}):
+        tagged("second-checkout")
+        assert listing.state_of(engine, IMAGE).word == "absent"
+        with small_image(engine, tmp_path / "two", IMAGE.tag, current):
+            engine.remove_superseded(NAME, IMAGE.tag)
+            assert listing.state_of(engine, IMAGE).word == "current"
+            tagged("latest")
+            assert listing.state_of(engine, IMAGE).word == "out of date"

@@ -1,4 +1,4 @@
-"""Multiply-accumulate on the Cortex-A9: formed, in the same bytes each time, and on no other core."""
+"""Multiply-accumulate by lane: formed on every 32-bit Arm core and no other, in the same bytes each time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import tvm
 
 from benchmarks.arm.loops import HotLoop, hot_loops
+from tests.backends.packed import arm_kernels
 from tests.backends.packed.arm_kernels import compiled
 from tests.lowering.executable import executable, source
 from tests.lowering.scheduled import Layer
@@ -61,22 +62,24 @@ def test_a_network_keeps_all_but_that_code(model: Model, tmp_path: Path) -> None
     assert "minsize" in source(fuse(model.module, target), target, "ll")
 
 
-@pytest.mark.parametrize(
-    "cpu, features, edited",
-    [
-        ("cortex-a9", ("+neon",), True),
-        ("cortex-a9", (), True),
-        ("cortex-a7", ("+neon",), False),
-        ("cortex-a15", ("+neon",), False),
-    ],
-)
-def test_cores_with_fused_multiply_add_are_left_alone(
-    cpu: str, features: tuple[str, ...], edited: bool, tmp_path: Path
-) -> None:
+# Cores that run 32-bit code: in order or not, with VFPv3, VFPv4 or ARMv8's floats.
+CORES = ("a5", "a7", "a8", "a9", "a15", "a17", "a32", "a35", "a53", "a57", "a72")
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_every_core_multiplies_by_lane(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pynq = load_profile("pynq").model_dump()
-    profile = Profile(**{**pynq, "clusters": [{"cpu": cpu, "cores": 2}], "features": features})
+    clusters = [{"cpu": f"cortex-{core}", "cores": 2}]
+    profile = Profile(**{**pynq, "clusters": clusters, "features": ("+neon",)})
+    monkeypatch.setattr(arm_kernels, "load_profile", lambda _board: profile)
+    loop = hottest(compiled("of one core", TILE, 8, tmp_path))
+    assert loop.multiply_accumulates == loop.products == PRODUCTS
+    assert loop.by_lane
+    assert (loop.vector_spills, loop.calls) == (0, 0)
+    assert len(loop.body) <= 1.6 * loop.products
+
+
+def test_cores_of_64_bits_are_left_alone(tmp_path: Path) -> None:
     func = Layer("conv").function().with_attr("global_symbol", "main")
-    executable = tvm.compile(tvm.IRModule({"main": func}), target=target_for(profile).target)
-    result = form_multiply_accumulate(executable, tmp_path)
-    assert (result is not executable) == edited
-    assert ("minsize" in result.mod.inspect_source("ll")) == edited
+    executable = tvm.compile(tvm.IRModule({"main": func}), target=target_for(load_profile("rk3399")).target)
+    assert form_multiply_accumulate(executable, tmp_path) is executable

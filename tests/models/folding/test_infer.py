@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, defs, helper
 from onnx.shape_inference import InferenceError
 
 from tests.models.graphs import graph_of
@@ -84,3 +84,37 @@ def test_inputs_that_do_not_fit_are_an_error() -> None:
     node = helper.make_node("MatMul", ["a", "b"], ["y"])
     with pytest.raises(InferenceError):
         inference().outputs(node, {"a": floats(2, 3), "b": floats(4, 5)}, {})
+
+
+@pytest.mark.parametrize("opset", [12, 13, 15])
+@pytest.mark.parametrize("operator", ["GreaterOrEqual", "LessOrEqual"])
+def test_a_comparison_that_onnx_only_defines_by_others(operator: str, opset: int) -> None:
+    node = helper.make_node(operator, ["a", "b"], ["y"])
+    found = inference(opset).outputs(node, {"a": floats(2, 1), "b": floats(3)}, {})
+    assert shapes(found) == {"y": (2, 3)}
+    assert found["y"].tensor_type.elem_type == TensorProto.BOOL
+
+
+@pytest.mark.parametrize("opset", [7, 9, 13, 18, 26])
+def test_each_operator_without_types_of_its_own_has_those_of_its_definition(opset: int) -> None:
+    nodes = {
+        "MeanVarianceNormalization": helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[0, 2]),
+        "GroupNormalization": helper.make_node("GroupNormalization", ["x", "s", "s"], ["y"], num_groups=2),
+    }
+    left = {
+        schema.name
+        for schema in (schema_of(each.name, opset) for each in defs.get_all_schemas())
+        if schema is not None and not schema.deprecated and not schema.has_type_and_shape_inference_function
+    } - {"GreaterOrEqual", "LessOrEqual", "Compress"}
+    assert left <= nodes.keys()
+    for name in left:
+        types = {"x": floats(2, 4, 8), "s": floats(4)}
+        assert shapes(inference(opset).outputs(nodes[name], types, {})) == {"y": (2, 4, 8)}
+
+
+def schema_of(name: str, opset: int) -> defs.OpSchema | None:
+    """Return an operator of the standard as a set has it; None if it does not."""
+    try:
+        return defs.get_schema(name, opset, "")
+    except defs.SchemaError:
+        return None

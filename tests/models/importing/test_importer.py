@@ -163,3 +163,17 @@ def test_specs_survive_import_and_export(
     export_model(model.source, OPTIONS, tmp_path / "copy.onnx")
     again = load_model(str(tmp_path / "copy.onnx"), OPTIONS)
     assert (again.sha256, again.onnx) == (model.sha256, model.onnx)
+
+
+def test_the_table_of_operators_is_what_the_import_has() -> None:
+    from onnx import defs
+    from tvm.relax.frontend.onnx import onnx_frontend
+
+    from toolchain import tvm_compat
+    from toolchain.models.importing.converters import CONVERTERS
+    from toolchain.models.importing.operators import OF_MICROSOFT, OPERATORS
+
+    theirs = {"If", *onnx_frontend._get_convert_map()}
+    for opset in (7, defs.onnx_opset_version()):
+        assert {*CONVERTERS, *(name for name in theirs if tvm_compat.onnx_converts(name, opset))} == OPERATORS
+    assert OF_MICROSOFT <= OPERATORS

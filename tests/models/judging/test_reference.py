@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, inliner
 
 from tests.models.graphs import classifier, graph_of, tensor_info
-from tests.models.rewrites.judge import loaded
-from toolchain.errors import UsageError
+from tests.models.rewrites.judge import assert_same, loaded
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.judging.reference import reference_outputs, sample_inputs, seeded_reference
+from toolchain.models.preparing import prepare
+from toolchain.models.preparing.modernise import modernise
 
 
 def test_samples_follow_seed_and_dtype(tmp_path: Path) -> None:
@@ -141,3 +143,103 @@ def test_a_nan_that_does_no_harm_is_not_blamed(tmp_path: Path) -> None:
         seeded_reference(model)
     assert "hole" not in str(raised.value) and "--sample x=FILE.npy" in raised.value.hint
     assert (reference_outputs(model, {"x": np.full((1, 60), 10, "float32")})["y"] == 1).all()
+
+
+def with_a_default(slope: str = "float = 0.3") -> onnx.ModelProto:
+    """A function whose attribute the file does not set, called by another function that does not either."""
+    return onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+        net (float[1, 8] x) => (float[1, 8] y) {{ h = own.outer (x) y = own.act (h) }}
+        <domain: "own", opset_import: ["" : 18, "own" : 1]>
+        outer <slope> (x) => (z) {{ z = own.act <slope: float = @slope> (x) }}
+        <domain: "own", opset_import: ["" : 18]>
+        act <slope: {slope}> (x) => (z) {{ z = LeakyRelu <alpha: float = @slope> (x) }}"""
+    )
+
+
+def test_reference_and_network_know_the_defaults_of_a_files_functions(tmp_path: Path) -> None:
+    model = loaded(with_a_default(), tmp_path)
+    x = np.full((1, 8), -1, np.float32)
+    np.testing.assert_allclose(reference_outputs(model, {"x": x})["y"], 0.09 * x, rtol=1e-6)
+    assert_same(model, inputs={"x": x})
+    assert seeded_reference(model).computed_from == "the file as it is given"
+
+
+def test_an_error_of_preparing_is_no_part_of_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever modernising does wrong, the reference is what onnxruntime says of the file."""
+
+    def wrong(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
+        copy = modernise(model, origin)
+        if copy is model:
+            copy = onnx.ModelProto()
+            copy.CopyFrom(model)
+        copy.graph.node[0].op_type = "Neg"
+        return copy
+
+    monkeypatch.setattr(prepare, "modernise", wrong)
+    graph = graph_of(
+        [helper.make_node("Abs", ["x"], ["y"])], [tensor_info("x", (4,))], [tensor_info("y", (4,))], {}
+    )
+    model = loaded(graph, tmp_path)
+    x = np.array([-1, 2, -3, 4], np.float32)
+    assert reference_outputs(model, {"x": x})["y"].tolist() == [1, 2, 3, 4]
+    with pytest.raises(AssertionError):
+        assert_same(model, inputs={"x": x})
+
+
+def test_what_onnxruntime_cannot_run_as_it_is_given_is_told(tmp_path: Path) -> None:
+    add = helper.make_node("Add", ["x", "w"], ["y"], broadcast=1)
+    weights = {"w": np.ones(4, np.float32)}
+    graph = graph_of([add], [tensor_info("x", (1, 4))], [tensor_info("y", (1, 4))], weights, 6)
+    reference = seeded_reference(loaded(graph, tmp_path))
+    assert "brought to operators of today: onnxruntime cannot load it" in reference.computed_from
+    assert reference.to_json()["computed_from"] == reference.computed_from
+
+
+def sigmoid_in_a_function() -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+        net (float[1, 8] x) => (float[1, 8] y) { y = own.act (x) }
+        <domain: "own", opset_import: ["" : 18]>
+        act (x) => (z) { h = Neg (x) z = Sigmoid (h) }"""
+    )
+
+
+def test_functions_with_what_others_judge_are_written_out_and_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(sigmoid_in_a_function(), tmp_path)
+    x = np.full((1, 8), 30, np.float32)
+    np.testing.assert_allclose(reference_outputs(model, {"x": x})["y"], 1 / (1 + np.exp(30)), rtol=1e-6)
+    assert "its functions written out" in seeded_reference(model).computed_from
+    monkeypatch.setattr(inliner, "inline_selected_functions", without_its_first_node)
+    with pytest.raises(ToolchainError, match=r"writing its functions out changes .* output 'y' is off by"):
+        reference_outputs(model, {"x": x})
+
+
+def without_its_first_node(model: onnx.ModelProto, _keys: object, **_options: object) -> onnx.ModelProto:
+    flat = inliner.inline_local_functions(model)
+    flat.graph.node[0].op_type = "Identity"
+    return flat
+
+
+@pytest.mark.slow
+def test_integers_are_made_from_floats_that_are_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = loaded(classifier(), tmp_path, quantizer="mse")
+    assert seeded_reference(right).computed_from == (
+        "the file as it is given, in the integers of --quantizer mse, made from floats that are the file's"
+    )
+
+    def wrong(model: onnx.ModelProto, _origin: str) -> onnx.ModelProto:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        next(node for node in copy.graph.node if node.op_type == "Relu").op_type = "Tanh"
+        return copy
+
+    monkeypatch.setattr(prepare, "modernise", wrong)
+    with pytest.raises(ToolchainError, match="preparing it changes what the network computes: output 'prob'"):
+        loaded(classifier(), tmp_path, quantizer="mse")

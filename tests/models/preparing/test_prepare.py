@@ -37,7 +37,7 @@ def shapes(model: onnx.ModelProto) -> dict[str, tuple[int | str, ...] | None]:
 
 def test_the_source_stays_as_declared_and_the_static_view_has_the_shapes() -> None:
     found = prepare(source(), ModelOptions(batch=4, input_values={"scale": "2.5"}))
-    assert shapes(found.source)["a"] == ("n", 3)
+    assert shapes(found.given)["a"] == ("n", 3)
     assert shapes(found.static) == {
         "a": (4, 3), "b": (4, 3), "scale": (), "scaled": (4, 3), "square": (4, 3)
     }  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_constant_that_only_what_was_cut_off_reads_is_none() -> None:
     options = ModelOptions(batch=2, input_values={"scale": "2.5"}, outputs=("square",))
     found = prepare(source(), options)
     assert found.frozen == {}
-    assert list(shapes(found.static)) == ["b", "square"] == list(shapes(found.source))
+    assert list(shapes(found.static)) == ["b", "square"] == list(shapes(found.given))
 
 
 def test_an_open_shape_of_what_was_cut_off_is_not_asked_for() -> None:

@@ -126,6 +126,20 @@ def test_one_pixel_of_aligned_corners(tmp_path: Path) -> None:
     assert_same(loaded(graph_of([node], *ends, {"s": np.array([1, 1, 1, 9])}), tmp_path))
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("scales", [(0.6, 0.7), (1.3, 2.2)])
+def test_aligned_corners_of_scales_that_make_no_whole_number(
+    mode: str, scales: tuple[float, float], tmp_path: Path
+) -> None:
+    """onnxruntime and PyTorch divide by the pixels that there are; the formula of onnx by the scale."""
+    how = {"coordinate_transformation_mode": "align_corners", "mode": mode}
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], **how)
+    new = [int(7 * scales[0]), int(8 * scales[1])]
+    ends = [tensor_info("x", (1, 2, 7, 8))], [tensor_info("y", (1, 2, *new))]
+    scale = np.array([1, 1, *scales], np.float32)
+    assert_same(loaded(graph_of([node], *ends, {"s": scale}), tmp_path))
+
+
 def test_integers_are_copied_whole(tmp_path: Path) -> None:
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], **how)

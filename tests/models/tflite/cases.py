@@ -298,4 +298,46 @@ MOVED: list[Case] = [
          usual="it is not there"),
 ]  # fmt: skip
 
-CASES = [*SINGLE, *PAIRS, *REDUCED, *WINDOWS, *MOVED]
+INDEXED: list[Case] = [
+    Case("REVERSE_V2", [IMAGE, ints(2)], [IMAGE], forms=(FLOAT, INT8), out=None),
+    Case("REVERSE_V2", [(3, 4), ints(0)], [(3, 4)], forms=(FLOAT,), given="int32", results="int32", steps=0),
+    Case("REVERSE_SEQUENCE", [(3, 5, 2), ints(2, 5, 1)], [(3, 5, 2)], "ReverseSequenceOptions",
+         {"SeqDim": 1, "BatchDim": 0}, (FLOAT,)),
+    Case("GATHER_ND", [(3, 4, 2), np.array([[0, 1], [2, 3]], "int32")], [(2, 2)], forms=(FLOAT, INT8),
+         out=None),
+    Case("SCATTER_ND", [np.array([[1], [3], [1]], "int32"), (3, 2), ints(5, 2)], [(5, 2)], forms=(FLOAT,)),
+    Case("ONE_HOT", [(2, 3), ints(4), np.array(2.0, "float32"), np.array(-1.0, "float32")], [(2, 3, 4)],
+         "OneHotOptions", {"Axis": -1}, (FLOAT,), given="int32", results=FLOAT),
+    Case("CUMSUM", [(3, 5), ints(1)], [(3, 5)], "CumsumOptions", {"Exclusive": True, "Reverse": True},
+         (FLOAT,)),
+    Case("CUMSUM", [(3, 5), ints(-2)], [(3, 5)], "CumsumOptions", {"Exclusive": False, "Reverse": False},
+         (FLOAT,)),
+    Case("SEGMENT_SUM", [(5, 3), ints(0, 0, 1, 2, 2)], [(3, 3)], forms=(FLOAT,), usual="it is not there"),
+    *(
+        Case(f"UNSORTED_SEGMENT_{kind}", [(5, 3), ints(2, 0, 2, 0, 1), np.array(3, "int32")], [(3, 3)],
+             forms=(FLOAT,))
+        for kind in ("SUM", "MAX", "MIN", "PROD")
+    ),
+    *(
+        Case(f"REDUCE_{kind}", [(3, 4, 2), ints(1)], [shape], "ReducerOptions", {"KeepDims": keep}, (FLOAT,),
+             given="bool", results="bool")
+        for kind in ("ANY", "ALL")
+        for keep, shape in [(True, (3, 1, 2)), (False, (3, 2))]
+    ),
+    Case("SPACE_TO_BATCH_ND", [(1, 5, 6, 3), ints(2, 3), np.array([[0, 1], [2, 1]], "int32")], [(6, 3, 3, 3)],
+         forms=(FLOAT, INT8), out=None),
+    Case("BATCH_TO_SPACE_ND", [(6, 3, 3, 3), ints(2, 3), np.array([[0, 1], [2, 1]], "int32")], [(1, 5, 6, 3)],
+         forms=(FLOAT, INT8), out=None),
+    Case("FILL", [ints(2, 3), ()], [(2, 3)], forms=(FLOAT,)),
+    Case("ZEROS_LIKE", [(2, 3)], [(2, 3)], forms=(FLOAT,)),
+    Case("SIGN", [(2, 30)], [(2, 30)], forms=(FLOAT,)),
+    Case("ATAN2", [(2, 30), (2, 30)], [(2, 30)], forms=(FLOAT,)),
+    Case("FLOOR_DIV", [(2, 30), np.float32([[1.5], [-0.7]])], [(2, 30)], forms=(FLOAT,)),
+    *(
+        Case(name, [(2, 30), ints(by)], [(2, 30)], forms=(FLOAT,), given="int32", results="int32", steps=0)
+        for name, by in [("FLOOR_DIV", 7), ("FLOOR_DIV", -7), ("FLOOR_MOD", -7)]
+    ),
+    Case("FLOOR_MOD", [(2, 30), np.float32([[1.5], [-0.7]])], [(2, 30)], forms=(FLOAT,)),
+]  # fmt: skip
+
+CASES = [*SINGLE, *PAIRS, *REDUCED, *WINDOWS, *MOVED, *INDEXED]

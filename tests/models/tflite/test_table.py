@@ -12,8 +12,8 @@ PAGE = Path(__file__).parents[3] / "docs/howto/other-peoples-files.md"
 WEIGHTED = {"BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
 """Tried in test_weights.py."""
 
-ELSEWHERE = {"SHAPE"}
-"""Tried in test_refused.py, with what follows from shapes."""
+ELSEWHERE = {"DENSIFY", "RANGE", "RANK", "SHAPE", "TOPK_V2"}
+"""Tried in test_sparse.py, and in test_refused.py with what follows from shapes."""
 
 
 def test_the_page_has_each_operator_and_no_other() -> None:

@@ -43,6 +43,8 @@ class Written:
     name: str | None = None
     signature: Sequence[int] = ()
     sparse: bool = False
+    rows: tuple[Sequence[int], Sequence[int]] = ()  # type: ignore[assignment]  # begins, indices
+    block: int = 0
     variable: bool = False
     buffer: int | None = None
 
@@ -125,8 +127,7 @@ class Writer:
             rule = tflite.QuantizationParametersEnd(b)
         sparsity = None
         if tensor.sparse:
-            tflite.SparsityParametersStart(b)
-            sparsity = tflite.SparsityParametersEnd(b)
+            sparsity = self._sparsity(b, tensor)
         tflite.TensorStart(b)
         tflite.TensorAddShape(b, shape)
         tflite.TensorAddType(b, getattr(tflite.TensorType, TYPES[tensor.dtype]))
@@ -140,6 +141,42 @@ class Writer:
         if tensor.signature:
             tflite.TensorAddShapeSignature(b, signature)
         return tflite.TensorEnd(b)
+
+    def _sparsity(self, b: Any, tensor: Written) -> Any:
+        """Write compressed rows: a dense dimension, one of indices, and blocks of columns if there are."""
+        levels = []
+        if tensor.rows:
+            vectors = []
+            for values in tensor.rows:
+                made = _integers(b, values)
+                tflite.Int32VectorStart(b)
+                tflite.Int32VectorAddValues(b, made)
+                vectors.append(tflite.Int32VectorEnd(b))
+            tflite.DimensionMetadataStart(b)
+            tflite.DimensionMetadataAddFormat(b, tflite.DimensionType.DENSE)
+            tflite.DimensionMetadataAddDenseSize(b, tensor.shape[0])
+            levels.append(tflite.DimensionMetadataEnd(b))
+            tflite.DimensionMetadataStart(b)
+            tflite.DimensionMetadataAddFormat(b, tflite.DimensionType.SPARSE_CSR)
+            tflite.DimensionMetadataAddArraySegmentsType(b, tflite.SparseIndexVector.Int32Vector)
+            tflite.DimensionMetadataAddArraySegments(b, vectors[0])
+            tflite.DimensionMetadataAddArrayIndicesType(b, tflite.SparseIndexVector.Int32Vector)
+            tflite.DimensionMetadataAddArrayIndices(b, vectors[1])
+            levels.append(tflite.DimensionMetadataEnd(b))
+            if tensor.block:
+                tflite.DimensionMetadataStart(b)
+                tflite.DimensionMetadataAddFormat(b, tflite.DimensionType.DENSE)
+                tflite.DimensionMetadataAddDenseSize(b, tensor.block)
+                levels.append(tflite.DimensionMetadataEnd(b))
+        order = _integers(b, range(len(levels)))
+        blocks = _integers(b, [1] if tensor.block else [])
+        tables = _tables(b, levels)
+        tflite.SparsityParametersStart(b)
+        if levels:
+            tflite.SparsityParametersAddTraversalOrder(b, order)
+            tflite.SparsityParametersAddBlockMap(b, blocks)
+            tflite.SparsityParametersAddDimMetadata(b, tables)
+        return tflite.SparsityParametersEnd(b)
 
     def _code(self, b: Any, name: str) -> Any:
         custom = b.CreateString(name.removeprefix("CUSTOM:")) if name.startswith("CUSTOM:") else None

@@ -26,6 +26,7 @@ from toolchain.lowering.graph.integers import with_integers
 from toolchain.lowering.graph.quotients import with_products
 from toolchain.lowering.graph.shapes import copied_constants
 from toolchain.lowering.graph.signed import SIGNED, with_signed_values
+from toolchain.lowering.graph.tables_of_bytes import with_tables_of_bytes
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
@@ -122,6 +123,8 @@ def in_integers(module: tvm.ir.IRModule, machine: Machine) -> tvm.ir.IRModule:
         if machine.integers.keys() == {SIGNED}:
             module = with_signed_values(module)
         module = with_integers(module, machine.integers, machine.least, depthwise=machine.channels_of_bytes)
+    if not machine.pieces.fine:
+        module = with_tables_of_bytes(module, machine.lanes)
     return with_fused_sums(module) if machine.fuses else module
 
 

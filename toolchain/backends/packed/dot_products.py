@@ -74,10 +74,11 @@ class SignedDot(DotProduct):
 
 
 class WidenedPairs(Instruction):
-    """Two neighbouring inputs times two weights of each lane, all widened to 16 bits: pmaddwd of x86.
+    """Two neighbouring inputs times two weights of each lane, all of 16 bits: pmaddwd of x86.
 
-    No product or sum of two is beyond 32 bits, so that the result is exact; pmaddubsw, which takes bytes,
-    cuts sums off at 16 bits (Intel SDM, vol. 2).
+    Inputs were widened to 16 bits before, so that one instruction loads and broadcasts a pair. No product or
+    sum of two is beyond 32 bits: the result is exact; pmaddubsw, which takes bytes, cuts sums off at 16 bits
+    (Intel SDM, vol. 2).
     """
 
     def emit(
@@ -91,14 +92,15 @@ class WidenedPairs(Instruction):
         """Emit the intrinsic, and the sum."""
         del nest
         lanes, depth = self.lanes, self.products.depth
-        pair = tirx.Cast(f"int16x{depth}", neighbours_of(x(0), depth))
-        inputs = tirx.reinterpret(
-            f"int16x{depth * lanes}", tirx.Broadcast(tirx.reinterpret(WORD, pair), lanes)
-        )
-        weights = neighbours_of(weight(0, tirx.const(0, "int32")), depth * lanes)
-        name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[lanes]
-        products = tirx.call_llvm_pure_intrin(f"int32x{lanes}", f"llvm.x86.{name}", inputs, weights)
-        place = tirx.Ramp(first, 1, lanes)
+        pair = tirx.reinterpret(WORD, neighbours_of(x(0), depth))
+        inputs = tirx.reinterpret(f"{self.products.widened}x{depth * lanes}", tirx.Broadcast(pair, lanes))
+        self.accumulate(total, first, inputs, neighbours_of(weight(0, tirx.const(0, "int32")), depth * lanes))
+
+    def accumulate(self, total: tirx.Buffer, first: Expr, inputs: Expr, weights: Expr) -> None:
+        """Emit the intrinsic and the sum for vectors of two inputs and two weights for each lane."""
+        name = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}[self.lanes]
+        products = tirx.call_llvm_pure_intrin(f"int32x{self.lanes}", f"llvm.x86.{name}", inputs, weights)
+        place = tirx.Ramp(first, 1, self.lanes)
         ir.buffer_store(total, tirx.Add(tirx.BufferLoad(total, [place]), products), [place])
 
 
@@ -135,5 +137,7 @@ VNNI = Products("avx512_vnni", "uint8", "int8", "int32", VectorNeural, depth=DEP
 VNNI_AVX = Products(
     "avx_vnni", "uint8", "int8", "int32", VectorNeural, depth=DEPTH, rate=4.0, needs="dot-avx"
 )
-PMADDWD = Products("pmaddwd", "uint8", "int8", "int32", WidenedPairs, depth=2, rate=2.0, stored="int16")
+PMADDWD = Products(
+    "pmaddwd", "uint8", "int8", "int32", WidenedPairs, depth=2, rate=2.0, stored="int16", widened="int16"
+)
 SDOT = Products("asimddp", "int8", "int8", "int32", SignedDot, depth=DEPTH, rate=4.0, needs="dot")

@@ -43,6 +43,8 @@ class Products:
         Products per second, relative to the machine's multiply-add of float32; 1.0: not measured.
     stored
         Type in which packed weights are stored; empty: their own.
+    widened
+        Type to which all inputs are converted before any of them is multiplied; empty: none is.
     needs
         What a CPU must have: a name in `Architecture.products`; empty: every CPU of the machine's row has it.
     parts
@@ -62,6 +64,7 @@ class Products:
     needs: str = ""
     parts: int = 1
     least: int | None = None
+    widened: str = ""
 
     @property
     def plain(self) -> bool:

@@ -46,6 +46,9 @@ class Tiles:
         Largest number of vectors of partial sums, where there are several for each vector of sums.
     paired_blocks
         Output blocks of such a tile, the best number first.
+    widened
+        Largest number of sum vectors where inputs are widened: products need a register of their own before
+        they are added; None: the limit of the others.
     flattens
         Whether tiles may span two rows, because that is worth the divisions it costs.
     spare
@@ -62,6 +65,7 @@ class Tiles:
     transposed: int = 4
     paired: int = 16
     paired_blocks: tuple[int, ...] = (2, 3)
+    widened: int | None = None
     flattens: bool = False
     spare: Literal["none", "narrow", "all"] = "none"
 
@@ -196,6 +200,13 @@ class Machine:
         """Return the most columns of a tile whose sums are in parts; None if sums are whole."""
         parts = self.products_of(dtype).parts
         return None if parts == 1 else max(1, self.tiles.paired // (parts * blocks))
+
+    def columns_of(self, dtype: str, blocks: int) -> int:
+        """Return how many columns of sums of products of a type fit registers, by `columns` and `tiles`."""
+        columns = self.columns(blocks)
+        if self.tiles.widened is None or not self.products_of(dtype).widened:
+            return columns
+        return min(columns, max(1, self.tiles.widened // blocks))
 
     def columns(self, blocks: int) -> int:
         """Return how many columns of sums of `blocks` blocks fit registers beside weights and inputs."""

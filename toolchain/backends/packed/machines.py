@@ -37,7 +37,7 @@ SSE = Machine(
     near=18 << 10,
     cache=1 << 20,
     rates=rates.SSE,
-    tiles=Tiles(blocks=(4, 2, 3), columns=14),
+    tiles=Tiles(blocks=(4, 2, 3), columns=14, widened=9),
     products=(PMADDWD, *FLOATS),
 )
 AVX2 = Machine(
@@ -49,7 +49,7 @@ AVX2 = Machine(
     near=18 << 10,
     cache=2 << 20,
     rates=rates.AVX2,
-    tiles=Tiles(blocks=(2, 3, 5), columns=14),
+    tiles=Tiles(blocks=(2, 3, 5), columns=14, widened=9),
     products=(VNNI_AVX, PMADDWD, *FLOATS),
     fuses=True,
 )

@@ -53,7 +53,10 @@ if cd -- "$1" 2>/dev/null; then
         say info "$(printf %s "$said" | tr '\n' ' ')"
     fi
 fi
-say disk_free_kib "$(df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; })"
+free=$(df -Pk . 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })
+[ "$free" ] ||
+    free=$(stat -f -c '%a %S' . 2>/dev/null | { read -r blocks size && echo $((blocks / 1024 * size)); })
+say disk_free_kib "$free"
 """
 _LISTS = ("millidegrees", "governor", "node", "gpu", "closed", "icd", "library", "display")
 

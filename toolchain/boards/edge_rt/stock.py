@@ -20,11 +20,12 @@ def stock(
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     folder, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
     there = transport.listing(folder)
+    # First: on a small disk there is no room for one version more than are kept.
+    transport.remove(*(f"{folder}/{old}" for old in surplus(there, name, keep)))
     if name in there and there[name].size == size:
         transport.touch(remote)
     else:
         transport.put(content, remote, executable=executable)
-    transport.remove(*(f"{folder}/{old}" for old in surplus(there, name, keep)))
     return remote
 
 

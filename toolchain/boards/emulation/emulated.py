@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -254,6 +254,15 @@ def _new_board(profile: Profile, name: str) -> Iterator[Path]:
         _check_free(name, profile.name)
         with atomic.replacing_folder(boards_folder() / name) as folder:
             yield folder
+
+
+def join_groups(name: str, groups: Sequence[str]) -> None:
+    """Add an emulated board to groups, under which it is deployed to together with others."""
+    with _writing():
+        state = read_state(name)
+        joined = tuple(dict.fromkeys((*state.groups, *groups)))
+        if joined != state.groups:
+            write_state(boards_folder() / name, state.model_copy(update={"groups": joined}))
 
 
 def stop(name: str) -> None:

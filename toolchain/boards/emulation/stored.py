@@ -27,6 +27,7 @@ class BoardState(BaseModel):
     container: ContainerBoard | None = None
     system: SystemBoard | None = None
     device: str = ""  # kind of device whose driver the board has
+    groups: tuple[str, ...] = ()  # names under which it is deployed to together with others
 
     @model_validator(mode="before")
     @classmethod
@@ -43,6 +44,19 @@ def names() -> list[str]:
     if not folder.is_dir():
         return []
     return sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+
+def names_in_group(group: str) -> list[str]:
+    """Return the names of the emulated boards of a group, sorted; broken boards are in none."""
+    return [name for name in names() if group in groups_of(name)]
+
+
+def groups_of(name: str) -> tuple[str, ...]:
+    """Return the groups of an emulated board; none if it is broken."""
+    try:
+        return read_state(name).groups
+    except ToolchainError:
+        return ()
 
 
 def boards_folder() -> Path:
@@ -74,7 +88,10 @@ def read_state(name: str) -> BoardState:
 
 def write_state(folder: Path, state: BoardState) -> None:
     """Write the state of a board into its folder, atomically."""
-    text = json.dumps(state.model_dump(exclude_none=True), indent=1)
+    document = state.model_dump(exclude_none=True)
+    if not state.groups:  # versions before groups refuse a key that they do not know
+        del document["groups"]
+    text = json.dumps(document, indent=1)
     atomic.write_text(folder / "board.json", text + "\n", mode=0o600)
 
 

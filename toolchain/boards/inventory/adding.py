@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,12 @@ from toolchain.boards.inventory import register
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
+from toolchain.boards.ssh.transport import SshTransport
+from toolchain.boards.transport import LostError
 from toolchain.configuration.keys import BoardEntry
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.plain import expanded
+from toolchain.foreign import last_line
 from toolchain.profiles import load_profile
 from toolchain.runtime import arch_of
 
@@ -99,7 +103,28 @@ def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> None:
         if password is None:
             raise
         _install_key(address, password)
-        SshConnection(address).close()
+    _check_commands(address)
+
+
+def _check_commands(address: SshAddress) -> None:
+    """Refuse a login that starts no commands: `ForceCommand` and shells such as nologin let one log in."""
+    with contextlib.closing(SshTransport(address, ".")) as transport:
+        try:
+            completed = transport.run(["sh", "-c", "echo ready"])
+        except LostError:
+            raise
+        except ToolchainError as error:
+            raise _no_commands(address, error.message.removeprefix(f"{address.label}: ")) from error
+    if completed.stdout.strip() != b"ready":
+        raise _no_commands(address, last_line(completed.stderr))
+
+
+def _no_commands(address: SshAddress, reason: str) -> UsageError:
+    return UsageError(
+        f"{address.label}: the login works, but it starts no command: {reason}; nothing was changed",
+        "use an account that may run commands: its login shell in /etc/passwd is no nologin or false, "
+        "and no `ForceCommand` in sshd_config or `command=` in authorized_keys applies to it",
+    )
 
 
 def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:

@@ -57,7 +57,7 @@ def _load_all(*, make_folders: bool = True) -> dict[str, Board | ToolchainError]
 
 
 def find_board(name: str) -> Board:
-    """Return the board `name`, or the first board of the class or group `name` (no emulated one).
+    """Return the board `name`, or the first board of the class (no emulated one) or group `name`.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def find_board(name: str) -> Board:
 
 
 def find_boards(name: str) -> list[Board]:
-    """Return the board `name`, or all boards of the class or group `name` (no emulated ones).
+    """Return the board `name`, or all boards of the class (no emulated ones) or group `name`.
 
     Raises
     ------
@@ -86,8 +86,8 @@ def find_boards(name: str) -> list[Board]:
     if name in stored.names():
         return [emulated.load(name)]
     if name not in class_names():
-        if grouped := register.names(group=name):
-            return [register.load(each) for each in grouped]
+        if grouped := _grouped(name):
+            return grouped
         raise _unknown(name)
     entries = configuration().boards
     if found := [register.load(each) for each in register.names() if entries[each].board_class == name]:
@@ -122,11 +122,18 @@ def group(name: str) -> list[Board]:
     UsageError
         No board is in the group; the message lists the groups.
     """
-    if found := register.names(name):
-        return [register.load(each) for each in found]
-    groups = sorted({each for entry in configuration().boards.values() for each in entry.groups})
-    known = ", ".join(groups) or "none"
+    if found := _grouped(name):
+        return found
+    groups = {each for entry in configuration().boards.values() for each in entry.groups}
+    groups |= {each for board in stored.names() for each in stored.groups_of(board)}
+    known = ", ".join(sorted(groups)) or "none"
     raise UsageError(f"--group {name}: no board is in such a group", f"the groups are: {known}")
+
+
+def _grouped(name: str) -> list[Board]:
+    """Return the boards of a group, those of the file first."""
+    of_file = [register.load(each) for each in register.names(name)]
+    return [*of_file, *(emulated.load(each) for each in stored.names_in_group(name))]
 
 
 def find_target(name: str) -> BuildFor:

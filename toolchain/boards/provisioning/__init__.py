@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolchain.boards.provisioning.how import How
 from toolchain.boards.provisioning.passwords import PasswordChange, set_passwords
-from toolchain.boards.provisioning.run import Provisioned, provision, unprovision
+from toolchain.boards.provisioning.run import Provisioned, give_class, provision, unprovision
 from toolchain.boards.provisioning.steps import SetupOptions
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "PasswordChange",
     "Provisioned",
     "SetupOptions",
+    "give_class",
     "provision",
     "set_passwords",
     "unprovision",

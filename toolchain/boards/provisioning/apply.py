@@ -47,6 +47,12 @@ def no_root(board: Board, facts: Facts, what: str) -> ToolchainError:
             f"{what} needs root, and sudo asks {facts.user} for a password on board {board.name}",
             "give it: the same command with --ask-sudo",
         )
+    if facts.sudo == "terminal":
+        return ToolchainError(
+            f"{what} needs root, and sudo on board {board.name} works only at a terminal (requiretty)",
+            f"let it work without: `Defaults:{facts.user} !requiretty` in /etc/sudoers "
+            f"(`toolchain board shell {board.name}`, then `sudo visudo`); or leave the option out",
+        )
     return ToolchainError(
         f"{what} needs root, and there is no sudo for {facts.user} on board {board.name}",
         "log in with an account that may use sudo, or leave the option out",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from pathlib import PurePosixPath
 
 from toolchain.answers import lie, shown
 from toolchain.boards.provisioning.facts import Clock, Facts
@@ -11,6 +13,7 @@ from toolchain.boards.provisioning.steps import (
     SetupOptions,
     account_comment,
     account_is_finished,
+    unused_bytes,
 )
 from toolchain.boards.provisioning.units import check_service
 from toolchain.errors import ToolchainError, UsageError
@@ -18,8 +21,10 @@ from toolchain.linking.glibc import version_key
 from toolchain.profiles import Profile
 from toolchain.runtime.fingerprint import GLIBC_FLOOR
 
-# Room for a network's library and its inputs; the zoo's largest library has 100 MiB of weights.
-SPARE_MIB = 128
+# Room that a board should have beside what is sent: for a network's library and its inputs. The zoo's largest
+# library has 100 MiB of weights.
+ROOMY_MIB = 128
+OVERHEAD_MIB = 1  # for folders, links and state
 CLOCK_WARNS_S = 300.0
 CLOCK_REFUSES_S = 86400.0
 _ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]{0,31}")  # useradd(8)
@@ -84,32 +89,76 @@ def check_machine(board: str, profile: Profile, facts: Facts) -> None:
         )
 
 
-def check_folder(board: str, facts: Facts, parcels: tuple[Parcel, ...], *, rootable: bool) -> None:
-    """Refuse a board whose folder cannot hold the missing files.
+def check_folder(
+    board: str, facts: Facts, parcels: tuple[Parcel, ...], *, rootable: bool, spare_mib: int = 0
+) -> list[str]:
+    """Refuse a board whose folder cannot hold the missing files, or where no program may run.
 
     A missing folder is accepted if root can create it (`rootable`).
+
+    Parameters
+    ----------
+    spare_mib
+        Room that has to be left for networks, in MiB.
+
+    Returns
+    -------
+    list
+        Warnings: little room would be left for networks, or the board does not say how much there is.
 
     Raises
     ------
     ToolchainError
-        The folder is read-only, or its file system is too full.
+        The folder is read-only, its file system is too full, or it is mounted `noexec`.
     """
+    if facts.noexec is not None:
+        raise ToolchainError(
+            f"board {board}: no program may run in {facts.root}: its file system, {facts.noexec}, is mounted "
+            "noexec; nothing was written",
+            _elsewhere(board, facts),
+        )
     missing = [cargo for parcel in parcels for cargo in parcel.missing(facts)]
     if not missing:
-        return
+        return []
+    if facts.readonly is not None:
+        raise ToolchainError(
+            f"board {board}: the file system of {facts.root}, {facts.readonly}, is mounted read-only; "
+            "nothing was written",
+            _elsewhere(board, facts),
+        )
     if not facts.writable and (facts.mode or not rootable):
         raise ToolchainError(
             f"board {board}: {facts.user} cannot write in {facts.root}; nothing was written",
-            "see who owns it and whether it is mounted read-only: "
-            f"`toolchain board exec {board} -- ls -ld {facts.root}`",
+            f"see who owns it: `toolchain board exec {board} -- ls -ld {facts.root}`",
         )
-    needed = sum(cargo.size or 0 for cargo in missing) / 2**20 + SPARE_MIB
-    if facts.free_kib / 1024 < needed:
+    sent = sum(cargo.size or 0 for cargo in missing) - unused_bytes(facts, parcels)
+    return _check_room(board, facts, sent / 2**20, spare_mib)
+
+
+def _check_room(board: str, facts: Facts, sent_mib: float, spare_mib: int) -> list[str]:
+    if facts.free_kib is None:
+        return [f"board {board} does not say how much is free in {facts.root}"]
+    free, needed = facts.free_kib / 1024, sent_mib + OVERHEAD_MIB + spare_mib
+    if free < needed:
+        spare = f" ({spare_mib} of them for networks: --spare-mib)" if spare_mib else ""
         raise ToolchainError(
-            f"board {board} has {facts.free_kib / 1024:.0f} MiB free in {facts.root}, "
-            f"{needed:.0f} MiB are needed ({SPARE_MIB} of them for networks); nothing was written",
-            f"free some: `toolchain board exec {board} -- df -h`",
+            f"board {board} has {free:.0f} MiB free in {facts.root}, "
+            f"{math.ceil(needed)} MiB are needed{spare}; nothing was written",
+            f"free some: `toolchain board exec {board} -- df -h`; or {_elsewhere(board, facts)}",
         )
+    left = free - sent_mib
+    if left < max(ROOMY_MIB, spare_mib):
+        return [f"board {board} has {left:.0f} MiB in {facts.root} left for networks"]
+    return []
+
+
+def _elsewhere(board: str, facts: Facts) -> str:
+    """Return the hint to use another folder, by name if the board has a file system for it."""
+    others = (place for place in facts.places if not PurePosixPath(facts.root).is_relative_to(place))
+    place = next(others, None)
+    root = f"{place}/edge" if place else "/FOLDER"
+    what = "" if place else ", on a file system where the login may write and programs may run"
+    return f'use another folder: `root = "{root}"` in [boards.{board}] of toolchain.toml{what}'
 
 
 def check_clock(board: str, facts: Facts, *, ignore: bool) -> list[str]:

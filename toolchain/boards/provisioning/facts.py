@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from toolchain.answers import Answer, Word, formed, lie, problem, shown
 from toolchain.architectures.table import LINUX
@@ -24,14 +24,14 @@ _SCRIPT = Path(__file__).with_name("facts.sh")
 _SECONDS = 60.0  # an emulated board takes 2 s; sudo may wait for a name server
 _FIRST, _LAST = "edge-toolchain facts 1", "end"
 UNIT_MARK = "# edge-toolchain "  # first line of the units that provisioning writes, before the folder
-_REPEATED = {"policy", "gpu", "file", "link", "entry", "unit"}
-_OPTIONAL = {"account", "fpga", "systemd"}
+_REPEATED = {"policy", "gpu", "file", "link", "entry", "unit", "place"}
+_OPTIONAL = {"account", "fpga", "systemd", "noexec", "readonly", "class"}
 _NEEDED = {
     *("machine", "bits", "glibc", "user", "uid", "home", "root", "mode", "writable", "free_kib", "sudo"),
     *("record", "clock"),
 }
 
-Sudo = Literal["root", "free", "password", "none"]
+Sudo = Literal["root", "free", "password", "terminal", "none"]
 _WHAT = "what it says of itself"
 
 
@@ -46,10 +46,13 @@ class _Said(Answer):
     root: Word
     mode: str = Field(pattern=r"^[0-7]{0,4}$")
     writable: Literal["yes", "no"]
-    free_kib: int = Field(ge=0, le=2**60)
+    free_kib: Annotated[int | None, Field(ge=0, le=2**60), BeforeValidator(lambda text: text or None)]
     sudo: Sudo
     clock: int = Field(ge=0, le=10**12)
     account: Word | None = None
+    noexec: Word | None = None
+    readonly: Word | None = None
+    noted_class: str | None = Field(None, alias="class", max_length=4096)
     systemd: Literal["yes", "no"] = "no"
     fpga: str | None = Field(None, pattern=r"^(manager|xdevcfg)\|[ -~]{0,4096}$")
 
@@ -93,10 +96,11 @@ class Facts:
     mode
         Permissions of that folder in octal digits; empty if it does not exist.
     writable, free_kib
-        Whether the login may write there, and free KiB; of the nearest existing parent if it does not exist.
+        Whether the login may write there, and free KiB, None if the board does not say it; of the nearest
+        existing parent if it does not exist.
     sudo
         How to become root: the login is root, or sudo works without a password, may work with one,
-        or is not installed.
+        works at a terminal alone (`requiretty`), or is not installed.
     clock_offset_s
         Seconds that the board's clock is ahead of this host's.
     clocks
@@ -115,6 +119,12 @@ class Facts:
     units
         SHA-256 of each systemd unit that provisioning wrote for this installation, by its name;
         `unfinished` where it is not enabled yet.
+    noexec, readonly
+        Where the folder's file system is mounted, if no program may run there, or if it is read-only.
+    places
+        Where other file systems are mounted that the login may write to and run programs on.
+    noted_class
+        Content of the note that says the board's class to the installer; None if it has no releases.
     """
 
     machine: str
@@ -124,7 +134,7 @@ class Facts:
     root: str
     mode: str
     writable: bool
-    free_kib: int
+    free_kib: int | None
     sudo: Sudo
     clock_offset_s: float
     clocks: tuple[Clock, ...] = ()
@@ -136,6 +146,10 @@ class Facts:
     fpga: str | None = None
     systemd: bool = False
     units: dict[str, str] = field(default_factory=dict)
+    noexec: str | None = None
+    readonly: str | None = None
+    places: tuple[str, ...] = ()
+    noted_class: str | None = None
 
 
 def read_facts(
@@ -158,9 +172,8 @@ def read_facts(
         The board cannot be reached, has no POSIX shell, or its answer cannot be parsed.
     """
     before = now()
-    completed = home.transport.run(
-        ["sh", "-s", "--", home.root, account or ""], input=_SCRIPT.read_bytes(), timeout=_SECONDS
-    )
+    # As an argument: to hand over input takes a folder for temporary files, which the board may not have.
+    completed = home.transport.run(["sh", "-c", _script(), "sh", home.root, account or ""], timeout=_SECONDS)
     after = now()
     if completed.returncode != 0:
         raise ToolchainError(
@@ -169,6 +182,12 @@ def read_facts(
             "provisioning needs a POSIX shell and coreutils (or busybox) on the board",
         )
     return parse_facts(board.name, text_of(completed, board.name, _WHAT), before, after)
+
+
+def _script() -> str:
+    """Return the script without comments and indentation: dropbear takes 9000 characters at most."""
+    lines = [line.strip() for line in _SCRIPT.read_text().splitlines()]
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
 
 
 def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
@@ -211,6 +230,10 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
             fpga=said.fpga,
             systemd=said.systemd == "yes",
             units=dict(_unit(line) for line in many["unit"]),
+            noexec=said.noexec,
+            readonly=said.readonly,
+            places=tuple(many["place"]),
+            noted_class=said.noted_class,
         )
     except ValueError as error:
         raise lie(board, _WHAT, str(error), of_system=True) from error
@@ -262,8 +285,9 @@ def _machine(kernel: str, bits: str) -> str:
 
 
 def _glibc(text: str) -> str | None:
-    # getconf prints `glibc 2.36`, ldd `ldd (Debian GLIBC 2.36-9) 2.36`; musl's ldd prints neither.
-    found = re.search(r"\s(\d+\.\d+)(?:\.\d+)?$", text)
+    # getconf prints `glibc 2.36`, ldd `ldd (Debian GLIBC 2.36-9) 2.36`; musl's ldd prints neither. glibc
+    # itself: `GNU C Library (…) stable release version 2.36.`, before 2.27 `… 2.24, by Roland McGrath et al.`
+    found = re.search(r"\s(\d+\.\d+)(?:\.\d+)*\.?(?:, by .*)?$", text)
     return found.group(1) if found else None
 
 

@@ -1,15 +1,15 @@
 # What provisioning wants to know of a board, as lines of KEY=VALUE; reads only, writes nothing.
 # Plain POSIX, for a board that has nothing of ours yet. $1 is the installation's folder, which need
-# not be there; $2 is an account's name or nothing. All of it is one function, so that a script that was cut
-# off on its way does nothing, and no command can read the rest of it as its input.
+# not be there; $2 is an account's name or nothing. It is sent as an argument, without its comments.
 main() {
   LC_ALL=C
   PATH=$PATH:/usr/sbin:/sbin
   export LC_ALL PATH
   echo 'edge-toolchain facts 1'
   say machine "$(uname -m)"
-  say bits "$(getconf LONG_BIT 2>/dev/null)"
-  say glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>/dev/null | head -n 1)"
+  bits=$(getconf LONG_BIT 2>/dev/null || class /proc/self/exe)
+  say bits "$bits"
+  say glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>/dev/null | head -n 1 | grep . || loader "$bits")"
   say user "$(id -un)"
   say uid "$(id -u)"
   say home "$HOME"
@@ -31,7 +31,8 @@ main() {
     cd -- "$above" || return
   fi
   if [ -w . ]; then say writable yes; else say writable no; fi
-  say free_kib "$(df -Pk . | { read -r _; read -r _ _ _ free _; echo "$free"; })"
+  say free_kib "$(free_kib)"
+  mounts "$(pwd -P)"
   say sudo "$(sudo_kind)"
   for policy in /sys/devices/system/cpu/cpufreq/policy*; do
     [ -r "$policy/scaling_governor" ] || continue
@@ -41,11 +42,52 @@ main() {
   fpga
   services "$root"
   if [ -n "$mode" ]; then installed; else say record ''; fi
+  if [ -d "$root/field" ]; then say class "$(head -c 4096 "$root/field/.board.json" 2>/dev/null | tr -d '\n')"; fi
   if [ -n "$2" ]; then
     say account "$(getent passwd "$2" 2>/dev/null || grep "^$2:" /etc/passwd)"
   fi
   say clock "$(date -u +%s)"
   echo end
+}
+
+# 32 or 64: the fifth byte of each program says it.
+class() {
+  case $(head -c 5 "$1" 2>/dev/null | tail -c 1 | tr '\001\002' 12) in 1) echo 32;; 2) echo 64;; esac
+}
+
+# glibc by itself, where neither getconf nor ldd are (Yocto, Buildroot): its loader runs it, and it says its version.
+loader() {
+  for file in /lib/ld-linux*.so.* /lib64/ld-linux*.so.* /lib/*/ld-linux*.so.* /lib/ld-[0-9]*.so; do
+    [ -x "$file" ] && [ "$(class "$file")" = "$1" ] || continue
+    for libc in "${file%/*}/libc.so.6" /lib/libc.so.6 /lib64/libc.so.6 /usr/lib/libc.so.6 /lib/*/libc.so.6 /usr/lib/*/libc.so.6; do
+      [ -f "$libc" ] && "$file" "$libc" 2>/dev/null | grep '^GNU C Library.* version [0-9]' && return
+    done
+  done
+}
+
+# A df that knows no file system of the folder (in a chroot, on some overlays) prints nothing of use.
+free_kib() {
+  df -Pk . 2>/dev/null | {
+    read -r _
+    read -r _ _ _ free _
+    case $free in
+      ''|*[!0-9]*) stat -f -c '%a %S' . 2>/dev/null | { read -r blocks size && echo "$((blocks / 1024 * size))"; };;
+      *) echo "$free";;
+    esac
+  }
+}
+
+# How the file system of folder $1 is mounted, and where else programs could lie: the last mount of the longest folder counts.
+mounts() {
+  best= how=
+  while read -r _ _ _ _ at options _; do
+    case $1/ in "${at%/}"/*) if [ ${#at} -ge ${#best} ]; then best=$at how=$options; fi;; esac
+    case $at in /proc*|/sys*|/dev*|/run*|/tmp*|/var/tmp*|/boot*) continue;; esac
+    case ,$options, in *,noexec,*|*,ro,*) continue;; esac
+    if [ -d "$at" ] && [ -w "$at" ]; then say place "$at"; fi
+  done 2>/dev/null </proc/self/mountinfo
+  case ,$how, in *,noexec,*) say noexec "$best";; esac
+  case ,$how, in *,ro,*) say readonly "$best";; esac
 }
 
 # Vendors' kernels name it by its address and "gpu"; Mali's own driver leads to it, whatever its name.
@@ -100,8 +142,9 @@ say() {
 sudo_kind() {
   if [ "$(id -u)" = 0 ]; then echo root
   elif ! command -v sudo >/dev/null 2>&1; then echo none
-  elif sudo -n true >/dev/null 2>&1; then echo free
-  else echo password
+  elif said=$(sudo -n true 2>&1); then echo free
+  else
+    case $said in *'must have a tty'*) echo terminal;; *) echo password;; esac
   fi
 }
 

@@ -30,9 +30,11 @@ from toolchain.boards.provisioning.steps import (
     SetupOptions,
     account_is_finished,
     account_steps,
+    class_steps,
     folder_steps,
     governor_steps,
     install_steps,
+    note_class,
     removal_steps,
 )
 from toolchain.boards.transport import Home, Transport
@@ -131,8 +133,12 @@ def provision(
         if moves:  # this login's folder is needed only for the note of settings to restore
             steps = [*(folder_steps(facts) if governor_steps(facts, options) else []), *system]
         else:
-            check_folder(board.name, facts, parcels, rootable=rootable)
+            has_sudo = facts.sudo != "none"  # what it wants is said of the step that needs it
+            warnings += check_folder(
+                board.name, facts, parcels, rootable=has_sudo, spare_mib=options.spare_mib
+            )
             steps = [*folder_steps(facts), *system, *install_steps(facts, parcels)]
+            steps += class_steps(facts, board.record_class)
             steps += design_steps(facts, design)
             devices = any(device.kind != CPU for device in board.profile.devices)
             steps += service_steps(facts, options.service, devices=devices)
@@ -145,7 +151,8 @@ def provision(
             with closing(own):
                 second = provision(replace(board, transport=own), rest, replace(how, ask_sudo=None))
             check_login(board.name, options.account or "", second.facts)
-            return replace(second, steps=(*steps, *second.steps), moved=True, warnings=tuple(warnings))
+            told = tuple(dict.fromkeys((*warnings, *second.warnings)))
+            return replace(second, steps=(*steps, *second.steps), moved=True, warnings=told)
         skipped.append(f"steps in the home folder of {options.account} are planned once it exists")
     elif not how.dry_run:
         for parcel in parcels:
@@ -189,6 +196,18 @@ def unprovision(board: Board, account: str | None = None, how: How = AT_ONCE) ->
         if not how.dry_run:
             apply_steps(board, home, steps, root, how.progress)
     return Provisioned(board.name, facts, tuple(steps), not how.dry_run)
+
+
+def give_class(board: Board) -> None:
+    """Note the class on a provisioned board that has just been given its first trust.
+
+    Raises
+    ------
+    ToolchainError
+        The board cannot be reached, or its folder of releases cannot be written.
+    """
+    with board.transport.at_home() as home:
+        apply_steps(board, home, [note_class(board.record_class)], None, AT_ONCE.progress)
 
 
 @contextmanager

@@ -13,11 +13,23 @@ from toolchain.boards.provisioning.units import Service
 from toolchain.boards.transport import RemoteFile
 
 # Every script gets its values as arguments: no value is pasted into shell text.
-_LINK = """case $2 in */*) new=${2%/*}/.${2##*/}.$$;; *) new=.$2.$$;; esac
-ln -s -- "$1" "$new" && mv -fT -- "$new" "$2"
+# The new link is moved into the folder of the old one: busybox before 1.32 has no `mv -T`, and without it a
+# link to a folder would be moved into that folder.
+_LINK = """case $2 in */*) in=${2%/*};; *) in=.;; esac
+name=${2##*/} new=$in/.${2##*/}.$$
+trap 'rm -rf -- "$new"' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+mkdir -- "$new" && ln -s -- "$1" "$new/$name" && mv -f -- "$new/$name" "$in/"
 """
+# $1: who owns it; $2: the folder. busybox may have no `install`.
+_OWN_FOLDER = 'mkdir -p -m 700 -- "$2" && chown -- "$1" "$2"'
 _GOVERNOR = 'g=$1; shift; for f; do echo "$g" > "$f" || exit; done'
 _RMDIR = 'cd / && rmdir -- "$1" 2>/dev/null || true'
+# The installer of releases reads this file (NotedClass in native/src/field/policy.cc), and takes none that
+# others may write to.
+_NOTE_CLASS = """umask 077
+printf '%s' "$1" >field/.board.json.new && mv -f field/.board.json.new field/.board.json
+"""
 # The comment in /etc/passwd marks an account of ours, and says whether its creation was interrupted.
 ACCOUNT_COMMENT = "edge-toolchain"
 _ACCOUNT = f"""set -e
@@ -70,6 +82,8 @@ class SetupOptions:
         Also install the library and the header for a user's own programs.
     ignore_clock
         Accept a board whose clock is wrong by more than a day.
+    spare_mib
+        Room for networks that has to be left in the folder, in MiB.
     service
         The user's program to run by systemd; None leaves services alone.
     """
@@ -80,6 +94,7 @@ class SetupOptions:
     ignore_clock: bool = False
     gpu_governor: str | None = None
     service: Service | None = None
+    spare_mib: int = 0
 
     def governor_of(self, clock: Clock) -> str | None:
         """Return the requested governor of a clock."""
@@ -166,13 +181,18 @@ def folder_steps(facts: Facts) -> list[BoardStep]:
     if facts.writable:
         make = RunCommand(("mkdir", "-p", "-m", "700", "--", facts.root))
         return [BoardStep(f"make the folder {facts.root}", make, outside=True)]
-    make = RunCommand(("install", "-d", "-m", "700", "-o", facts.user, "--", facts.root))
+    make = RunCommand(("sh", "-c", _OWN_FOLDER, "sh", facts.user, facts.root))
     return [BoardStep(f"make the folder {facts.root} for {facts.user}", make, needs_root=True, outside=True)]
 
 
 def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[BoardStep]:
-    """Return the missing steps of the installation."""
-    steps = []
+    """Return the missing steps of the installation.
+
+    Old versions are removed first, so that the new one needs no more room than they had; a version that a
+    link still points to is removed after the switch.
+    """
+    unused = unused_versions(facts, parcels)
+    steps = [BoardStep(f"remove the old {path}", Remove(path)) for path in unused]
     for parcel in parcels:
         for cargo in parcel.missing(facts):
             size = "compiled first" if cargo.size is None else f"{cargo.size / 2**20:.1f} MiB"
@@ -182,8 +202,42 @@ def install_steps(facts: Facts, parcels: tuple[Parcel, ...]) -> list[BoardStep]:
             # A rename is atomic: a program started through the link is the old version or the new one.
             link = RunCommand(("sh", "-c", _LINK, "sh", parcel.target, parcel.link))
             steps.append(BoardStep(f"switch {parcel.link} to {parcel.target}", link))
-    steps += [BoardStep(f"remove the old {path}", Remove(path)) for path in _surplus(facts, parcels)]
+    linked = [path for path in _surplus(facts, parcels) if path not in unused]
+    steps += [BoardStep(f"remove the old {path}", Remove(path)) for path in linked]
     return steps
+
+
+def unused_versions(facts: Facts, parcels: tuple[Parcel, ...]) -> list[str]:
+    """Return the paths of old versions that no link points to and that need not be kept."""
+    targets = {str(PurePosixPath(link).parent / target) for link, target in facts.links.items()}
+    return [path for path in _surplus(facts, parcels) if path not in targets]
+
+
+def unused_bytes(facts: Facts, parcels: tuple[Parcel, ...]) -> int:
+    """Return how many bytes are free once the unused versions are removed."""
+    folders = [PurePosixPath(path) for path in unused_versions(facts, parcels)]
+    return sum(
+        file.size
+        for path, file in facts.files.items()
+        if any(folder in (PurePosixPath(path), *PurePosixPath(path).parents) for folder in folders)
+    )
+
+
+def class_steps(facts: Facts, board_class: str) -> list[BoardStep]:
+    """Return the step that notes the class of a board with releases, if it is not noted."""
+    if facts.noted_class in (None, _class_note(board_class)):
+        return []
+    return [note_class(board_class)]
+
+
+def note_class(board_class: str) -> BoardStep:
+    """Return the step that notes the board's class in the folder of its releases."""
+    note = RunCommand(("sh", "-c", _NOTE_CLASS, "sh", _class_note(board_class)))
+    return BoardStep(f"note its class, {board_class}, for releases that come as a file", note)
+
+
+def _class_note(board_class: str) -> str:
+    return json.dumps({"class": board_class})
 
 
 def removal_steps(facts: Facts, account: str | None) -> list[BoardStep]:

@@ -19,7 +19,7 @@ from toolchain.cli.options import (
 from toolchain.cli.output import note, output_options, table
 from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
-from toolchain.quantities import shown_gflops, shown_ms
+from toolchain.quantities import counted, shown_gflops, shown_ms
 
 if TYPE_CHECKING:
     from toolchain.api.bundles import Execution
@@ -103,9 +103,8 @@ def show(result: BenchResult) -> None:
         "min": result.min_ms,
     }
     table([name.upper() for name in times], [[shown_ms(ms) for ms in times.values()]])
-    place = f"{result.threads} threads on {result.cluster}"
-    runs = "1 run" if result.runs == 1 else f"{result.runs} runs"
-    click.echo(f"{runs}, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
+    place = f"{counted(result.threads, 'thread')} on {result.cluster}"
+    click.echo(f"{counted(result.runs, 'run')}, {place}, peak memory {result.peak_rss_mib:.1f} MiB")
     if result.copies_ms:
         to, back = result.copies_ms["to_device"], result.copies_ms["from_device"]
         kind = result.device.partition(":")[0]  # warnings name the device

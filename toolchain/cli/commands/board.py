@@ -125,9 +125,10 @@ def _test_bed_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "system: a whole machine with a kernel and systemd, under QEMU; auto: container if Docker answers.",
 )
 @click.option("--name", metavar="N", help="Name of the board; default: CLASS-emulated.")
+@click.option("--group", "groups", metavar="G", multiple=True, help="Group of the board; may be repeated.")
 @_test_bed_options
 @output_options
-def start(class_name: str, kind: str, name: str | None, device: str | None) -> None:
+def start(class_name: str, kind: str, name: str | None, groups: tuple[str, ...], device: str | None) -> None:
     """Start an emulated board of a class and wait until it answers.
 
     A container or machine that was stopped, by a reboot for instance, is started again with its files.
@@ -138,6 +139,7 @@ def start(class_name: str, kind: str, name: str | None, device: str | None) -> N
     load_profile(class_name)
     note(f"starting an emulated {class_name}")
     board = emulated.start(class_name, kind=kind, name=name, progress=thinned_out(note), device=device or "")
+    emulated.join_groups(board.name, groups)
     made = emulated.kind(board.name)
     document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
     emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))
@@ -234,7 +236,8 @@ def _drivers(board: Board) -> dict[str, Any]:
 
 
 def _reach(name: str | None) -> dict[str, Any]:
-    """Return the address of a board and its other facts in toolchain.toml; empty if it has no entry."""
+    """Return what toolchain.toml says of a board, such as its address; of an emulated board its groups."""
+    from toolchain.boards.emulation import stored
     from toolchain.boards.ssh.address import show_address
     from toolchain.boards.ssh.hostkeys import fingerprint
     from toolchain.configuration.keys import THIS_HOST
@@ -242,7 +245,7 @@ def _reach(name: str | None) -> dict[str, Any]:
 
     entry = configuration().boards.get(name or "")
     if entry is None:
-        return {}
+        return {"groups": list(stored.groups_of(name))} if name in stored.names() else {}
     if entry.host == THIS_HOST:
         return {"address": THIS_HOST, "groups": list(entry.groups), "device": entry.device}
     return {

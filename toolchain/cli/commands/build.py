@@ -23,6 +23,7 @@ from toolchain.cli.output import emit, is_verbose, note, output_options, table
 from toolchain.cli.progress import step_progress
 from toolchain.cli.quantised import show_quantised
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,16 +104,20 @@ def command(
     A wrong result exits with 4, like `verify`. For boards of other architectures use `verify`. The build then
     runs on this host, too; --engine docker is refused.
     """
-    from toolchain.api.rates import with_chosen_rates
     from toolchain.boards.inventory.lookup import find_target
+    from toolchain.models.load import check_source
 
-    target = with_chosen_rates(find_target(board_name(board)), code, note)
-    target.profile.device(code.device_kind)
     if check and engine == "docker":
         raise UsageError(
             "--check runs the sample on this host, and --engine docker builds in a container",
             "use --engine host; or build without --check, and `toolchain verify` the bundle",
         )
+    find_target(board_name(board)).profile.device(code.device_kind)
+    check_source(model, options)  # before cores are measured, and containers started
+
+    from toolchain.api.rates import with_chosen_rates
+
+    target = with_chosen_rates(find_target(board_name(board)), code, note)
     engine = "host" if check else engine
     if container := container_for(
         engine,
@@ -163,13 +168,13 @@ def show(result: BuildResult) -> None:
     hits = Counter(decision.source for decision in result.decisions if decision.tuned)
     how = ", ".join(f"{number} {source}" for source, number in hits.items()) or "none"
     click.echo(f"tasks: {tasks['total']} total, {tasks['tuned']} with a record, {tasks['improved']} improved")
-    click.echo(f"records: {how}; {tasks['total'] - tasks['tuned']} tasks without one")
+    click.echo(f"records: {how}; {counted(tasks['total'] - tasks['tuned'], 'task')} without one")
     rules = Counter(decision.rule for decision in result.decisions)
     click.echo("code: " + ", ".join(f"{number} {rule}" for rule, number in rules.most_common()))
     if result.beside:
         beside = count(result.beside)
         click.echo(
-            f"in addition, on the CPU: {beside['total']} tasks, {beside['tuned']} with a record, "
+            f"in addition, on the CPU: {counted(beside['total'], 'task')}, {beside['tuned']} with a record, "
             f"{beside['improved']} improved"
         )
     device = f", {result.target.device}" if result.target.device else ""
@@ -178,6 +183,7 @@ def show(result: BuildResult) -> None:
     if result.quantised:
         show_quantised(result.quantised)
     click.echo(f"sample: {result.reference}")
+    click.echo(f"reference: onnxruntime on {result.reference.computed_from}")
     if result.checked:
         click.echo(f"checked: right on this host ({result.checked.place['ran_on']})")
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")

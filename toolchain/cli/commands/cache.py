@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from toolchain.cli.output import emit, output_options, table
+from toolchain.quantities import counted
 
 
 @click.group()
@@ -43,8 +44,9 @@ def prune(everything: bool, dry_run: bool) -> None:
     verb = "would remove" if dry_run else "removed"
 
     def tell() -> None:
+        total = sum(entry.mib for entry in removed)
         for entry in removed:
             click.echo(f"{verb} {entry.path} ({entry.mib:.1f} MiB)")
-        click.echo(f"{verb} {len(removed)} entries, {sum(e.mib for e in removed):.1f} MiB")
+        click.echo(f"{verb} {counted(len(removed), 'entry', 'entries')}, {total:.1f} MiB")
 
     emit({"dry_run": dry_run, "removed": [entry.to_json() for entry in removed]}, tell)

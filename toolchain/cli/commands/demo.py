@@ -15,7 +15,7 @@ from toolchain.cli.output import emit, note, output_options
 from toolchain.cli.places import hold_places
 from toolchain.cli.quantised import show_quantised
 from toolchain.cli.tuning.progress import tuning_progress
-from toolchain.quantities import shown_ms
+from toolchain.quantities import counted, shown_ms
 
 if TYPE_CHECKING:
     from toolchain.demo import DemoResult
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--trials",
     type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    help="Number of candidates to measure.",
+    help="Number of candidates to measure. [default: 32 of four tasks; on an emulated board 4 of one]",
 )
 @trial_timeout_option
 @click.option(
@@ -55,7 +53,7 @@ def command(
     model: str,
     inputs: tuple[str, ...],
     board: str | None,
-    trials: int,
+    trials: int | None,
     timeout_s: float | None,
     output: Path,
     options: ModelOptions,
@@ -63,18 +61,17 @@ def command(
 ) -> None:
     """Tune, build, upload, verify and time one network, and write a report.
 
-    A short run: the four heaviest tasks, a few trials each. `toolchain tune` does the rest.
+    A short run: a few trials of the heaviest tasks. `toolchain tune` does the rest.
     """
-    from toolchain.demo import demo_options, run_demo
+    from toolchain.demo import run_demo
 
     if board:
         from toolchain.boards.inventory.lookup import find_board
 
         hold_places([find_board(board)])
-    how = demo_options(trials, timeout_s)
     with event_log("demo", model, [board] if board else []) as log, tuning_progress(log) as listener:
         step = step_logger(log, note)
-        result = run_demo(model, options, code, inputs, board, output, how, step, listener)
+        result = run_demo(model, options, code, inputs, board, output, step, listener, trials, timeout_s)
     emit(result.to_json(), lambda: show(result))
 
 
@@ -90,7 +87,8 @@ def show(result: DemoResult) -> None:
         "transport": result.board.transport.kind,
         "machine": timed.machine,
         "tuning": (
-            f"{tuned['trials']} trials, {tuned['failed']} failed, {tuned['seconds']} s; {tuned['verdict']}"
+            f"{counted(result.tuned.trials, 'trial')}, {tuned['failed']} failed, {tuned['seconds']} s; "
+            f"{tuned['verdict']}"
         ),
         "tasks": f"{tasks['total']} total, {tasks['tuned']} with a record, {tasks['improved']} improved",
         "library": f"{_shown(result.built.library)} ({result.built.target.cpu})",
@@ -99,7 +97,7 @@ def show(result: DemoResult) -> None:
         "error": f"{worst.max_rel_error:.2e} of output {worst.name!r}, tolerance {worst.tolerance:g}",
         "latency": (
             f"mean {shown_ms(timed.mean_ms)}, p50 {shown_ms(timed.p50_ms)}, p95 {shown_ms(timed.p95_ms)}, "
-            f"min {shown_ms(timed.min_ms)}; {timed.runs} runs, {timed.threads} threads"
+            f"min {shown_ms(timed.min_ms)}; {counted(timed.runs, 'run')}, {counted(timed.threads, 'thread')}"
         ),
         "memory": f"{timed.peak_rss_mib:.1f} MiB at most",
         "report": _shown(result.report),

@@ -23,7 +23,8 @@ def command() -> None:
     settings = settings_with_origins(configuration())
 
     def tell() -> None:
-        table(["CHECK", "STATE", "FOUND"], [(c.name, c.state, c.found) for c in checks])
+        rows = [(c.name, c.state, c.wanted_by, c.found) for c in checks]
+        table(["CHECK", "STATE", "WANTED BY", "FOUND"], rows)
         for check in checks:
             if check.hint and check.state != "ok":
                 click.echo(f"{check.name}: {check.hint}")

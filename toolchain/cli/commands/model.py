@@ -84,6 +84,10 @@ def _show(found: dict[str, Any]) -> None:
         from toolchain.models.preparing.cutting import outputs_option
 
         click.echo(printable(f"can be compiled up to these tensors: {outputs_option(found['cut'])}"))
+    if found["refusal"] and not (found["unsupported"] or found["data_dependent"]):
+        click.echo(printable(f"cannot be compiled: {found['refusal']['message']}"))
+        if found["refusal"]["hint"]:
+            click.echo(printable(f"hint: {found['refusal']['hint']}"))
     if found["open"]:
         _show_open(found)
 

@@ -84,6 +84,13 @@ if TYPE_CHECKING:
 @click.option(
     "--ask-sudo", is_flag=True, help="Ask for sudo's password, where a step needs root and sudo wants one."
 )
+@click.option(
+    "--spare-mib",
+    type=click.IntRange(0),
+    default=0,
+    metavar="MIB",
+    help="Want so much room left for networks. By default what is sent has to fit, and little room is told.",
+)
 @click.option("--ignore-clock", is_flag=True, help="Continue even if the board's clock is wrong by days.")
 @click.option(
     "--remove",
@@ -110,6 +117,7 @@ def provision(
     trust_file: Path | None,
     passwords: Passwords | None,
     ask_sudo: bool,
+    spare_mib: int,
     ignore_clock: bool,
     remove: bool,
 ) -> None:
@@ -146,7 +154,9 @@ def provision(
         program = None
         if service and command:
             program = Service(service, command, memory_mib, watchdog, network, on_activation)
-        options = provisioning.SetupOptions(governor, account, sdk, ignore_clock, gpu_governor, program)
+        options = provisioning.SetupOptions(
+            governor, account, sdk, ignore_clock, gpu_governor, program, spare_mib
+        )
         design = _design(found, bitstream) if bitstream else None
         result = provisioning.provision(found, options, how, design)
         _log_in_from_now_on(found, result)
@@ -162,11 +172,13 @@ def provision(
 
 def _give_trust(board: Board, file: Path) -> None:
     from toolchain.boards.edge_rt.install import install
+    from toolchain.boards.provisioning import give_class
     from toolchain.releases.trust_file import read_trust
     from toolchain.rollouts.edge import give_first_trust
 
     chain = read_trust(file)
     give_first_trust(board, install(board).program, chain.envelopes[0])
+    give_class(board)
     note(f"board {board.name} trusts the keys of {file}")
 
 

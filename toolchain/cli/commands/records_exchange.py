@@ -12,6 +12,7 @@ import click
 
 from toolchain.cli.output import emit, note, output_options
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.records.function import Function as RecordedFunction
@@ -94,7 +95,7 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
         functions, records = write_records(file, known, chosen)
     emit(
         {"file": str(file.absolute()), "functions": functions, "records": records},
-        lambda: click.echo(f"{records} records of {functions} functions: {file}"),
+        lambda: click.echo(f"{counted(records, 'record')} of {counted(functions, 'function')}: {file}"),
     )
 
 
@@ -117,7 +118,9 @@ def import_records(file: Path, file_format: str, board: str | None) -> None:
         where = store.name
     emit(
         {"file": str(file.absolute()), "store": where, "records": read, "new": new},
-        lambda: click.echo(f"{read} records, {new} of them new, are in {where}"),
+        lambda: click.echo(
+            f"{counted(read, 'record')}, {new} of them new, {'is' if read == 1 else 'are'} in {where}"
+        ),
     )
 
 
@@ -169,7 +172,8 @@ def distill_records(keep: int, keep_failures: bool, dry_run: bool) -> None:
 
     def tell() -> None:
         slower, failed = done.removed, done.removed_failures
-        click.echo(f"{slower} slower records and {failed} failures {verb}; {done.kept} kept: {where}")
+        what = f"{counted(slower, 'slower record')} and {counted(failed, 'failure')}"
+        click.echo(f"{what} {verb}; {done.kept} kept: {where}")
 
     emit({"store": where, "dry_run": dry_run, **asdict(done)}, tell)
 

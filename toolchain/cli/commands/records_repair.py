@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from toolchain.cli.output import emit, note, output_options, table
+from toolchain.quantities import counted
 
 
 @click.command()
@@ -27,7 +28,7 @@ def repair(dry_run: bool) -> None:
     def tell() -> None:
         if rows:
             table(["ROW", "PROBLEM"], [tuple(row.values()) for row in rows])
-        verb = "would be removed" if dry_run else "were removed"
-        click.echo(f"{len(rows)} records {verb}: {where}")
+        verb = "would be removed" if dry_run else "was removed" if len(rows) == 1 else "were removed"
+        click.echo(f"{counted(len(rows), 'record')} {verb}: {where}")
 
     emit({"store": where, "dry_run": dry_run, "removed": rows}, tell)

@@ -8,6 +8,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.output import emit, note, output_options
+from toolchain.quantities import counted
 
 
 @click.command()
@@ -51,8 +52,8 @@ def command(path: Path | None, board: str | None, run: str | None, output: Path 
     page = (output or Path(f"tuning-{found.id[:8]}.html")).absolute()
     write_tuning_report(page, found)
     document = {"report": str(page), "run": found.id, "tasks": len(found.tasks), "trials": found.trials}
-    of = "1 task" if len(found.tasks) == 1 else f"{len(found.tasks)} tasks"
-    emit(document, lambda: click.echo(f"{page}: {found.trials} trials of {of}"))
+    what = f"{counted(found.trials, 'trial')} of {counted(len(found.tasks), 'task')}"
+    emit(document, lambda: click.echo(f"{page}: {what}"))
 
 
 def _write_rollout(path: Path, output: Path | None) -> None:
@@ -65,4 +66,4 @@ def _write_rollout(path: Path, output: Path | None) -> None:
     write_rollout_report(page, events)
     boards = sum(map(len, began.phases))
     document = {"report": str(page), "rollout": began.id, "boards": boards}
-    emit(document, lambda: click.echo(f"{page}: {began.app} {began.version} to {boards} boards"))
+    emit(document, lambda: click.echo(f"{page}: {began.app} {began.version} to {counted(boards, 'board')}"))

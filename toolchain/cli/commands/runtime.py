@@ -1,4 +1,4 @@
-"""`toolchain runtime`: the C library for a user's own programs."""
+"""`toolchain runtime`: the C library for a user's own programs, and a check of edge-rt itself."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 import click
 
 from toolchain.cli.options import board_name, board_option, output_path
-from toolchain.cli.output import emit, note, output_options
+from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.progress import thinned_out
+from toolchain.errors import CheckError
 
 
 @click.group()
 @output_options
 def command() -> None:
-    """Export the C library that runs networks in your own program."""
+    """edge-rt, the program of boards: its C library for your own program, and a check of its bytes."""
 
 
 @command.command()
@@ -37,3 +38,31 @@ def export(board: str | None, output: Path) -> None:
 
     names = {name: str(path) for name, path in written.items()}
     emit({**names, "arch": runtime.arch, "fingerprint": runtime.fingerprint}, tell)
+
+
+@command.command()
+@board_option("The board or board class for which edge-rt is checked.")
+@output_options
+def verify(board: str | None) -> None:
+    """Compile edge-rt anew from its sources, some minutes, and compare every byte with the one that is used.
+
+    It came compiled, in a wheel whose digests the toolchain has, or was compiled here. Needs CMake and ninja:
+    pip install 'edge-toolchain[compile]'.
+    """
+    from toolchain.boards.inventory.lookup import find_target
+    from toolchain.runtime import arch_of, ensure_runtime
+    from toolchain.runtime.anew import compile_anew
+
+    runtime = ensure_runtime(arch_of(find_target(board_name(board)).profile), progress=note)
+    note(f"compiling edge-rt for {runtime.arch} anew")
+    found = compile_anew(runtime, note)
+
+    def tell() -> None:
+        for name, digest in found.anew.items():
+            click.echo(f"{name}: {digest}{'' if found.released else ', not of a release'}")
+
+    if wants_json() and not found.equal:
+        emit(found.to_json(), tell)
+        click.get_current_context().exit(CheckError.exit_code)  # the document says what is wrong
+    found.check()
+    emit(found.to_json(), tell)

@@ -75,6 +75,7 @@ def command(
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.chosen import chosen
     from toolchain.cli.explained import show_explained
+    from toolchain.models.load import check_source
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:
@@ -84,6 +85,7 @@ def command(
     if show is not None and explain is not None:
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
+    check_source(model, options)  # before cores are measured
     note(f"reading {model} and finding its tasks")
     if as_code or explain is not None:
         target = with_chosen_rates(target, code, note)

@@ -177,6 +177,7 @@ def command(
     from toolchain.backends.table import backend_for, measured_on_boards
     from toolchain.boards.inventory.lookup import find_measured
     from toolchain.files.atomic import check_writable
+    from toolchain.models.load import check_source
 
     _check_offline(export, import_, search["runner"], dry_run=dry_run)
     offline = export is not None or import_ is not None
@@ -191,6 +192,7 @@ def command(
         if path and not dry_run:
             check_writable(path)
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
+    check_source(model, options)  # before boards are reserved, and containers started
     if on_boards and not dry_run and not offline:
         hold_places(boards)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container

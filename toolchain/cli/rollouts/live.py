@@ -16,6 +16,7 @@ from toolchain.cli.output import note
 from toolchain.cli.rollouts.logged import rollout_logger
 from toolchain.cli.rollouts.standing import BoardRow, RolloutStanding
 from toolchain.foreign import printable
+from toolchain.quantities import counted
 from toolchain.rollouts.events import AnyEvent
 from toolchain.rollouts.outcome import WORKS
 
@@ -60,7 +61,7 @@ def draw(standing: RolloutStanding, height: int) -> Group:
         table.add_row(*(Text(printable(cell)) for cell in _cells(row)), style="bold" if row.at_work else "")
     lines = [standing.line, f"{standing.counts()}; {standing.seconds:.0f} s"]
     if hidden := len(standing.rows) - len(rows):
-        lines.insert(0, f"… {hidden} more boards")
+        lines.insert(0, f"… {counted(hidden, 'more board')}")
     return Group(table, *(Text(printable(line)) for line in lines))
 
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
+from toolchain.quantities import counted
 from toolchain.rollouts.events import (
     AnyEvent,
     BoardCycled,
@@ -52,11 +53,12 @@ class RolloutStanding:
                 self.phases = len(event.phases)
                 for number, names in enumerate(event.phases, 1):
                     self.rows.update({name: BoardRow(name, number) for name in names})
-                return f"{event.app} {event.version} to {len(self.rows)} boards; rollout {event.id}"
+                boards = counted(len(self.rows), "board")
+                return f"{event.app} {event.version} to {boards}; rollout {event.id}"
             case PhaseStarted():
                 self.phase = event.phase
                 count = sum(row.phase == event.phase for row in self.rows.values())
-                self.line = f"phase {event.phase} of {self.phases}: {count} boards"
+                self.line = f"phase {event.phase} of {self.phases}: {counted(count, 'board')}"
                 return self.line
             case BoardMoved():
                 row = self.rows[event.board]

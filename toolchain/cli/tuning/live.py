@@ -13,6 +13,7 @@ from toolchain.cli import terminal
 from toolchain.cli.tuning import text
 from toolchain.cli.tuning.standing import Row, Standing
 from toolchain.foreign import printable
+from toolchain.quantities import counted
 
 _AROUND = 6  # terminal lines that are not rows: header, totals, the shell's prompt
 
@@ -36,7 +37,7 @@ def draw(standing: Standing, height: int) -> Group:
         table.add_row(*(Text(printable(cell)) for cell in text.cells(row)), style=_style(row))
     lines = [text.total(standing), standing.step]
     if hidden := len(standing.rows) - len(shown):
-        lines.insert(0, f"… {hidden} more tasks")
+        lines.insert(0, f"… {counted(hidden, 'more task')}")
     below = [Text(printable(line)) for line in lines]
     return Group(table, *below) if standing.rows else Group(below[-1])
 

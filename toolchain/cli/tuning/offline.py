@@ -12,6 +12,7 @@ from toolchain.api.records import open_records
 from toolchain.cli.event_log import event_log
 from toolchain.cli.output import emit, note, table
 from toolchain.cli.tuning.progress import tuning_progress
+from toolchain.quantities import counted
 from toolchain.tuning.offline.export import PROGRAM, Exported, export
 
 if TYPE_CHECKING:
@@ -40,9 +41,10 @@ def show_exported(exported: Exported) -> None:
         rows = [(each.task, each.point[:12] or "all", each.reason) for each in exported.left_out]
         table(["TASK", "NOT EXPORTED", "WHY"], rows)
     click.echo(
-        f"{exported.folder}: {exported.candidates} candidates of {exported.tasks} tasks, "
+        f"{exported.folder}: {counted(exported.candidates, 'candidate')} of "
+        f"{counted(exported.tasks, 'task')}, "
         f"{exported.bytes / 2**20:.1f} MiB; {exported.refused} more did not compile, "
-        f"{len(exported.left_out)} were left out"
+        f"{counted(len(exported.left_out), 'was', 'were')} left out"
     )
     click.echo(
         f"{exported.checked} of them compute every case of their task, the others the first; caches are not "

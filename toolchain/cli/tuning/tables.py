@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli.output import table
-from toolchain.quantities import shown_flops, shown_ms
+from toolchain.quantities import counted, shown_flops, shown_ms
 
 if TYPE_CHECKING:
     from toolchain.tuning.result import TuneResult
@@ -32,7 +32,7 @@ def show_plan(plan: RunPlan) -> None:
     )
     about = "at most" if plan.pace.most else "about"
     click.echo(
-        f"{plan.trials} trials of {len(plan.tasks)} tasks {plan.where}: "
+        f"{counted(plan.trials, 'trial')} of {counted(len(plan.tasks), 'task')} {plan.where}: "
         f"{about} {duration(plan.seconds)} ({_reason(plan)})"
     )
     click.echo("nothing was measured")
@@ -71,8 +71,8 @@ def show_result(result: TuneResult) -> None:
             "power-cycled: " + ", ".join(f"{name} {count}" for name, count in result.power_cycles.items())
         )
     click.echo(
-        f"{document['trials']} trials, {document['failed']} failed, in {document['seconds']} s (loading "
-        f"the network not counted); these tasks: {shown_ms(result.untuned_ms)} -> "
+        f"{counted(result.trials, 'trial')}, {document['failed']} failed, in {document['seconds']} s "
+        f"(loading the network not counted); these tasks: {shown_ms(result.untuned_ms)} -> "
         f"{shown_ms(result.tuned_ms)} per inference"
     )
     if result.beside_others:

@@ -13,8 +13,8 @@ from toolchain.errors import MissingError, UsageError
 from toolchain.images.catalogue import docker_folder
 
 PROJECT = "edge-toolchain"
-EXTRA = "tflite"
-"""The extra that images have: a step in a container reads the files that one on this host reads."""
+EXTRAS = ("compile", "tflite")
+"""The extras that images have: a step in a container compiles and reads what one on this host does."""
 
 PYTHON = "3.11"  # Debian 12's
 # What markers in the lock ask for, as it is in an image.
@@ -54,7 +54,7 @@ def lock_digest() -> str:
 
 
 def needs() -> list[str]:
-    """Return this package's direct requirements in an image from its metadata: of extras those of `EXTRA`.
+    """Return this package's direct requirements in an image from its metadata: of extras those of `EXTRAS`.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def needs() -> list[str]:
 
 
 def _is_of_extra(line: str) -> bool:
-    return re.search(rf"extra == ['\"]{EXTRA}['\"]", line) is not None
+    return re.search(rf"extra == ['\"]({'|'.join(EXTRAS)})['\"]", line) is not None
 
 
 def runtime_lock() -> str:

@@ -1,10 +1,14 @@
-"""Makes LLVM use multiply-accumulate on 32-bit Arm cores before VFPv4, such as the Cortex-A9.
+"""Makes LLVM use multiply-accumulate by lane on 32-bit Arm cores.
 
-TVM lets LLVM fuse any product with any sum. For these cores, which have no fused instruction, LLVM then also
-stops forming the chained one, `vmla` (`UseFPVMLx` in its ARMInstrInfo.td), and code that needs twice the
-registers spills. Neither the target's attributes nor LLVM's options change that; LLVM makes an exception only
-for functions with the attribute `minsize`. So functions that multiply and add get this attribute after all
-optimisation, when only instruction selection is left.
+TVM lets LLVM fuse any product with any sum. Cores before VFPv4, such as the Cortex-A9, have no fused
+instruction; for them LLVM then also stops forming the chained one, `vmla` (`UseFPVMLx` in its
+ARMInstrInfo.td), and code that needs twice the registers spills. Cores with VFPv4 have `vfma`, but A32 has no
+form of it that takes one lane of a register (Arm ARM for ARMv7-A, A8.8.317), so that every input is
+duplicated into a register of its own first, and spills too. `vmla` by lane is right for all of them.
+
+Neither the target's attributes nor LLVM's options change that; LLVM makes an exception only for functions
+with the attribute `minsize`. So functions that multiply and add get this attribute after all optimisation,
+when only instruction selection is left; and for them VFPv4 is switched off.
 """
 
 from __future__ import annotations
@@ -16,19 +20,18 @@ from pathlib import Path
 import tvm
 
 from toolchain.lowering.objects.llvm_text import edited
-from toolchain.targets.llvm import cpu_features
 
 # For the Cortex-A9, LLVM by default expands a vmla that follows another one; forms none whose sum another
 # kind of instruction reads, nor the chain before it; and schedules without regard to register pressure (LLVM,
 # lib/Target/ARM/ARMFeatures.td: FeatureExpandMLx, FeatureHasVMLxHazards, FeatureUseMISched).
-_FEATURES = "-expand-fp-mlx,-vmlx-hazards,+use-misched"
+_FEATURES = "-expand-fp-mlx,-vmlx-hazards,+use-misched,-vfp4"
 _FUNCTION = re.compile(r"^(define .* #)(\d+)( .*\{\n(?s:.)*?^\})$", re.MULTILINE)
 _GROUP = re.compile(r"^attributes #(\d+) = \{ (.*) \}$", re.MULTILINE)
 _CHAINED = re.compile(r"@llvm\.fmuladd\.| fmul .*float(?s:.*) f(?:add|sub) .*float")
 
 
 def form_multiply_accumulate(executable: tvm.runtime.Executable, folder: Path) -> tvm.runtime.Executable:
-    """Return the executable with its code for such cores generated again; others are returned unchanged.
+    """Return the executable with its code for 32-bit Arm generated again; others are returned unchanged.
 
     Parameters
     ----------
@@ -48,15 +51,14 @@ def form_multiply_accumulate(executable: tvm.runtime.Executable, folder: Path) -
 
 
 def _marked(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
-    if module.kind != "llvm" or not _lacks_fused(json.loads(module["_get_target_string"]())):
+    if module.kind != "llvm" or not _is_32_bit(json.loads(module["_get_target_string"]())):
         return module
     return edited(module, marked, folder)
 
 
-def _lacks_fused(target: dict[str, object]) -> bool:
-    """Whether a target, given as JSON, is a 32-bit Arm core without fused multiply-add."""
-    triple, cpu = str(target.get("mtriple", "")), str(target.get("mcpu", ""))
-    return triple.startswith("armv7") and "vfp4" not in cpu_features(triple, cpu)
+def _is_32_bit(target: dict[str, object]) -> bool:
+    """Whether a target, given as JSON, is a 32-bit Arm core."""
+    return str(target.get("mtriple", "")).startswith("armv7")
 
 
 def marked(text: str) -> str:

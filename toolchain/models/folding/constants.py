@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
@@ -12,6 +13,30 @@ from toolchain.arrays import Array
 
 SMALL = 1 << 16
 """Largest size in bytes of a tensor used to infer shapes; larger ones are weights."""
+
+
+MOST_DENSE = 1 << 30
+"""Largest size in bytes of a sparse tensor written out with its zeros."""
+
+
+def dense(sparse: onnx.SparseTensorProto) -> Array:
+    """Return a sparse tensor with its zeros; indices are flat, or rows with one per axis.
+
+    Raises
+    ------
+    ValueError
+        Its parts do not fit together, or it would be too large.
+    """
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    # In Python integers, which do not overflow: a few bytes can demand more zeros than fit in memory.
+    if (size := math.prod(sparse.dims) * values.itemsize) > MOST_DENSE:
+        raise ValueError(f"it would have {size} bytes with its zeros, at most {MOST_DENSE} are taken")
+    array: Array = np.zeros(tuple(sparse.dims), values.dtype)
+    try:
+        array[np.unravel_index(indices, array.shape) if indices.ndim == 1 else tuple(indices.T)] = values
+    except (IndexError, TypeError) as error:
+        raise ValueError(f"its indices are not those of {list(sparse.dims)}") from error
+    return array
 
 
 class Constant:

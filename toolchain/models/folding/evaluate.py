@@ -12,6 +12,7 @@ from onnx import helper
 from toolchain.arrays import Array
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.folding.constants import Constant
+from toolchain.models.folding.few_bits import widened
 from toolchain.models.reading.opsets import for_onnxruntime
 
 KEPT = 256
@@ -48,7 +49,7 @@ class NodeEvaluator:
     def run(self, node: onnx.NodeProto, inputs: Sequence[Constant | None]) -> list[Array | None] | None:
         """Return the outputs of a node, None for an omitted output; return None if the node cannot run."""
         if any(each is not None and not _plain(each) for each in inputs):
-            return None
+            return widened(node, inputs)
         try:
             arrays = [None if each is None else each.array for each in inputs]
         except ValueError:  # more dimensions than numpy has, or less data than it needs

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
-from toolchain.foreign import first_line, printable
-from toolchain.models.folding.constants import Constant, size_of, static_shape
+from toolchain.foreign import first_line
+from toolchain.models.folding.constants import Constant, dense, size_of, static_shape
 from toolchain.models.folding.evaluate import RANDOM, NodeEvaluator
+from toolchain.models.folding.few_bits import is_of_few_bits
 from toolchain.models.folding.infer import Inference
+from toolchain.models.folding.misfits import check_fits, misfit, reason
 from toolchain.models.folding.result import Problem
 from toolchain.models.folding.scope import Scope
 from toolchain.models.names import Names
-from toolchain.models.walk import CONTROL, input_values, node_name, opset_of
+from toolchain.models.walk import CONTROL, input_values, opset_of
 
 ALWAYS = 1 << 16
 """Size in bytes up to which a computed constant is always kept."""
@@ -29,9 +30,6 @@ GROWTH = 4
 
 MOST = 1 << 28
 """Largest total size in bytes of computed constants, in addition to the file's tensors: 256 MiB."""
-
-MOST_DENSE = 1 << 30
-"""Largest size in bytes of a sparse tensor written out with its zeros."""
 
 
 # Folds a node of one type and returns True; or returns False to have it treated as any other.
@@ -196,36 +194,29 @@ class Walk:
         self.types[name] = constant.type
 
     def _dense(self, sparse: onnx.SparseTensorProto) -> Array:
-        """Return a sparse tensor with its zeros; indices are flat, or rows with one per axis."""
+        """Return a sparse tensor with its zeros."""
         name = sparse.values.name
         try:
-            values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
-            # In Python integers, which do not overflow: a few bytes can demand more zeros than fit in memory.
-            if (size := math.prod(sparse.dims) * values.itemsize) > MOST_DENSE:
-                raise ValueError(f"it would have {size} bytes with its zeros, at most {MOST_DENSE} are taken")
-            array = np.zeros(tuple(sparse.dims), values.dtype)
-            array[np.unravel_index(indices, array.shape) if indices.ndim == 1 else tuple(indices.T)] = values
+            return dense(sparse)
         except Exception as error:  # ValueError, IndexError and others
             raise UsageError(
                 f"{self.origin}: sparse tensor {name!r} is broken: {first_line(error)}", "export it again"
             ) from error
-        return array
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         try:
-            return self._inference.outputs(node, self.types, self.values)
+            found = self._inference.outputs(node, self.types, self.values)
         except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken node
             if not self.strict:
                 return {}
-            raise UsageError(
-                f"{self.origin}: the shapes don't fit together: {first_line(error)}",
-                f"node {printable(repr(node_name(node)))}; `toolchain model inspect` shows the inputs; "
-                "check the file, --shape and --batch",
-            ) from error
+            raise misfit(self.origin, node, self.types, reason(error)) from error
+        if self.strict:
+            check_fits(self.origin, node, self.types, found)
+        return found
 
     def _compute(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
         inputs = [self.values.get(name) if name else None for name in node.input]
-        if node.op_type in self._never or any(
+        if (node.op_type in self._never and not is_of_few_bits(inputs[0] if inputs else None)) or any(
             value is None and name for value, name in zip(inputs, node.input, strict=True)
         ):
             return False

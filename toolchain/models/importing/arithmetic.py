@@ -86,6 +86,14 @@ def _modulo(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     return relax.op.where(wrong, relax.op.add(rest, y), rest)
 
 
+def _equal(inputs: list[relax.Expr], _attributes: Attributes) -> relax.Expr:
+    """Convert `Equal`; LLVM has no comparison for truth values of TVM's."""
+    x, y = inputs
+    if _dtype(x) == "bool":
+        return relax.op.logical_not(relax.op.logical_xor(x, y))
+    return relax.op.equal(x, y)
+
+
 def _shift(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     """Convert `BitShift`: a count that is negative or at least the type's width gives 0."""
     x, count = inputs
@@ -175,6 +183,7 @@ ARITHMETIC: dict[str, Converter] = {
     "BitShift": _shift,
     "CumProd": _cumulated_product,
     "Elu": _elu,
+    "Equal": _equal,
     "Mod": _modulo,
     "Pow": _power,
     "ReduceMax": _extreme(True),

@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.models.names import Names
-from toolchain.models.walk import all_names, all_nodes, all_tensors
+from toolchain.models.walk import all_names, all_nodes, nested_nodes, tensors_of
 
 HALF, FULL = TensorProto.FLOAT16, TensorProto.FLOAT
 CODES = frozenset({"to", "dtype", "output_dtype", "stash_type"})
@@ -18,13 +18,14 @@ CODES = frozenset({"to", "dtype", "output_dtype", "stash_type"})
 
 
 def holds_float16(model: onnx.ModelProto) -> bool:
-    """Whether a graph has inputs, outputs or stored tensors of float16, or casts to it."""
+    """Whether a model has inputs, outputs or stored tensors of float16, or casts to it."""
     values = (*model.graph.input, *model.graph.output)
     if any(value.type.tensor_type.elem_type == HALF for value in values):
         return True
-    if any(tensor.data_type == HALF for tensor in all_tensors(model.graph)):
+    if any(tensor.data_type == HALF for tensor in tensors_of(model)):
         return True
-    return any(_is_code(each) for node in all_nodes(model.graph) for each in node.attribute)
+    bodies = (node for function in model.functions for node in nested_nodes(function.node))
+    return any(_is_code(each) for node in (*all_nodes(model.graph), *bodies) for each in node.attribute)
 
 
 def as_float32(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -113,6 +113,61 @@ def _scattered_blocks(inputs: list[relax.Expr], attributes: Attributes) -> relax
     return relax.op.scatter_nd(data, counted, updates, _reduction(attributes))
 
 
+def _place_of(largest: bool) -> Converter:
+    """Return a converter of `ArgMax` or `ArgMin`.
+
+    TVM's own starts from the place -1 and the least finite number, and answers -1 where nothing is beyond
+    that. Of equal values the first counts, or the last with `select_last_index`. NaN is passed over; where
+    all is NaN the place is 0.
+    """
+
+    def converted(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
+        shape = _shape(inputs[0])
+        axis, keep = attributes.get("axis", 0) % len(shape), bool(attributes.get("keepdims", 1))
+        last = bool(attributes.get("select_last_index", 0))
+        # The place to start from loses against every other one of an equal value.
+        nowhere = -1 if last else shape[axis]
+
+        def better(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+            beyond = other[1] > one[1] if largest else other[1] < one[1]
+            behind = other[0] > one[0] if last else other[0] < one[0]
+            taken = tirx.any(beyond, tirx.all(tirx.EQ(other[1], one[1]), behind))
+            return [tirx.Select(taken, theirs, own) for own, theirs in zip(one, other, strict=True)]
+
+        def start(place: str, value: str) -> list[Any]:
+            if "float" in value:
+                worst = tirx.const(float("-inf") if largest else float("inf"), value)
+            else:
+                worst = tirx.min_value(value) if largest else tirx.max_value(value)
+            return [tirx.const(nowhere, place), worst]
+
+        reducer = te.comm_reducer(better, start, name="place_of_extreme")
+
+        def reduced(x: te.Tensor) -> te.Tensor:
+            along = te.reduce_axis((0, shape[axis]), "k")
+            kept = [1 if each == axis else extent for each, extent in enumerate(shape)]
+            found = [extent for each, extent in enumerate(kept) if keep or each != axis]
+
+            def pair(*index: Any) -> Any:
+                begin, end = index[:axis], index[axis + 1 if keep else axis :]
+                return reducer((along.astype("int64"), x(*begin, along, *end)), axis=along)
+
+            places, _values = te.compute(found, pair, name="place_of_extreme")
+            zero = tirx.const(0, "int64")
+            inside = zero if nowhere < 0 else tirx.const(nowhere - 1, "int64")
+
+            def valid(*index: Any) -> Any:
+                place = places(*index)
+                lost = place < inside if nowhere < 0 else place > inside
+                return tirx.Select(lost, zero, place)
+
+            return te.compute(found, valid, name="place")
+
+        return relax.BlockBuilder.current().call_te(reduced, inputs[0])
+
+    return converted
+
+
 def _reduction(attributes: Attributes) -> str:
     """Return TVM's name of the reduction for several values at one index."""
     name: str = attributes.get("reduction", b"none").decode()
@@ -120,6 +175,8 @@ def _reduction(attributes: Attributes) -> str:
 
 
 PLACES: dict[str, Converter] = {
+    "ArgMax": _place_of(True),
+    "ArgMin": _place_of(False),
     "GatherElements": _gathered,
     "GatherND": _gathered_blocks,
     "ReverseSequence": _reversed,

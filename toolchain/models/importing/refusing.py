@@ -12,9 +12,12 @@ from toolchain.foreign import printable
 from toolchain.models.folding.finish import COUNTING
 from toolchain.models.folding.result import Folded
 from toolchain.models.importing.importer import unsupported_operators
+from toolchain.models.importing.operators import MICROSOFT
 from toolchain.models.preparing.cutting import cut_points, outputs_option, read_by
 from toolchain.models.preparing.declared import dimensions
-from toolchain.models.walk import node_name
+from toolchain.models.rewrites.fused import SAVED_WITHOUT
+from toolchain.models.spec import NUMBERS
+from toolchain.models.walk import called, dtype_of_code, node_name, type_name
 
 NODES_SHOWN = 5
 SMALL = 16
@@ -45,6 +48,8 @@ def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None
     if unsupported:
         listed = "; ".join(f"{operator} ({_some(nodes)})" for operator, nodes in unsupported.items())
         hint = "export the network without these (`toolchain model inspect` lists the operators)"
+        if all(operator.startswith(MICROSOFT) for operator in unsupported):  # its layouts are domains of it
+            hint = SAVED_WITHOUT
         raise UsageError(
             f"{origin}: unsupported operators: {printable(listed)}", hint + _or_cut(folded, source)
         )
@@ -57,6 +62,30 @@ def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None
         else:
             hint = "export the network without this node" + _or_cut(folded, source)
         raise UsageError(f"{origin}: {problem.node.op_type} (node {name}) {problem.reason}", hint)
+
+
+def check_element_types(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse a graph with nodes that compute in types of few bits, or in others without code.
+
+    Raises
+    ------
+    UsageError
+        The message names the first node.
+    """
+    graph = model.graph
+    types = {tensor.name: dtype_of_code(tensor.data_type) for tensor in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        if value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.elem_type:
+            types[value.name] = type_name(value.type)
+    ends = {value.name for value in (*graph.input, *graph.output)}  # refused in words of their own
+    for node in graph.node:
+        for name in (*node.input, *node.output):
+            if types.get(name, "bool") not in NUMBERS and name not in ends:
+                raise UsageError(
+                    f"{origin}: {called(node)} computes in {types[name]}, for which there is no code",
+                    "export the network with activations of float32, or quantised to int8; weights alone may "
+                    "be of int4 or of 8-bit floats",
+                )
 
 
 def ways_to_cut(folded: Folded, source: onnx.ModelProto) -> list[str]:

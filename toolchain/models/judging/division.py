@@ -6,24 +6,14 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from toolchain.models.preparing.infer_shapes import infer_shapes
-from toolchain.models.rewrites.graph import Graph, Rule, apply_rules
+from toolchain.models.rewrites.graph import Graph
 
 
-def with_safe_division(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return a model that divides the least integer by 1 where the divisor is -1.
+def safe_division(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Divide the least integer by 1 where the divisor is -1.
 
     The quotient is that integer and the rest 0, which is what our code computes; all else stays as it is.
     """
-    rules: dict[str, Rule] = {"Div": _divide, "Mod": _divide}
-    if not any(node.op_type in rules for node in model.graph.node):
-        return model
-    typed = infer_shapes(model, origin, strict=False)
-    safe = apply_rules(typed, rules, origin)
-    return model if safe is typed else safe
-
-
-def _divide(node: onnx.NodeProto, graph: Graph) -> bool:
     x, divisor = node.input
     dtype = graph.dtype(divisor)
     stored = graph.value(divisor)
@@ -39,7 +29,5 @@ def _divide(node: onnx.NodeProto, graph: Graph) -> bool:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     copy.input[1] = graph.emit("Add", [divisor, graph.emit("Mul", [number, two])])
-    for written in graph.emitted:
-        written.name = graph.free(written.output[0])  # onnxruntime wants them all different
     graph.emitted.append(copy)
     return True

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolchain.models.judging.session import Outputs, ReferenceSession
-from toolchain.models.samples import Inputs, Sort, first_usable, samples
+from toolchain.models.samples import Inputs, Sort, UnusableSampleError, first_usable, samples
 from toolchain.models.spec import check_inputs
+from toolchain.models.ties import said_of, samples_with_ties
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -28,6 +29,8 @@ class Reference:
         The sort of sample that was tried first, if the network could not use it.
     reason
         Why the network could not use it.
+    computed_from
+        What the outputs were computed from, in words.
     """
 
     sample: Mapping[str, np.ndarray]
@@ -35,6 +38,7 @@ class Reference:
     drawn: str = ""
     instead_of: str = ""
     reason: str = ""
+    computed_from: str = ""
 
     def __str__(self) -> str:
         if not self.drawn:
@@ -49,6 +53,7 @@ class Reference:
             "drawn": self.drawn or None,
             "instead_of": self.instead_of or None,
             "reason": self.reason or None,
+            "computed_from": self.computed_from,
         }
 
 
@@ -63,6 +68,9 @@ def sample_inputs(model: Model, seed: int = 0) -> Inputs:
 
 def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> Reference:
     """Return the first sort of seeded inputs that onnxruntime can use, and its outputs.
+
+    Inputs that an operator sees whose result depends on ties or extremes hold some, if the network can use
+    them; see `models.ties`.
 
     Parameters
     ----------
@@ -81,11 +89,30 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
         return inputs, session.outputs(inputs)
 
     found = first_usable(model.inputs, attempt)
-    return Reference(*found.result, found.drawn, *next(iter(found.refused.items()), ("", "")))
+    instead_of, reason = next(iter(found.refused.items()), ("", ""))
+    result, drawn = found.result, found.drawn
+    for extremes in (True, False) if model.ties else ():
+        inputs = samples_with_ties(model.inputs, model.ties, seed, found.sort, extremes=extremes)
+        if all(np.array_equal(array, found.result[0][name]) for name, array in inputs.items()):
+            break  # such as integers that are all 1, since the network divides by them
+        try:
+            result = inputs, session.outputs(inputs)
+        except UnusableSampleError:  # such as a row that is masked as a whole: the random sample stays
+            continue
+        drawn = f"{found.drawn}, with {said_of(model.ties, extremes=extremes)}"
+        break
+    return Reference(*result, drawn, instead_of, reason, session.computed_from)
+
+
+def given_reference(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Reference:
+    """Return a user's inputs with their outputs; parameters and errors as of `reference_outputs`."""
+    check_inputs(model.inputs, inputs, option)
+    session = ReferenceSession(model, option)
+    return Reference(inputs, session.outputs(inputs), computed_from=session.computed_from)
 
 
 def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Outputs:
-    """Compute the outputs with onnxruntime on the source graph.
+    """Compute the outputs with onnxruntime; see `ReferenceSession`.
 
     Parameters
     ----------
@@ -98,5 +125,4 @@ def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: st
         The inputs don't fit, onnxruntime cannot run the graph, or an output is NaN or infinite,
         which nothing can be compared with.
     """
-    check_inputs(model.inputs, inputs, option)
-    return ReferenceSession(model, option).outputs(inputs)
+    return given_reference(model, inputs, option).outputs

@@ -14,11 +14,14 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.integer_sessions import ask_for_integers, rounded_softmaxes
-from toolchain.models.judging.division import with_safe_division
 from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
+from toolchain.models.judging.substitutes import with_substitutes
+from toolchain.models.preparing.modernise import modernise
+from toolchain.models.proof import check_alike
 from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 from toolchain.models.samples import UnusableSampleError
-from toolchain.models.walk import all_tensors
+from toolchain.models.walk import all_nodes, all_tensors
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -29,8 +32,17 @@ Outputs = dict[str, np.ndarray]
 class ReferenceSession:
     """A session of onnxruntime with a model's source graph, on one thread of this CPU.
 
+    The graph is the file's as it came, so that whatever the toolchain does to it is under test. It is brought
+    to operators of today (`preparing.modernise`) only if onnxruntime cannot load it, or if its own functions
+    hold operators that are judged by others (`judging.substitutes`); the latter is compared with the file.
+
     If a Sigmoid produces an output, this class computes it from the value that onnxruntime gives for the
     Sigmoid's input: onnxruntime's own Sigmoid has a relative error of a tenth and more near 0.
+
+    Attributes
+    ----------
+    computed_from
+        What the outputs are computed from, in words.
 
     Parameters
     ----------
@@ -46,9 +58,29 @@ class ReferenceSession:
 
     def __init__(self, model: Model, option: str) -> None:
         self._model, self._option = model, option
-        self._logits = sigmoid_inputs(model.onnx)
-        self._asked = sorted({*(spec.name for spec in model.outputs), *self._logits.values()})
-        self._session = self._open(model.onnx)
+        self._unproven: onnx.ModelProto | None = None
+        self.computed_from = model.judged
+        graph = model.onnx
+        if graph.functions:
+            flat = modernise(graph, model.source)
+            if is_judged_by_others(flat):
+                self._unproven = graph = flat
+                self.computed_from += ", its functions written out, which onnxruntime computes alike"
+        try:
+            self._begin(graph)
+        except UsageError as error:
+            flat = modernise(graph, model.source)
+            if flat is graph:
+                raise
+            self._begin(flat)
+            why = first_line(error.__cause__ or error)
+            self.computed_from += f", brought to operators of today: onnxruntime cannot load it: {why}"
+
+    def _begin(self, graph: onnx.ModelProto) -> None:
+        self._graph = graph
+        self._logits = sigmoid_inputs(graph)
+        self._asked = sorted({*(spec.name for spec in self._model.outputs), *self._logits.values()})
+        self._session = self._open(graph)
 
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
         """Compute the outputs.
@@ -59,6 +91,10 @@ class ReferenceSession:
             onnxruntime cannot run the graph with these inputs, or an output is NaN or infinite and so cannot
             be compared.
         """
+        if self._unproven is not None:
+            step = "writing its functions out"
+            source, frozen = self._model.source, self._model.frozen
+            check_alike(self._model.onnx, self._unproven, inputs, frozen, step, source)
         try:
             found = self._run(self._session, inputs)
         except Exception as error:  # onnxruntime's errors have no common parent
@@ -87,7 +123,9 @@ class ReferenceSession:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.log_severity_level = 4  # silent: it would print unescaped names; the error is caught below
-        graph = ask_for_integers(options, with_safe_division(graph, self._model.source))
+        shapes = {spec.name: spec.shape for spec in self._model.inputs}
+        shapes |= {name: array.shape for name, array in self._model.frozen.items()}
+        graph = ask_for_integers(options, with_substitutes(graph, self._model.source, shapes))
         try:
             held = {*self._logits.values(), *rounded_softmaxes(graph)}
             source = with_outputs(with_known_opsets(graph), held)
@@ -110,10 +148,10 @@ class ReferenceSession:
 
     def _blamed(self, inputs: Mapping[str, np.ndarray]) -> str:
         """Return the name of a stored tensor with NaN, if zeros in place of NaN make the outputs finite."""
-        if not any(_holds_nan(tensor) for tensor in all_tensors(self._model.onnx.graph)):
+        if not any(_holds_nan(tensor) for tensor in all_tensors(self._graph.graph)):
             return ""
         copy = onnx.ModelProto()
-        copy.CopyFrom(self._model.onnx)
+        copy.CopyFrom(self._graph)
         told = ""
         for tensor in filter(_holds_nan, all_tensors(copy.graph)):
             array = numpy_helper.to_array(tensor)
@@ -126,6 +164,12 @@ class ReferenceSession:
 
     def _typed(self) -> str:
         return " ".join(f"{self._option} {quote(spec.name)}=FILE.npy" for spec in self._model.inputs)
+
+
+def is_judged_by_others(model: onnx.ModelProto) -> bool:
+    """Whether a graph has operators for which onnxruntime needs help: substitutes, integers or sigmoids."""
+    integers = any(node.op_type in (ROUND, REAL, "DynamicQuantizeLSTM") for node in all_nodes(model.graph))
+    return integers or bool(sigmoid_inputs(model)) or with_substitutes(model, "") is not model
 
 
 def _not_finite(outputs: Outputs) -> list[tuple[str, np.ndarray]]:

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.infer_shapes import infer_shapes
+from toolchain.models.preparing.modernise import modernise
 from toolchain.models.rounding import APPROXIMATED
 from toolchain.models.walk import attributes_of
 
@@ -39,8 +40,9 @@ def noisy_outputs(
     noise
         The largest relative change of a float.
     """
+    flat = replace(model, onnx=modernise(model.onnx, model.source))
     for seed in range(RUNS):
-        yield reference_outputs(replace(model, onnx=_with_noise(model, rounded, noise, seed)), inputs)
+        yield reference_outputs(replace(model, onnx=_with_noise(flat, rounded, noise, seed)), inputs)
 
 
 def _with_noise(model: Model, rounded: Sequence[str], noise: float, seed: int) -> onnx.ModelProto:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import onnx
-from onnx import helper
 
 from toolchain.models.spec import TensorSpec
-from toolchain.models.walk import input_values
+from toolchain.models.walk import input_values, type_name
 
 Dimension = int | str
 """An extent, or the name of an open dimension (`?` if the file gives no name)."""
@@ -39,13 +38,7 @@ def dimension_name(dim: onnx.TensorShapeProto.Dimension) -> str:
 
 def dtype_of(value: onnx.ValueInfoProto) -> str:
     """Return the numpy name of the element type; `string`, or `?` if it is unknown."""
-    code = value.type.tensor_type.elem_type
-    if code == onnx.TensorProto.STRING:
-        return "string"
-    try:
-        return str(helper.tensor_dtype_to_np_dtype(code).name)
-    except KeyError:  # not a tensor, or a type unknown to onnx
-        return "?"
+    return type_name(value.type)
 
 
 def input_specs(model: onnx.ModelProto) -> tuple[TensorSpec, ...]:

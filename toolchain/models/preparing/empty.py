@@ -6,6 +6,7 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.models.options import format_shape
+from toolchain.models.walk import called
 
 TAKES_NOTHING = frozenset({"Pad", "Reshape", "Resize", "Slice", "Squeeze", "Unsqueeze", "Upsample"})
 """Operators for which an empty parameter means the same as an omitted one."""
@@ -27,6 +28,9 @@ def check_not_empty(model: onnx.ModelProto, origin: str) -> None:
     read |= {value.name for value in model.graph.output}
     for name, shape in shapes.items():
         if 0 in shape and name in read:
+            maker = next((node for node in model.graph.node if name in node.output), None)
+            of = f", the result of {called(maker)}," if maker is not None else ""
             raise UsageError(
-                f"{origin}: the tensor {format_shape(name, shape)} is empty", "export the network without it"
+                f"{origin}: the tensor {format_shape(name, shape)}{of} is empty",
+                "export the network without it",
             )

@@ -8,10 +8,12 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
+from toolchain.models.folding.constants import dense
 from toolchain.models.preparing.batchwise import steps_first
+from toolchain.models.preparing.early_norms import write_early_norms
 from toolchain.models.preparing.slicing import sort_axes
 from toolchain.models.reading.expansion import check_expansion
-from toolchain.models.walk import all_graphs, all_nodes, opset_of
+from toolchain.models.walk import all_graphs, all_nodes, nested_nodes, node_name, nodes_of, opset_of
 
 OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
@@ -32,7 +34,12 @@ SHORT_CONSTANTS = {
 
 
 def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return a copy of `model` without its own functions and old operators, with constants as tensors.
+    """Return `model` without its own functions and old operators, with constants as tensors.
+
+    Returns
+    -------
+    ModelProto
+        A copy; the same object if nothing had to be changed.
 
     Raises
     ------
@@ -42,12 +49,13 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     _drop_empty_types(copy)
+    _one_name_of_the_standard(copy)
     _declare_once(copy, origin)
     _check_opset(copy, origin)
     try:
         if copy.functions:
             check_expansion(copy, origin)
-            copy = inliner.inline_local_functions(copy)
+            copy = _with_functions_written_out(copy)
         if not any(each.domain in ("", "ai.onnx") for each in copy.opset_import):
             copy.opset_import.append(helper.make_opsetid("", WRITTEN_OPSET))
         if opset_of(copy) < OLDEST_OPSET:
@@ -63,10 +71,64 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
         ) from error
     for node in all_nodes(copy.graph):
         if node.op_type == "Constant":
-            spell_out(node)
+            try:
+                spell_out(node)
+            except ValueError as error:
+                what = f"the sparse value of Constant (node {printable(repr(node_name(node)))}) is broken"
+                raise UsageError(f"{origin}: {what}: {first_line(error)}", "export it again") from error
+    write_early_norms(copy)
     sort_axes(copy)
     steps_first(copy)
-    return copy
+    return model if copy == model else copy
+
+
+def _with_functions_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Replace the calls of the model's own functions by their bodies.
+
+    onnx's inliner does not know the defaults of a function's attributes: a node of the body that refers to
+    one would get the default of its own operator. So calls get these attributes before they are replaced,
+    those of the graph first: only then is it known which attributes the calls in their bodies have.
+    """
+    keys = _reachable(model)
+    kept = [each for each in model.functions if (each.domain, each.name) in keys]
+    del model.functions[:]
+    model.functions.extend(kept)
+    while model.functions:
+        functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+        for node in all_nodes(model.graph):
+            function = functions.get((node.domain, node.op_type, node.overload))
+            given = {attribute.name for attribute in node.attribute}
+            for default in function.attribute_proto if function else ():
+                if default.name not in given:
+                    node.attribute.append(default)
+        inner = {(n.domain, n.op_type) for each in model.functions for n in nested_nodes(each.node)}
+        outermost = {(each.domain, each.name) for each in model.functions} - inner
+        model = inliner.inline_selected_functions(model, sorted(outermost), exclude=False)
+    return model
+
+
+def _reachable(model: onnx.ModelProto) -> set[tuple[str, str]]:
+    """Return domain and name of the functions that the graph calls, or that these call."""
+    found: set[tuple[str, str]] = set()
+    wanted = {(node.domain, node.op_type) for node in all_nodes(model.graph)}
+    while wanted:
+        found |= wanted
+        bodies = (each.node for each in model.functions if (each.domain, each.name) in wanted)
+        wanted = {(n.domain, n.op_type) for body in bodies for n in nested_nodes(body)} - found
+    return found
+
+
+def _one_name_of_the_standard(model: onnx.ModelProto) -> None:
+    """Write the standard domain as onnx's checker knows it: `ai.onnx` is another name of it."""
+    for opset in (
+        *model.opset_import,
+        *(each for function in model.functions for each in function.opset_import),
+    ):
+        if opset.domain == "ai.onnx":
+            opset.domain = ""
+    for node in nodes_of(model):
+        if node.domain == "ai.onnx":
+            node.domain = ""
 
 
 def _drop_empty_types(model: onnx.ModelProto) -> None:
@@ -156,8 +218,17 @@ def _slopes_by_channel(model: onnx.ModelProto) -> None:
 
 
 def spell_out(constant: onnx.NodeProto) -> None:
-    """Convert the value of a `Constant` to a tensor, whichever attribute gives it."""
+    """Convert the value of a `Constant` to a tensor, whichever attribute gives it.
+
+    Raises
+    ------
+    ValueError
+        A sparse value does not fit its shape, or would be too large with its zeros.
+    """
     for attribute in constant.attribute:
+        if attribute.name == "sparse_value":
+            tensor = numpy_helper.from_array(dense(attribute.sparse_tensor), constant.output[0])
+            attribute.CopyFrom(helper.make_attribute("value", tensor))
         if attribute.name in SHORT_CONSTANTS:
             values = np.asarray(helper.get_attribute_value(attribute), SHORT_CONSTANTS[attribute.name])
             tensor = numpy_helper.from_array(values, constant.output[0])

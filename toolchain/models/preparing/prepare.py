@@ -20,15 +20,15 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
-    source
-        The graph with the requested outputs, and with the inputs that the file declares.
+    given
+        The file's graph as it came, but for the requested outputs: nothing is converted.
     static
-        The same graph with the requested shapes.
+        The same network with the requested shapes, in the operators and spellings that the importer knows.
     frozen
         Values of the inputs that become constants; both graphs still have these inputs.
     """
 
-    source: onnx.ModelProto
+    given: onnx.ModelProto
     static: onnx.ModelProto
     frozen: dict[str, Array]
 
@@ -53,4 +53,15 @@ def prepare(found: Source, options: ModelOptions, *, partly: bool = False) -> Pr
     shapes = {name: array.shape for name, array in frozen.items()}
     model = specialise(part, options, found.origin, frozen=shapes, partly=partly)
     read = {value.name for value in model.graph.input}
-    return Prepared(part, model, {name: array for name, array in frozen.items() if name in read})
+    given = _given(found, part, options)
+    return Prepared(given, model, {name: array for name, array in frozen.items() if name in read})
+
+
+def _given(found: Source, part: onnx.ModelProto, options: ModelOptions) -> onnx.ModelProto:
+    """Return the file's own graph with the outputs of `part`; `part` if one lies inside a function."""
+    if not options.outputs:
+        return found.proto
+    wanted = {value.name for value in part.graph.output}
+    if wanted <= {name for node in found.proto.graph.node for name in node.output}:
+        return cut(found.proto, options.outputs, found.origin)
+    return part

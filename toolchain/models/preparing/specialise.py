@@ -8,7 +8,7 @@ from shlex import quote
 import onnx
 
 from toolchain.errors import UsageError
-from toolchain.models.options import ModelOptions, format_shape
+from toolchain.models.options import ModelOptions, format_shape, no_values
 from toolchain.models.preparing.declared import (
     Dimension,
     Shape,
@@ -70,6 +70,7 @@ def specialise(
         for dim in value.type.tensor_type.shape.dim:  # a dimension's name has the same extent in all inputs
             if dim.dim_param in bound:
                 dim.dim_value = bound[dim.dim_param]
+    _check_not_empty(inputs, origin)
     if not partly:
         _check_static(inputs, origin)
     return model
@@ -86,6 +87,8 @@ def check_options(proto: onnx.ModelProto, options: ModelOptions, origin: str) ->
     inputs = input_values(proto.graph)
     names = [value.name for value in inputs]
     for name, shape in options.shapes.items():
+        if 0 in shape:
+            raise no_values(f"--shape {format_shape(name, shape)}")
         if name not in names:
             raise UsageError(
                 f"--shape {format_shape(name, shape)}: {origin} has no input {name!r}",
@@ -144,6 +147,17 @@ def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], orig
                 "give it one extent in all --shape and --batch options",
             )
         dim.dim_value = extent
+
+
+def _check_not_empty(inputs: list[onnx.ValueInfoProto], origin: str) -> None:
+    """Refuse inputs that are declared with an extent of 0; `--shape` may give another."""
+    for value in inputs:
+        extents = value.type.tensor_type.shape.dim
+        if any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in extents):
+            shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in extents]
+            typed = " ".join(f"--shape {quote(text)}" for text in shapes_to_give(open_inputs([value])))
+            error = no_values(f"{origin}: its input {format_shape(value.name, shape)}")
+            raise UsageError(error.message, f"{error.hint}; or give it another shape: {typed}")
 
 
 def _check_static(inputs: list[onnx.ValueInfoProto], origin: str) -> None:

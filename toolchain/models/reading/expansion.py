@@ -12,6 +12,7 @@ from typing import NamedTuple
 import onnx
 
 from toolchain.errors import UsageError
+from toolchain.models.walk import all_nodes, nested_nodes
 
 MOST_NODES = 50_000
 """Most nodes of a graph with inlined functions. The largest networks in use have some thousands."""
@@ -52,24 +53,14 @@ def check_expansion(model: onnx.ModelProto, origin: str) -> None:
                     f"{origin}: its function {node.op_type!r} {what}", "export it again, without functions"
                 )
             if key not in known:
-                known[key] = written_out(_all(functions[key].node), (*calling, key))
+                known[key] = written_out(nested_nodes(functions[key].node), (*calling, key))
             count, size = count + known[key].nodes, size + known[key].bytes
         return _Size(count, size)
 
-    found = written_out(_all(model.graph.node), ())
+    found = written_out(all_nodes(model.graph), ())
     if found.nodes > MOST_NODES or found.bytes > MOST_BYTES:
         raise UsageError(
             f"{origin}: with its functions written out it has {found.nodes} nodes in {found.bytes} bytes; at "
             f"most {MOST_NODES} and {MOST_BYTES} are taken",
             "export it again, without functions, or in parts",
         )
-
-
-def _all(nodes: Iterator[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes and those in their branches and loops."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            graphs = [attribute.g] if attribute.HasField("g") else []
-            for graph in (*graphs, *attribute.graphs):
-                yield from _all(graph.node)

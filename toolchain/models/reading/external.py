@@ -13,6 +13,9 @@ from toolchain.files.plain import read_plain
 from toolchain.foreign import shortened
 from toolchain.models.walk import tensors_of
 
+LARGEST = 2**31 - 1
+"""Bytes of one protobuf message at most (protobuf's own limit); onnx and onnxruntime take networks as one."""
+
 
 def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, bytes]]:
     """Load external data into `proto`; return pairs of location and content of the files read.
@@ -30,6 +33,12 @@ def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, by
         A file is missing, outside the model's folder, or shorter than its tensors.
     """
     files: dict[str, bytes] = {}
+    total = proto.ByteSize() + sum(_declared(tensor) for tensor in tensors_of(proto))
+    if total > LARGEST:
+        raise UsageError(
+            f"{path}: with its external data it has {total} bytes; at most {LARGEST} can be built",
+            "export the network in parts, or with weights in float16 or int8",
+        )
     for tensor in tensors_of(proto):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
@@ -41,6 +50,24 @@ def read_external_data(proto: onnx.ModelProto, path: Path) -> list[tuple[str, by
         tensor.data_location = TensorProto.DEFAULT
         del tensor.external_data[:]
     return sorted(files.items())
+
+
+def _declared(tensor: TensorProto) -> int:
+    """Return how many bytes a tensor takes in another file, as its shape or its entry says."""
+    if tensor.data_location != TensorProto.EXTERNAL:
+        return 0
+    told = next((entry.value for entry in tensor.external_data if entry.key == "length"), "")
+    try:
+        return max(0, int(told) if told else math.prod(tensor.dims) * _item(tensor))
+    except ValueError:
+        return 0  # refused where it is read
+
+
+def _item(tensor: TensorProto) -> int:
+    try:
+        return int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except KeyError:
+        return 0
 
 
 def _read_beside(path: Path, location: str) -> bytes:

@@ -16,8 +16,9 @@ from toolchain.files.plain import read_plain
 from toolchain.foreign import shortened
 from toolchain.models.foreign_formats import FOREIGN, SAVED_MODEL, export_first
 from toolchain.models.options import ModelOptions, format_shape
-from toolchain.models.reading.external import read_external_data
+from toolchain.models.reading.external import LARGEST, read_external_data
 from toolchain.models.reading.ir import declare_known_ir
+from toolchain.models.reading.order import put_in_order
 from toolchain.models.spec import MOST_ELEMENTS
 from toolchain.models.tflite.convert import read_tflite
 from toolchain.models.tflite.schema import is_tflite
@@ -29,8 +30,19 @@ ZOO_PREFIX = "zoo:"
 ENDINGS = (".onnx", ".tflite")
 """Of files that are read."""
 
-LARGEST = 2**31 - 1
-"""Bytes of one protobuf message at most (protobuf's own limit)."""
+_PAGE = (
+    "a page of a web site",
+    "download the file itself: on GitHub and Hugging Face by the button `download` or the raw link",
+)
+_OTHERS = (
+    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file that it stands for: git lfs pull"),
+    (b"<!doctype html", *_PAGE),
+    (b"<html", *_PAGE),
+    (b"pk\x03\x04", "a zip archive", "unpack it and name the .onnx file in it: unzip {file}"),
+    (b"\x1f\x8b", "compressed with gzip", "unpack it: gunzip {file}, or tar xf {file}"),
+    (b"ORTM", "in onnxruntime's own format (.ort)", "take the .onnx file that it was made from"),
+)
+"""First bytes of what people have in an ONNX file's place -> what it is, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +59,15 @@ class Source:
         The graph with its weights inside.
     sha256
         Digest of the file and its external data, or of the zoo's graph.
+    said
+        What `proto` is, in words.
     """
 
     name: str
     origin: str
     proto: onnx.ModelProto
     sha256: str
+    said: str = "the file as it is given"
 
 
 def read_source(source: str, options: ModelOptions) -> Source:
@@ -81,6 +96,11 @@ def read_source(source: str, options: ModelOptions) -> Source:
         raise
 
 
+def is_zoo(source: str) -> bool:
+    """Whether a source names a network of the zoo, or what is meant as one."""
+    return source.startswith(ZOO_PREFIX) or (source in ZOO and not _exists(Path(source)))
+
+
 def _unknown(name: str) -> UsageError:
     names = [ZOO_PREFIX + network for network in ZOO]
     near = difflib.get_close_matches(name, [*names, *ZOO], n=1)
@@ -96,7 +116,7 @@ def _from_zoo(name: str, options: ModelOptions) -> Source:
     net = GraphBuilder(name, _zoo_shape(network, options), options.weights_seed)
     proto = net.finish(network.define(net))
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
-    return Source(name, ZOO_PREFIX + name, proto, digest)
+    return Source(name, ZOO_PREFIX + name, proto, digest, "the zoo's network")
 
 
 def _zoo_shape(network: ZooNetwork, options: ModelOptions) -> tuple[int, ...]:
@@ -115,7 +135,11 @@ def _from_file(path: Path) -> Source:
     data = _read(path)
     if path.suffix == ".tflite" or is_tflite(data):
         read = read_tflite(data, str(path))
-        return Source(path.stem, str(path.resolve()), read, hashlib.sha256(data).hexdigest())
+        said = "this toolchain's translation of the TensorFlow Lite file to ONNX, which onnxruntime can run"
+        return Source(path.stem, str(path.resolve()), read, hashlib.sha256(data).hexdigest(), said)
+    for begin, what, hint in _OTHERS:
+        if data[: len(begin)].lower() == begin or data[4 : 4 + len(begin)] == begin:
+            raise UsageError(f"{path} is {what}, not an ONNX file", hint.format(file=path))
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -128,6 +152,7 @@ def _from_file(path: Path) -> Source:
     if not all(isinstance(name, str) for name in all_names(proto.graph)):
         raise UsageError(f"{path}: not an ONNX file: it holds broken names", "export or download it again")
     declare_known_ir(proto, str(path))
+    put_in_order(proto, str(path))
     for tensor in tensors_of(proto):
         if abs(math.prod(tensor.dims)) > MOST_ELEMENTS:
             raise UsageError(

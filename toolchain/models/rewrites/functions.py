@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import defs
 
+from toolchain.models.folding.infer import function_body
 from toolchain.models.preparing.modernise import spell_out
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph
 
@@ -17,7 +18,6 @@ DEFINED = (
     "HammingWindow",
     "HannWindow",
     "LinearAttention",
-    "MeanVarianceNormalization",
     "NegativeLogLikelihoodLoss",
     "RotaryEmbedding",
     "SoftmaxCrossEntropyLoss",
@@ -57,18 +57,7 @@ def _schema(node: onnx.NodeProto, graph: Graph) -> defs.OpSchema:
 
 
 def _body(node: onnx.NodeProto, graph: Graph) -> onnx.FunctionProto | None:
-    schema = _schema(node, graph)
-    if schema.has_function:
-        raw = schema.get_function_with_opset_version(graph.opset)
-        return onnx.FunctionProto.FromString(raw) if raw else None
-    if not schema.has_context_dependent_function:
-        return None
-    types = [graph.type(name).SerializeToString() for name in node.input]
-    fitting = [v for v in schema.context_dependent_function_opset_versions if v <= graph.opset]
-    raw = schema.get_context_dependent_function_with_opset_version(
-        max(fitting), node.SerializeToString(), types
-    )
-    return onnx.FunctionProto.FromString(raw) if raw else None
+    return function_body(_schema(node, graph), node, [graph.type(name) for name in node.input], graph.opset)
 
 
 def _rename(node: onnx.NodeProto, names: dict[str, str], wanted: dict[str, str], graph: Graph) -> None:

@@ -160,6 +160,16 @@ def _static_shape(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
 Rule = Callable[[onnx.NodeProto, Graph], bool]
 
 
+def input_of(node: onnx.NodeProto, place: int) -> str:
+    """Return the name of an input; empty if it is left out."""
+    return str(node.input[place]) if place < len(node.input) else ""
+
+
+def output_of(node: onnx.NodeProto, place: int) -> str:
+    """Return the name of an output; empty if it is left out."""
+    return str(node.output[place]) if place < len(node.output) else ""
+
+
 def operator_of(node: onnx.NodeProto) -> str:
     """Return the type of a node, with its domain unless that is the standard one."""
     return str(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")

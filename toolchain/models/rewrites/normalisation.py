@@ -61,6 +61,24 @@ def _cut_off(own: Mapping[str, Any], shape: Sequence[int] | None) -> bool:
     return False
 
 
+def mean_variance_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
+    """Rewrite `MeanVarianceNormalization` by the mean of squared deviations.
+
+    ONNX defines the variance as a difference of two means, of which float32 leaves nothing where the mean is
+    large: the root of a negative number.
+    """
+    x = node.input[0]
+    axes = [int(axis) for axis in attributes_of(node).get("axes", (0, 2, 3))]
+    near = graph.emit("Sub", [x, graph.reduce("ReduceMean", x, axes)])
+    # A mean of large values is rounded: what it is off by is the mean of the deviations from it.
+    apart = graph.emit("Sub", [near, graph.reduce("ReduceMean", near, axes)])
+    variance = graph.reduce("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
+    least = graph.constant(np.asarray(1e-9, graph.dtype(x)))
+    spread = graph.emit("Add", [graph.emit("Sqrt", [variance]), least])
+    graph.emit("Div", [apart, spread], node.output)
+    return True
+
+
 def layer_norm_with_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `LayerNormalization` by its definition if the network reads mean or deviation, too."""
     asked = any(name in graph.readers for name in node.output[1:] if name)

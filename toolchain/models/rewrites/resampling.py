@@ -140,8 +140,9 @@ def _same_pixels(own: dict[str, Any], old: int, scale: float, new: int) -> bool:
     """
     mode, at, nearest = own["mode"], own["coordinate_transformation_mode"], own["nearest_mode"]
     if mode == b"linear":
-        usual = at in (b"half_pixel", b"asymmetric") or (at == b"align_corners" and new > 1)  # by new - 1
-        return usual and abs(old * scale - new) < 1e-6
+        if at == b"align_corners":
+            return new > 1  # by new - 1, whatever the scale
+        return at in (b"half_pixel", b"asymmetric") and abs(old * scale - new) < 1e-6
     times = new // old
     if mode != b"nearest" or new != times * old or np.float32(scale) != times or new > MOST_PIXELS:
         return False
@@ -158,10 +159,9 @@ def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[floa
     if mode == b"asymmetric":
         return np.asarray(place / ratio)
     if mode == b"align_corners":
-        # Of what the scale says, which may be no whole number: so want onnx's own tests, by which we judge
-        # (decision 24). onnxruntime divides by new - 1, as PyTorch does: `verify` fails such a network.
-        reach = old * scale - 1
-        return np.asarray(place * (old - 1) / reach if new > 1 else place * 0)
+        # By the pixels that there are, as onnxruntime and PyTorch do; the tests of onnx divide by what the
+        # scale says, which may be no whole number (decision 24).
+        return np.asarray(place * (old - 1) / (new - 1) if new > 1 else place * 0)
     if mode == b"tf_crop_and_resize":
         begin, end = crop
         if new == 1:

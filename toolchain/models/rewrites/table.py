@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from toolchain.models.rewrites import (
     convolutions,
+    fused,
+    fused_attention,
     indexing,
     logic,
     normalisation,
@@ -20,6 +22,8 @@ from toolchain.models.rewrites.quantised.table import RULES as QUANTISED
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(DEFINED, with_its_body),
+    **fused.RULES,
+    **fused_attention.RULES,
     **reductions.RULES,
     **sklearn.RULES,
     **QUANTISED,
@@ -38,6 +42,7 @@ RULES: dict[str, Rule] = {
     "LpPool": normalisation.lp_pool,
     "MaxPool": windows.max_pool_with_indices,
     "MaxUnpool": windows.max_unpool,
+    "MeanVarianceNormalization": normalisation.mean_variance_normalisation,
     "OneHot": indexing.one_hot,
     "Pad": windows.padded,
     "Resize": resampling.resized,

@@ -20,6 +20,13 @@ FUSED: dict[int, Bounds] = {
 """The schema's `ActivationFunctionType` -> limits. TANH and SIGN_BIT are made by no converter."""
 
 
+def in_integers(bounds: Bounds, rule: Quantisation, dtype: str) -> Bounds:
+    """Return the limits of a quantised tensor's integers: those of its type, and of `bounds`."""
+    ends = np.iinfo(dtype)
+    low, high = (np.rint(bound / float(rule.scale)) + int(rule.zero) for bound in bounds)
+    return max(float(low), float(ends.min)), min(float(high), float(ends.max))
+
+
 def is_implied(bounds: Bounds, rule: Quantisation, dtype: str) -> bool:
     """Whether rounding to the integers of a quantised tensor limits numbers to `bounds` by itself."""
     ends = np.iinfo(dtype)

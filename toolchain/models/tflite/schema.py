@@ -17,7 +17,8 @@ from toolchain.foreign import shortened
 from toolchain.models.tflite.budget import ByteBudget
 from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator
 from toolchain.models.tflite.options import names_of, numbers, read_options
-from toolchain.models.tflite.tensors import MOST_TENSORS, DeclaredTensor, checked_tensor
+from toolchain.models.tflite.sparse import dense_bytes
+from toolchain.models.tflite.tensors import DTYPES, MOST_TENSORS, DeclaredTensor, checked_tensor
 
 IDENTIFIER = b"TFL3"
 """At byte 4 of every file."""
@@ -106,7 +107,8 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
     )
     types = names_of(schema.TensorType)
     entries = (
-        _entry(types, model, data, place, graph.Tensors(place), origin, budget) for place in range(size)
+        _entry(schema, types, model, data, place, graph.Tensors(place), origin, budget)
+        for place in range(size)
     )
     tensors = tuple(checked_tensor(entry, origin, is_input=entry.index in inputs) for entry in entries)
     for operator in operators:
@@ -141,6 +143,7 @@ def _operator(
 
 
 def _entry(
+    schema: ModuleType,
     types: dict[int, str],
     model: Any,
     data: bytes,
@@ -150,16 +153,25 @@ def _entry(
     budget: ByteBudget,
 ) -> DeclaredTensor:
     rules, name = tensor.Quantization(), tensor.Name() or b""
+    kind, shape = types.get(tensor.Type(), f"type {tensor.Type()}"), numbers(tensor.ShapeAsNumpy(), budget)
+    stored, sparsity, why = _stored(model, data, tensor.Buffer(), origin), tensor.Sparsity(), ""
+    if sparsity is not None and stored is not None and kind in DTYPES and all(size > 0 for size in shape):
+        try:
+            item = np.dtype(DTYPES[kind]).itemsize
+            stored, sparsity = dense_bytes(schema, sparsity, stored, shape, item, len(data)), None
+        except ValueError as error:
+            why = str(error)
     budget.spend(len(name) + (0 if rules is None else 4 * rules.ScaleLength() + 8 * rules.ZeroPointLength()))
     return DeclaredTensor(
         index=place,
         name=name.decode(errors="replace"),
-        shape=tuple(numbers(tensor.ShapeAsNumpy(), budget)),
+        shape=tuple(shape),
         open_shape=tuple(numbers(tensor.ShapeSignatureAsNumpy(), budget)),
-        type=types.get(tensor.Type(), f"type {tensor.Type()}"),
-        sparse=tensor.Sparsity() is not None,
+        type=kind,
+        sparse=sparsity is not None,
+        sparse_problem=why,
         variable=bool(tensor.IsVariable()),
-        data=_stored(model, data, tensor.Buffer(), origin),
+        data=stored,
         scale=None if rules is None else np.array(rules.ScaleAsNumpy(), np.float32).reshape(-1),
         has_scale=rules is not None and rules.ScaleLength() > 0,
         zero=np.zeros(0, np.int64)

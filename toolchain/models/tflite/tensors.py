@@ -43,6 +43,7 @@ class DeclaredTensor:
     open_shape: tuple[int, ...]
     type: str
     sparse: bool
+    sparse_problem: str
     variable: bool
     data: memoryview | None
     scale: Array | None
@@ -73,7 +74,8 @@ def checked_tensor(entry: DeclaredTensor, origin: str, *, is_input: bool) -> Tfl
             _ADVICE.get(entry.type, f"convert the network with tensors of {', '.join(DTYPES)}"),
         )
     if entry.sparse:
-        raise UsageError(f"{origin}: {entry} is sparse", "convert the network with dense weights")
+        why = f", in parts that contradict each other: {entry.sparse_problem}" if entry.sparse_problem else ""
+        raise UsageError(f"{origin}: {entry} is sparse{why}", "convert the network with dense weights")
     if entry.variable:
         raise UsageError(
             f"{origin}: {entry} is a variable: it keeps its value from one inference to the next",

@@ -6,6 +6,7 @@
 #include <tvm/runtime/device_api.h>
 #include <tvm/runtime/tensor.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <cstdlib>
@@ -128,6 +129,17 @@ static edge_library* Open(const char* path, const edge_options& options) {
   return library.release();
 }
 
+// Whether the tensor of an input can hold a new value: it has the shape and the type, and nobody else has
+// it, such as an output of the last run that is an input, or a part of one.
+static bool Takes(const edge_library& library, int index, const edge_tensor& value, DLDataType dtype) {
+  if (!library.inputs[index].has_value()) return false;
+  const Tensor tensor = library.inputs[index].value();
+  int ours = 2;  // `inputs` and `tensor`
+  for (const Tensor& argument : library.arguments) ours += argument.same_as(tensor) ? 1 : 0;
+  return tensor.use_count() == ours && tensor->ndim == value.ndim && tensor->dtype == dtype &&
+         std::equal(value.shape, value.shape + value.ndim, tensor->shape);
+}
+
 static void SetInput(edge_library* library, int index, const edge_tensor& value) {
   if (index < 0 || index >= static_cast<int>(library->inputs.size())) {
     throw Usage("there is no input " + std::to_string(index));
@@ -146,10 +158,11 @@ static void SetInput(edge_library* library, int index, const edge_tensor& value)
     fits = fits && !__builtin_mul_overflow(needed, value.shape[i], &needed);
   }
   if (!fits || needed != value.bytes) throw Usage("shape and bytes of an input don't agree");
-  const tvm::ffi::Shape shape(value.shape, value.shape + value.ndim);
-  Tensor tensor = Tensor::Empty(shape, dtype, library->device);
-  if (needed != 0) tensor.CopyFromBytes(value.data, needed);
-  library->inputs[index] = tensor;
+  if (!Takes(*library, index, value, dtype)) {
+    const tvm::ffi::Shape shape(value.shape, value.shape + value.ndim);
+    library->inputs[index] = Tensor::Empty(shape, dtype, library->device);
+  }
+  if (needed != 0) library->inputs[index].value().CopyFromBytes(value.data, needed);
   library->changed = true;
 }
 

@@ -1,12 +1,16 @@
 // edge-rt: the one program that a board needs.
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <new>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device.h"
@@ -26,27 +30,41 @@ struct Command {
   const char* name;
   int (*run)(const edge::Options& options);
   const char* options;  // with spaces between them; "!": it has no value
+  bool needs_reader = false;  // it ends when nobody can read its answer any more
 };
 
 constexpr Command kCommands[] = {
     {"info", edge::InfoCommand, "state devices! timeout"},
     {"run", edge::RunCommand,
-     "input output output-names device threads cluster spin-us requires functions state wait for warmup graph pad!"},
+     "input output output-names device threads cluster spin-us requires functions state wait for warmup graph pad!",
+     true},
     {"bench", edge::BenchCommand,
      "input number repeat min-repeat-ms time warmup device threads cluster spin-us requires functions state wait for profile! "
-     "graph"},
+     "graph",
+     true},
     {"measure", edge::MeasureCommand, "device state wait for time"},
-    {"probe", edge::rates::ProbeCommand, "state wait for time timeout"},
+    {"probe", edge::rates::ProbeCommand, "state wait for time timeout", true},
     {"serve", edge::ServeCommand, "tracker key host port state threads cluster spin-us any-peer! for"},
 #ifndef EDGE_WITHOUT_FIELD
     {"install", edge::field::InstallCommand, "field state silence"},
     {"trust", edge::field::TrustCommand, "field first!"},
     {"status", edge::field::StatusCommand, "field"},
-    {"rollback", edge::field::RollBackCommand, "field app state"},
+    {"rollback", edge::field::RollBackCommand, "field app leave state"},
     {"prune", edge::field::PruneCommand, "field app"},
     {"recover", edge::field::RecoverCommand, "field"},
 #endif
 };
+
+// Whoever asked may be killed, or the connection to it cut: nobody is left then who would end this process, and it would
+// measure on, with the board's lock. The kernel says of a pipe, a socket or a terminal that its other end is closed; of a
+// file it never does.
+void EndWithoutReader() {
+  std::thread([] {
+    pollfd answer{STDOUT_FILENO, 0, 0};
+    while (poll(&answer, 1, -1) < 0 && errno == EINTR) continue;
+    _exit(EDGE_FAILED);
+  }).detach();
+}
 
 int Dispatch(int argc, char** argv) {
   std::vector<Command> commands(std::begin(kCommands), std::end(kCommands));
@@ -61,6 +79,7 @@ int Dispatch(int argc, char** argv) {
       known.push_back("only-device");
       const edge::Options options(argc - 2, argv + 2, known);
       if (options.Has("only-device")) edge::UseOnly(options.Text("only-device", ""));
+      if (command.needs_reader) EndWithoutReader();
       return command.run(options);
     }
     names += (names.empty() ? "" : ", ") + std::string(command.name);
@@ -101,6 +120,8 @@ int main(int argc, char** argv) {
     End(code);
   } catch (const edge::Failure& failure) {
     End(Fail(failure));
+  } catch (const std::bad_alloc&) {
+    End(Fail(edge::Failure(EDGE_FAILED, "memory", "there is not enough memory")));
   } catch (const std::exception& error) {
     End(Fail(edge::Failure(EDGE_FAILED, "internal", error.what())));
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from toolchain.quantities import counted
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.task_run import TaskRun
@@ -15,7 +16,7 @@ def why_ended_early(runs: Sequence[TaskRun[Any]], options: TuneOptions, allowed:
     used = sum(run.trials for run in runs)
     if used >= options.trials:
         return ""
-    said = f"the search ended after {used} of {options.trials} trials"
+    said = f"the search ended after {used} of {counted(options.trials, 'trial')}"
     if allowed is not None and allowed.up:
         return f"{said}: the rest of --time is for comparing the fastest again"
     if all(run.exhausted for run in runs):

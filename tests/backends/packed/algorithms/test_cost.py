@@ -16,6 +16,7 @@ from toolchain.backends.packed.algorithms.policy import cost
 from toolchain.backends.packed.algorithms.winograd import space as winograd_space
 from toolchain.backends.packed.algorithms.winograd import weight as winograd_weight
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.machine import FLOATS
 
 AVX512 = machines.AVX512.of(1)
 CONV = conv3x3(64, 64, 56)
@@ -28,7 +29,7 @@ def test_bytes_are_those_of_the_packed_weight() -> None:
     assert cost(DirectChoice(1, 7), conv, AVX512).weights == packed.nbytes
     for blocks, tile in ((1, (4, 4)), (3, (2, 2)), (1, (1, 2))):
         choice = WinogradChoice(blocks, 4, tile=tile)
-        packed = winograd_weight.pack_weight(weight, conv, choice, 16)
+        packed = winograd_weight.pack_weight(weight, conv, choice, 16, FLOATS[0])
         assert cost(choice, conv, AVX512).weights == packed.nbytes
 
 

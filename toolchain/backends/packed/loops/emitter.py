@@ -12,6 +12,7 @@ from toolchain.backends.packed.layout import Layout, Layouts
 from toolchain.backends.packed.loops.elementary import WRITTEN_OUT
 from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.widened import widened
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.expressions import calls, epilogue
 from toolchain.backends.packed.recognise.read import Expr, Read, shape_of
@@ -58,6 +59,12 @@ class Emitter:
         needed = zip(self.layout(conv.x).halo, conv.pads if halo is None else halo, strict=True)
         if any(have < need for have, need in needed):
             raise ValueError(f"{conv.x.name}: the halo {self.layout(conv.x).halo} is too small")
+
+    def widen(self) -> None:
+        """Emit the conversion of all inputs, if the instruction takes wider ones."""
+        wider = self.nest.machine.products_of(self.dtype).widened
+        if wider:
+            self.x = widened(self.nest, self.x, wider)
 
     def _argument(self, buffer: tirx.Buffer) -> tirx.Buffer:
         return self.arguments[self.read.parameter(buffer)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import tirx
+from tvm import DataType, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.recognise.read import Expr
 
-LINE = 16
+_LINE_BYTES = 64
+LINE = _LINE_BYTES // 4
 """float32 numbers per cache line, on x86 and Arm."""
 
 _READ, _DATA = 0, 1
@@ -30,6 +31,11 @@ def prefetch(buffer: tirx.Buffer, index: Sequence[Expr | int], near: bool) -> No
     ir.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *kind))
 
 
+def line_of(buffer: tirx.Buffer) -> int:
+    """Return how many of a buffer's numbers a cache line has."""
+    return _LINE_BYTES // int(DataType(str(buffer.dtype)).itemsize)
+
+
 def prefetch_share(
     buffer: tirx.Buffer,
     first: Sequence[Expr | int],
@@ -42,5 +48,5 @@ def prefetch_share(
     """Emit in one of `steps` the prefetch of its share of `elements`, to spread memory reads evenly."""
     share = -(-elements // steps)
     start = analyzer.simplify(step * share)
-    for offset in range(0, share, LINE):
+    for offset in range(0, share, line_of(buffer)):
         prefetch(buffer, [*first[:-1], first[-1] + start + offset], near)

@@ -259,7 +259,45 @@ def shape_of(call: OperatorCall) -> None:
     call.graph.make_constant(result.index, [x.rank], lambda: np.array(x.shape, result.dtype))
 
 
+def filled(call: OperatorCall) -> None:
+    """Translate FILL and ZEROS_LIKE: one value in the declared shape."""
+    graph, result = call.graph, call.output
+    if call.operator.name == "FILL":
+        value = graph.real(call.input(1).index)
+    else:
+        value = graph.constant(np.zeros((), result.dtype))
+    made = graph.emit("Expand", [value, graph.integers(result.shape)], result.name)
+    graph.result(result.index, made)
+
+
+def rank_of(call: OperatorCall) -> None:
+    """Translate RANK to a constant."""
+    x, result = call.input(0), call.output
+    call.graph.make_constant(result.index, [], lambda: np.array(x.rank, result.dtype))
+
+
+def counted(call: OperatorCall) -> None:
+    """Translate RANGE of constants to a constant."""
+    ends = [call.graph.array(call.input(place).index, "a range").reshape(()).item() for place in range(3)]
+    result = call.output
+    call.graph.make_constant(
+        result.index, result.shape, lambda: np.arange(*ends, dtype=np.dtype(result.dtype))
+    )
+
+
+def whole(call: OperatorCall) -> None:
+    """Translate DENSIFY, whose input the reader has written out with its zeros."""
+    x, result = call.input(0), call.output
+    array = call.graph.array(x.index, "sparse weights")
+    call.graph.make_constant(result.index, x.shape, lambda: array)
+
+
 RULES: dict[str, Rule] = {
+    "DENSIFY": whole,
+    "FILL": filled,
+    "RANGE": counted,
+    "RANK": rank_of,
+    "ZEROS_LIKE": filled,
     "BROADCAST_TO": broadcast,
     "CONCATENATION": concatenation,
     "EMBEDDING_LOOKUP": looked_up,

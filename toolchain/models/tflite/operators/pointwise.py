@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from onnx import helper
+
 from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.graph import OnnxGraph
 from toolchain.models.tflite.layout import TO_FIRST, ChannelOrder
@@ -84,6 +87,54 @@ def _choice(call: OperatorCall) -> None:
     call.graph.result(call.output.index, made, layout)
 
 
+def _quotient(call: OperatorCall) -> None:
+    """Translate FLOOR_DIV: a quotient rounded down, of integers, too."""
+    layout = call.layout()
+    x, y = (operand(call, tensor, layout) for tensor in (call.input(0), call.input(1)))
+    graph, name = call.graph, call.output.name
+    made = graph.emit("Div", [x, y], name)
+    if call.output.dtype.startswith("float"):
+        made = graph.emit("Floor", [made], name)
+    else:  # ONNX rounds to zero: one less where there is a rest and the signs differ
+        zero = graph.constant(np.zeros((), call.output.dtype))
+        rest = graph.emit("Mod", [x, y], name)  # has the divisor's sign
+        broken = graph.emit("Not", [graph.emit("Equal", [rest, zero])])
+        unlike = graph.emit("Xor", [graph.emit("Less", [x, zero]), graph.emit("Less", [y, zero])])
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(call.output.dtype))
+        less = graph.emit("Cast", [graph.emit("And", [broken, unlike])], to=kind)
+        made = graph.emit("Sub", [made, less], name)
+    graph.result(call.output.index, made, layout)
+
+
+def _rest(call: OperatorCall) -> None:
+    """Translate FLOOR_MOD, whose result has the divisor's sign."""
+    layout = call.layout()
+    x, y = (operand(call, tensor, layout) for tensor in (call.input(0), call.input(1)))
+    graph, name = call.graph, call.output.name
+    if call.output.dtype.startswith("float"):
+        whole = graph.emit("Floor", [graph.emit("Div", [x, y], name)], name)
+        made = graph.emit("Sub", [x, graph.emit("Mul", [whole, y], name)], name)
+    else:
+        made = graph.emit("Mod", [x, y], name)
+    graph.result(call.output.index, made, layout)
+
+
+def _angle(call: OperatorCall) -> None:
+    """Translate ATAN2, in the four quadrants; 0 for 0 and 0."""
+    layout = call.layout()
+    y, x = (operand(call, tensor, layout) for tensor in (call.input(0), call.input(1)))
+    graph, name = call.graph, call.output.name
+    zero, half, whole = (graph.float(value) for value in (0.0, math.pi / 2, math.pi))
+    down, left = (graph.emit("Less", [each, zero], name) for each in (y, x))
+    none = graph.emit("Equal", [x, zero], name)
+    safe = graph.emit("Where", [none, graph.float(1.0), x], name)
+    slope = graph.emit("Atan", [graph.emit("Div", [y, safe], name)], name)
+    turned = graph.emit("Where", [down, graph.emit("Neg", [whole]), whole], name)
+    flat = graph.emit("Where", [left, graph.emit("Add", [slope, turned], name), slope], name)
+    upright = graph.emit("Mul", [graph.emit("Sign", [y], name), half], name)
+    graph.result(call.output.index, graph.emit("Where", [none, upright, flat], name), layout)
+
+
 def _sum_of_all(call: OperatorCall) -> None:
     layout = call.layout()
     made, *others = [operand(call, each, layout) for each in call.inputs]
@@ -141,6 +192,7 @@ _SINGLE = {
     "LOGISTIC": "Sigmoid",
     "NEG": "Neg",
     "ROUND": "Round",
+    "SIGN": "Sign",
     "SIN": "Sin",
     "SQRT": "Sqrt",
     "TANH": "Tanh",
@@ -161,7 +213,10 @@ RULES: dict[str, Rule] = {
     **{name: _single(kind) for name, kind in _SINGLE.items()},
     **{name: _pair(kind) for name, kind in _PAIRS.items()},
     "ADD_N": _sum_of_all,
+    "ATAN2": _angle,
     "EQUAL": _compared("Equal"),
+    "FLOOR_DIV": _quotient,
+    "FLOOR_MOD": _rest,
     "GELU": _formula(_gelu),
     "GREATER": _compared("Greater"),
     "GREATER_EQUAL": _compared("GreaterOrEqual"),

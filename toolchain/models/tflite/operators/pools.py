@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from onnx import TensorProto
 
 from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.geometry import window_padding
 from toolchain.models.tflite.layout import ChannelOrder
+from toolchain.models.tflite.steps import in_steps, mean_of_windows
 
 
 def _pool(kind: str, **attributes: Any) -> Rule:
@@ -18,16 +22,25 @@ def _pool(kind: str, **attributes: Any) -> Rule:
             window_padding(call.option("padding", 0), size, window, stride)
             for size, window, stride in zip(x.shape[1:3], windows, strides, strict=True)
         ]
+        rules = in_steps(x, call.output) if kind == "AveragePool" else None
+        whole = rules is not None and rules[0].equals(rules[1])
+        given = graph.real(x.index, ChannelOrder.FIRST)
+        if whole:
+            stored = graph.stored(x.index, ChannelOrder.FIRST)
+            given = graph.emit("Cast", [stored], call.output.name, to=TensorProto.FLOAT)
         made = graph.emit(
             kind,
-            [graph.real(x.index, ChannelOrder.FIRST)],
+            [given],
             call.output.name,
             kernel_shape=windows,
             strides=strides,
             pads=[before for before, _ in pads] + [behind for _, behind in pads],
             **attributes,
         )
-        graph.result(call.output.index, made, ChannelOrder.FIRST, call.bounds())
+        if whole:
+            mean_of_windows(call, made, math.prod(windows))
+        else:
+            graph.result(call.output.index, made, ChannelOrder.FIRST, call.bounds())
 
     return rule
 

@@ -6,6 +6,7 @@ import math
 
 from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.layout import ChannelOrder, placed
+from toolchain.models.tflite.steps import in_steps, mean_over
 
 
 def _reduced(kind: str) -> Rule:
@@ -15,8 +16,13 @@ def _reduced(kind: str) -> Rule:
         keeps = call.option("keep_dims", False)
         spatial = x.rank == 4 and axes == [1, 2]
         layout = graph.layout_of(x.index) if spatial or keeps else ChannelOrder.LAST
-        real, result = graph.real(x.index, layout), call.output
+        result = call.output
         where = sorted(placed(axis, x.rank, layout) for axis in axes)
+        rules = in_steps(x, result) if kind == "Mean" else None
+        if rules:
+            mean_over(call, rules, where, layout)
+            return
+        real = graph.real(x.index, layout)
         if (
             kind == "Mean" and x.rank == 4 and where == [2, 3]
         ):  # of NCHW; or of a tensor that is so in the file

@@ -5,6 +5,7 @@ from __future__ import annotations
 from toolchain.models.tflite.call import Rule
 from toolchain.models.tflite.operators import (
     convolutions,
+    indices,
     moving,
     pointwise,
     pools,
@@ -16,6 +17,7 @@ from toolchain.models.tflite.operators import (
 
 RULES: dict[str, Rule] = {
     **convolutions.RULES,
+    **indices.RULES,
     **moving.RULES,
     **pointwise.RULES,
     **pools.RULES,

@@ -5,6 +5,8 @@
 
 #include <climits>
 #include <cstdlib>
+#include <new>
+#include <optional>
 
 #include "edge_rt.h"
 #include "failure.h"
@@ -74,6 +76,8 @@ int Report(const Work& work) {
     work(&outcome);
   } catch (const Failure& failure) {
     return Refuse(failure, &outcome);
+  } catch (const std::bad_alloc&) {
+    return Refuse(Failure(EDGE_FAILED, "memory", "there is not enough memory"), &outcome);
   }
   return End(outcome);
 }
@@ -108,8 +112,9 @@ int StatusCommand(const Options& options) {
 int RollBackCommand(const Options& options) {
   options.NoMore();
   IgnoreHangups();
-  const std::string field = Field(options), app = App(options);
-  return Report([&](Outcome* outcome) { RollBack(field, options.State(true), app, outcome); });
+  const std::string field = Field(options), app = App(options), leaves = options.Text("leave", "");
+  const auto named = leaves.empty() ? std::nullopt : std::optional(leaves);
+  return Report([&](Outcome* outcome) { RollBack(field, options.State(true), app, named, outcome); });
 }
 
 int PruneCommand(const Options& options) {
@@ -129,14 +134,20 @@ int RecoverCommand(const Options& options) {
   const std::string field = Field(options);
   const Turn turn(field, "recover");
   std::string list;
+  std::optional<Failure> failed;
   for (const std::string& app : Apps(field)) {
     const Place place(field, app);
-    if (const auto step = Settle(place)) {
+    try {
+      const auto step = Settle(place);
+      if (!step) continue;
       JsonMembers members;
       members.Text("app", app).Text("step", *step).Text("state", ReadState(place).step);
-      AppendTo(&list, members.TextOrNull("current", place.Named(kCurrent)).Object());
+      AppendTo(&list, members.TextOrNull("current", BundleOf(place, place.Named(kCurrent))).Object());
+    } catch (const Failure& failure) {
+      if (!failed) failed = failure;  // the others' are ended all the same
     }
   }
+  if (failed) throw *failed;
   Say("{\"recovered\": [" + list + "]}");
   return EDGE_OK;
 }

@@ -57,21 +57,26 @@ bool MakeFolder(const std::string& folder) {
 }
 
 void Replace(const std::string& path, std::string_view content, const char* name) {
-  const std::string fresh = path + ".new";
-  {
+  const std::string fresh = path + kFresh;
+  try {
     const Handle file(fresh, O_WRONLY | O_CREAT | O_TRUNC);
     file.Write(content);
     file.Sync(name);
+    if (rename(fresh.c_str(), path.c_str()) != 0) ThrowDisk("cannot write ", path);
+  } catch (const Failure&) {
+    unlinkat(AT_FDCWD, fresh.c_str(), 0);
+    throw;
   }
-  if (rename(fresh.c_str(), path.c_str()) != 0) ThrowDisk("cannot write ", path);
 }
 
 void Point(const std::string& link, const std::string& target) {
-  const std::string fresh = link + ".new";
+  const std::string fresh = link + kFresh;
   Remove(fresh);
-  if (symlink(target.c_str(), fresh.c_str()) != 0 || rename(fresh.c_str(), link.c_str()) != 0) {
-    ThrowDisk("cannot make ", link);
-  }
+  if (symlink(target.c_str(), fresh.c_str()) == 0 && rename(fresh.c_str(), link.c_str()) == 0) return;
+  const int error = errno;
+  unlinkat(AT_FDCWD, fresh.c_str(), 0);
+  errno = error;
+  ThrowDisk("cannot make ", link);
 }
 
 static void Copy(const std::string& from, const std::string& to) {
@@ -129,26 +134,88 @@ std::string DigestOf(const std::string& path) {
   return sha256.Digest();
 }
 
-void Remove(const std::string& path) {
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) return;
-  const bool folder = S_ISDIR(status.st_mode);
-  if (folder) {
-    for (const std::string& name : Names(path)) Remove(path + "/" + name);
+namespace {
+
+// A folder that is open, read by its names.
+class OpenFolder {
+ public:
+  // Whether it opened is for the caller to ask.
+  OpenFolder(int at, const std::string& name) : fd_(openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
+  ~OpenFolder() {
+    if (fd_ >= 0) close(fd_);
   }
-  if ((folder ? rmdir(path.c_str()) : unlink(path.c_str())) != 0) ThrowDisk("cannot remove ", path);
+  OpenFolder(const OpenFolder&) = delete;
+  OpenFolder& operator=(const OpenFolder&) = delete;
+
+  int fd() const { return fd_; }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    const int again = fcntl(fd_, F_DUPFD_CLOEXEC, 0);  // closedir closes it
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(again < 0 ? nullptr : fdopendir(again), closedir);
+    if (open == nullptr) {
+      if (again >= 0) close(again);
+      return names;
+    }
+    while (const dirent* entry = readdir(open.get())) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  int fd_;
+};
+
+// `path` is for messages: each step down is from a folder that is open.
+void RemoveIn(int at, const std::string& name, const std::string& path) {
+  if (unlinkat(at, name.c_str(), 0) == 0 || errno == ENOENT) return;
+  if (errno == EISDIR) {
+    const OpenFolder folder(at, name);
+    for (const std::string& inner : folder.Names()) RemoveIn(folder.fd(), inner, path);
+    if (unlinkat(at, name.c_str(), AT_REMOVEDIR) == 0) return;
+  }
+  ThrowDisk("cannot remove ", path);
+}
+
+void CheckIn(int at, const std::string& name, const std::string& path, bool below) {
+  const OpenFolder folder(at, name);
+  struct stat status {};
+  if (folder.fd() < 0) {
+    if (errno == ENOENT) return;
+    if (errno == ELOOP || errno == ENOTDIR) {
+      Throw(EDGE_REFUSED, "folder", {path, " is a link or a file, where a folder of edge-rt's own must be: move it away"});
+    }
+    ThrowDisk("cannot open ", path);
+  }
+  if (fstat(folder.fd(), &status) != 0) ThrowDisk("cannot read ", path);
+  if ((status.st_uid != geteuid() && status.st_uid != 0) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    Throw(EDGE_REFUSED, "folder", {"user id ", geteuid(), " alone must own and write ", path,
+                                   ": look at what is in it, then `chown` and `chmod go-w` it"});
+  }
+  if (!below) return;
+  for (const std::string& inner : folder.Names()) {
+    if (fstatat(folder.fd(), inner.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || S_ISREG(status.st_mode)) continue;
+    CheckIn(folder.fd(), inner, path + "/" + inner, true);
+  }
+}
+
+}  // namespace
+
+void Remove(const std::string& path) { RemoveIn(AT_FDCWD, path, path); }
+
+void CheckFolders(const std::string& folder, const std::vector<std::string>& inner) {
+  CheckIn(AT_FDCWD, folder, folder, false);
+  for (const std::string& name : inner) {
+    const OpenFolder open(AT_FDCWD, folder);
+    if (open.fd() >= 0) CheckIn(open.fd(), name, folder + "/" + name, true);
+  }
 }
 
 std::vector<std::string> Names(const std::string& folder) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
-  if (open == nullptr) return names;
-  while (const dirent* entry = readdir(open.get())) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  const OpenFolder open(AT_FDCWD, folder);
+  return open.fd() < 0 ? std::vector<std::string>() : open.Names();
 }
 
 }  // namespace edge::field

@@ -1,4 +1,4 @@
-// Files that a power cut at any moment leaves old or new. By open, write, fsync, rename, link, symlink, unlink alone,
+// Files that a power cut at any moment leaves old or new. By open, write, fsync, rename, link, symlink, unlinkat alone,
 // and on one thread: a test records each of these calls and tries every state that a cut could leave.
 #pragma once
 
@@ -14,6 +14,17 @@ namespace edge::field {
 
 // Throws a Failure: `doing` ("cannot open "), the path, what errno says. Its kind is "space", "read-only", "disk" (EIO) or "io".
 [[noreturn]] void ThrowDisk(const char* doing, std::string_view path = "");
+
+// What may fail without changing how a command ended; whether it did not.
+template <typename Work>
+bool IfPossible(const Work& work) {
+  try {
+    work();
+  } catch (const Failure&) {
+    return false;
+  }
+  return true;
+}
 
 // An open file or folder, until the end of the block.
 class Handle {
@@ -39,7 +50,11 @@ void SyncFolder(const std::string& folder, const char* name);
 // Made if it is missing; whether it was.
 bool MakeFolder(const std::string& folder);
 
-// The file has this content or what it had: PATH.new, fsync "NAME", rename. The folder is for the caller to sync.
+// The end of the name of what is not whole yet.
+constexpr const char* kFresh = ".new";
+
+// The file has this content or what it had: PATH.new, fsync "NAME", rename. The folder is for the caller to sync. What fails
+// leaves no PATH.new if the disk lets go of it.
 void Replace(const std::string& path, std::string_view content, const char* name);
 
 // A symbolic link, as above.
@@ -57,10 +72,15 @@ int64_t FileSize(const std::string& path);
 // 64 hexadecimal digits.
 std::string DigestOf(const std::string& path);
 
-// Whatever it is; a link is not followed. Nothing where it is missing.
+// Whatever it is; no link on the way down is followed, whoever exchanges folders meanwhile. Nothing where it is missing.
 void Remove(const std::string& path);
 
-// Sorted; none of a folder that is missing.
+// Sorted; none of a folder that is missing, or of a link to one.
 std::vector<std::string> Names(const std::string& folder);
+
+// Throws EDGE_REFUSED, "folder", for a folder, or one of its `inner` folders with all below them, that is a link, that
+// belongs to others than this user and root, or that others may write to: they could have what is below lead anywhere. What
+// is missing is right.
+void CheckFolders(const std::string& folder, const std::vector<std::string>& inner);
 
 }  // namespace edge::field

@@ -9,6 +9,7 @@
 #include "field/disk.h"
 #include "field/health.h"
 #include "field/journal.h"
+#include "field/newest.h"
 #include "field/parts.h"
 #include "field/policy.h"
 #include "field/prune.h"
@@ -24,24 +25,6 @@ namespace edge::field {
 namespace {
 
 constexpr int64_t kSpare = int64_t{1} << 20;  // bytes beyond the parts: folders, state, journal
-
-// What may fail without changing how the installation ended.
-template <typename Work>
-void IfPossible(const Work& work) {
-  try {
-    work();
-  } catch (const Failure&) {
-  }
-}
-
-std::optional<Version> VersionOf(const Place& place, const std::optional<std::string>& digest) {
-  if (!digest) return std::nullopt;
-  try {
-    return ReadKept(ReadSmall(place.Release(*digest) + "/release.json", kMostEnvelope).value_or("")).version;
-  } catch (const Failure&) {
-    return std::nullopt;  // it is damaged, and may be replaced
-  }
-}
 
 int64_t FreeBytes(const std::string& folder) {
   struct statvfs disk {};
@@ -61,6 +44,7 @@ class Installation {
         place_(field, request.app) {}
 
   void Run() {
+    outcome_.attempt = request_.attempt;
     try {
       if (!Prepare()) return;
     } catch (const Failure& failure) {
@@ -78,21 +62,25 @@ class Installation {
   // The steps until everything is proved. False if nothing is left to do.
   bool Prepare() {
     Step("preflight");
+    switches_ = ReadState(place_).Switches();
     Settle(place_);
     state_ = ReadState(place_);
     rest_ = state_.step;
     state_.current = place_.Named(kCurrent);
     state_.previous = place_.Named(kPrevious);
+    state_.attempt = request_.attempt;
+    const bool had_error = state_.error.has_value();
+    state_.error.reset();  // of another installation
     known_ = true;
     const Trust trust = Advance(field_, request_.trust);
     release_ = ReadRelease(request_.release, trust, Now());
+    name_ = NameOf(place_, release_);
     state_.version = outcome_.version = release_.version.text();
     state_.digest = outcome_.digest = release_.digest;
     policy_ = ReadPolicy(place_);
     Allow();
-    if (state_.current == release_.digest && rest_ == "idle" && Damage(Folder(), release_, false).empty()) {
-      outcome_.end = "unchanged";
-      outcome_.previous = state_.previous;
+    if (IsWhole()) {
+      Stay(had_error);
       return false;
     }
     CheckRuntimeApart(release_, measurements_);
@@ -114,15 +102,32 @@ class Installation {
     Begin("check");
     parts->Check();
     Begin("unpack");
-    Unpack(place_, release_, *parts);
+    Unpack(place_, name_, release_, *parts);
+    IfPossible([&] { RemoveIncoming(place_); });  // the release has it all
     Begin("test");
     SelfTest(Folder(), release_, measurements_, &outcome_.test);
-    if (state_.current != release_.digest) {
+    if (state_.current != name_) {
       Begin("activate");
       return true;
     }
     Finish("installed");  // what was active was mended
     return false;
+  }
+
+  // Whether the release is current already, with nothing missing or changed.
+  bool IsWhole() const {
+    if (state_.current != name_ || rest_ != "idle") return false;
+    const std::optional<Release> kept = Kept(place_, name_);
+    return kept && kept->statement == release_.statement && Damage(Folder(), release_, true).empty();
+  }
+
+  // The end of what changes nothing, but for what an earlier command left.
+  void Stay(bool had_error) {
+    outcome_.end = "unchanged";
+    outcome_.previous = BundleOf(place_, state_.previous);
+    IfPossible([&] { KeepNewest(place_, state_, {release_.version, release_.statement}); });
+    IfPossible([&] { Tidy(place_); });
+    if (had_error) IfPossible([&] { WriteState(place_, &state_, "idle"); });
   }
 
   void Allow() {
@@ -135,12 +140,17 @@ class Installation {
       Throw(EDGE_REFUSED, "class", {"this board is of class ", own, ", and the host says ", said});
     }
     Situation situation;
-    situation.board_class = own.empty() ? said : own;
-    situation.installed = VersionOf(place_, state_.current);
-    situation.installed_digest = state_.current.value_or("");
+    situation.board_class = !own.empty() ? own : !said.empty() ? said : NotedClass(field_);
+    if (const auto installed = Kept(place_, state_.current)) {  // one that is damaged may be replaced
+      situation.installed = installed->version;
+      situation.installed_statement = installed->statement;
+    }
     situation.newest = request_.newest;
-    const auto before = state_.newest ? Version::Read(*state_.newest) : std::nullopt;
-    if (before && (!situation.newest || *situation.newest < *before)) situation.newest = before;
+    const auto before = ReadNewest(place_, state_);
+    if (before && (!situation.newest || !(before->version < *situation.newest))) {
+      situation.newest = before->version;
+      situation.newest_statement = before->statement;
+    }
     situation.downgrade = request_.downgrade && policy_.downgrade;
     Admit(release_, situation);
   }
@@ -154,7 +164,7 @@ class Installation {
   bool HasSpace(int64_t missing) const { return FreeBytes(place_.folder) >= missing + kSpare; }
 
   void MakeSpace() {
-    Prune(place_, 0, release_.digest);
+    Prune(place_, 0, name_);
     for (const std::string& name : Names(place_.Incoming())) {
       const auto has = [&](const Part& part) { return part.sha256 == name; };
       if (std::none_of(release_.parts.begin(), release_.parts.end(), has)) Remove(place_.Incoming() + "/" + name);
@@ -169,16 +179,15 @@ class Installation {
 
   // From here on `current` names the new release, and the state on disk the old one until the commit.
   void Activate() {
-    place_.Name(kCurrent, release_.digest);
+    place_.Name(kCurrent, name_);
     Enter("health");
     AskHealth(place_, policy_);
     Step("commit");
+    KeepNewest(place_, state_, {release_.version, release_.statement});
     State committed = state_;
     committed.previous = state_.current;
-    committed.current = release_.digest;
-    const auto newest = state_.newest ? Version::Read(*state_.newest) : std::nullopt;
-    if (!newest || *newest < release_.version) committed.newest = release_.version.text();
-    committed.error.reset();
+    committed.current = name_;
+    if (const auto newest = ReadNewest(place_, state_)) committed.newest = newest->version.text();
     WriteState(place_, &committed, "commit");
     state_ = committed;
   }
@@ -188,6 +197,8 @@ class Installation {
     const bool goes_on = kind == "link" || kind == "stopped" || kind == "resumed" ||
                          (step_ == "receive" && failure.code == EDGE_FAILED);
     Fail(failure);
+    // What was cut before could not be ended, and may be in use.
+    if (!known_ && switches_ && kind != "folder") return Record("broken", "");
     IfPossible([&] { RemoveRests(place_); });
     Record(goes_on ? "interrupted" : "refused", rest_);
   }
@@ -195,7 +206,10 @@ class Installation {
   void StopAfter(const Failure& failure) {
     Fail(failure);
     Step("rollback");
-    IfPossible([&] { WriteState(place_, &state_, "rollback"); });
+    if (!IfPossible([&] { WriteState(place_, &state_, "rollback"); }) && IsCommitted()) {
+      outcome_.code = EDGE_OK;  // it was written, and what failed is whether that lasts
+      return Finish("installed");
+    }
     std::string_view rest = "idle";
     try {
       GoBack(place_, state_, measurements_, true);
@@ -206,12 +220,26 @@ class Installation {
     Record(outcome_.rollback ? "broken" : "rolled-back", rest);
   }
 
+  // Whether the state on disk is the commit's: `recover` would end it so.
+  bool IsCommitted() {
+    const State there = ReadState(place_);
+    if (there.step != "commit") return false;
+    state_ = there;
+    return true;
+  }
+
+  // What was installed stays so: what fails now is the outcome's cause, and `recover` or the next installation does it.
   void Finish(std::string_view end) {
-    state_.error.reset();
-    IfPossible([&] { place_.Name(kPrevious, state_.previous); });
-    IfPossible([&] { RemoveIncoming(place_); });
-    Record(end, "idle");
-    IfPossible([&] { Prune(place_, policy_.keep); });
+    IfPossible([&] { KeepNewest(place_, state_, {release_.version, release_.statement}); });  // where a mended one was not kept
+    std::string_view rest = "idle";
+    try {
+      Complete(place_, &state_);
+    } catch (const Failure& failure) {
+      state_.error = CauseOf(failure, step_);
+      rest = "";
+    }
+    if (state_.error && !outcome_.cause) outcome_.cause = state_.error;
+    Record(end, rest);
   }
 
   void Fail(const Failure& failure) {
@@ -219,15 +247,28 @@ class Installation {
     outcome_.cause = state_.error = CauseOf(failure, step_);
   }
 
-  // Journal and state at the end. What fails here is ended by the next installation.
+  // Journal and state at the end. What fails here is ended by the next command; what is there then is the outcome's, too.
   void Record(std::string_view end, std::string_view rest) {
     outcome_.end = end;
-    outcome_.previous = state_.previous;
+    outcome_.previous = BundleOf(place_, state_.previous);
     if (!known_ || FileSize(place_.Path("state")) < 0) return;  // nothing was begun
-    IfPossible([&] {
+    if (!Write(rest)) {
+      IfPossible([&] { RemoveIncoming(place_); });  // on a full disk the cause is worth more than what was received
+      Write(rest);
+    }
+  }
+
+  // False where there was no space.
+  bool Write(std::string_view rest) {
+    try {
       Note(place_, outcome_.Members());
       if (!rest.empty()) WriteState(place_, &state_, rest);
-    });
+    } catch (const Failure& failure) {
+      if (!outcome_.cause) outcome_.cause = CauseOf(failure, step_);
+      if (failure.kind == "space") return false;
+      if (!rest.empty()) IfPossible([&] { WriteState(place_, &state_, rest); });  // without its line in the journal
+    }
+    return true;
   }
 
   void Step(const char* step) {
@@ -247,7 +288,7 @@ class Installation {
     WriteState(place_, &state_, step);
   }
 
-  std::string Folder() const { return place_.Release(release_.digest); }
+  std::string Folder() const { return place_.Release(name_); }
 
   const std::string& field_;
   const std::string& measurements_;
@@ -257,9 +298,11 @@ class Installation {
   const Place place_;
   Policy policy_;
   Release release_;
+  std::string name_;  // of its folder
   State state_;
   std::string rest_ = "idle";  // the state's step between installations
   bool known_ = false;         // `state_` is the app's
+  bool switches_ = false;      // what was cut before may have changed the links
   std::string step_;           // that was begun last
 };
 
@@ -270,28 +313,6 @@ void Install(const std::string& field, const std::string& measurements, Stream* 
   outcome->app = request.app;
   const Turn turn(field, "install " + request.app);
   Installation(field, measurements, request, stream, outcome).Run();
-}
-
-void RollBack(const std::string& field, const std::string& measurements, const std::string& app, Outcome* outcome) {
-  const Place place(field, app);
-  const Turn turn(field, "rollback " + app);
-  outcome->app = app;
-  Settle(place);
-  const auto now = place.Named(kCurrent), target = place.Named(kPrevious);
-  if (!target) Throw(EDGE_FAILED, "previous", {"there is no release of ", app, " to go back to"});
-  const Release old = ReadInstalled(place, *target, true);
-  SelfTest(place.Release(old.digest), old, measurements, &outcome->test);
-  State state = ReadState(place);
-  state.version = outcome->version = old.version.text();
-  state.digest = outcome->digest = state.current = target;
-  state.previous = outcome->previous = now;
-  state.error.reset();
-  WriteState(place, &state, "rollback");
-  place.Name(kCurrent, target);
-  place.Name(kPrevious, now);
-  outcome->end = "rolled-back";
-  Note(place, outcome->Members());
-  WriteState(place, &state, "idle");
 }
 
 }  // namespace edge::field

@@ -12,7 +12,4 @@ namespace edge::field {
 // all else is in the outcome. `measurements`: the folder of the measurements' lock.
 void Install(const std::string& field, const std::string& measurements, Stream* stream, Outcome* outcome);
 
-// Goes back to `previous`, once that has passed its check: what works stays until then.
-void RollBack(const std::string& field, const std::string& measurements, const std::string& app, Outcome* outcome);
-
 }  // namespace edge::field

@@ -9,6 +9,7 @@ std::string Outcome::Members() const {
   JsonMembers members;
   members.Text("end", end).TextOrNull("app", app).TextOrNull("version", version).TextOrNull("digest", digest);
   members.TextOrNull("previous", previous).Number("seconds", seconds).Number("received", received);
+  members.TextOrNull("attempt", attempt);
   members.Value("test", JsonTest(test)).Value("cause", JsonCause(cause)).Value("rollback", JsonCause(rollback));
   return members.text();
 }

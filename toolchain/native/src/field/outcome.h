@@ -14,7 +14,7 @@ namespace edge::field {
 
 struct Outcome {
   std::string end;  // a word of docs/release-format.md
-  std::optional<std::string> app, version, digest, previous;
+  std::optional<std::string> app, version, digest, previous, attempt;
   int64_t received = 0;  // bytes
   std::optional<TestResult> test;
   std::optional<Cause> cause, rollback;

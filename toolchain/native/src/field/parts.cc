@@ -19,7 +19,7 @@ namespace {
 // The kernel begins to write after so many bytes, so that a cut loses few of them and the end need not wait for all.
 constexpr int64_t kWriteEvery = int64_t{4} << 20;
 
-// Parts of the app's releases by size; what they hold is not known yet.
+// Parts of the app's releases by size; what they hold is not known yet. What a cut left beside them is none: Unpack removes it.
 std::multimap<int64_t, std::string> Candidates(const Place& place) {
   std::multimap<int64_t, std::string> files;
   for (const std::string& digest : Names(place.Releases())) {
@@ -27,6 +27,7 @@ std::multimap<int64_t, std::string> Candidates(const Place& place) {
     for (const std::string inner : {"", "/sample", "/expected"}) {
       const std::string folder = place.Release(digest) + inner;
       for (const std::string& name : Names(folder)) {
+        if (name.ends_with(kFresh)) continue;
         const std::string path = folder + "/" + name;
         if (const int64_t size = FileSize(path); size >= 0) files.emplace(size, path);
       }
@@ -176,7 +177,7 @@ std::string Damage(const std::string& folder, const Release& release, bool diges
   for (const Part& part : release.parts) {
     const std::string path = folder + "/" + part.name;
     if (FileSize(path) != part.bytes) return part.name + " is missing, or has another size";
-    if (digests && DigestOf(path) != part.sha256) return part.name + " has changed";
+    if (digests && DigestIfReadable(path) != part.sha256) return part.name + " has changed, or cannot be read";
   }
   return "";
 }

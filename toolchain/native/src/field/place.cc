@@ -20,11 +20,13 @@ std::optional<std::string> Place::Named(const char* link) const {
   return text.substr(kReleases.size());
 }
 
-void Place::Name(const char* link, const std::optional<std::string>& digest) const {
-  if (Named(link) == digest) return;
-  if (digest) return Point(Path(link), std::string(kReleases) + *digest);
+void Place::Name(const char* link, const std::optional<std::string>& release) const {
+  if (Named(link) == release) return;
+  if (release) return Point(Path(link), std::string(kReleases) + *release);
   Remove(Path(link));
 }
+
+void Place::Check() const { CheckFolders(folder, {"releases", "incoming"}); }
 
 bool IsDigest(const std::string& text) { return text.size() == 64 && text.find_first_not_of(kHex) == text.npos; }
 

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "edge_rt.h"
 #include "field/disk.h"
 #include "field/json.h"
@@ -10,17 +12,35 @@
 
 namespace edge::field {
 
-Policy ReadPolicy(const Place& place) {
-  constexpr size_t kMostPolicy = 16384;  // bytes
-  Policy policy;
-  const std::string path = place.Path("policy.json");
-  const auto text = ReadSmall(path, kMostPolicy);
-  if (!text) return policy;
+namespace {
+
+constexpr size_t kMostOwners = 16384;  // bytes
+
+// A small file of the board's owner, which others must not write; none where it is missing.
+std::optional<std::string> OwnersFile(const std::string& path, const char* why) {
+  auto text = ReadSmall(path, kMostOwners);
+  if (!text) return text;
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) ThrowDisk("cannot read ", path);
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (status.st_uid != geteuid() && status.st_uid != 0)) {
-    Throw(EDGE_REFUSED, "policy", {"others may write to ", path, ", which names a command: `chmod 644` it"});
+    Throw(EDGE_REFUSED, "policy", {"others may write to ", path, ", which ", why, ": `chmod 644` it"});
   }
+  return text;
+}
+
+}  // namespace
+
+std::string NotedClass(const std::string& field) {
+  const auto text = OwnersFile(field + "/.board.json", "says what this board is");
+  if (!text) return "";
+  const Json json = ReadJson(*text, "board.json");
+  return Node(json, "board.json")["class"].Text(100);
+}
+
+Policy ReadPolicy(const Place& place) {
+  Policy policy;
+  const auto text = OwnersFile(place.Path("policy.json"), "names a command");
+  if (!text) return policy;
   const Json json = ReadJson(*text, "policy");
   const Node node(json, "policy");
   node.AtMost("class health health_timeout_s health_tries downgrade keep");

@@ -21,4 +21,8 @@ struct Policy {
 // write: it names a command.
 Policy ReadPolicy(const Place& place);
 
+// The class that `toolchain board provision` noted in the folder of all apps; empty where it noted none. It counts
+// where neither the policy nor the host names one: for a release from a file. Throws as ReadPolicy does.
+std::string NotedClass(const std::string& field);
+
 }  // namespace edge::field

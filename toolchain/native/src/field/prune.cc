@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "field/disk.h"
 
@@ -15,11 +16,11 @@ static int64_t Changed(const std::string& path) {
 
 std::vector<std::string> Prune(const Place& place, int64_t keep, const std::string& except) {
   std::vector<std::string> others, removed;
-  for (const std::string& digest : Names(place.Releases())) {
-    if (digest == except || digest == place.Named(kCurrent) || digest == place.Named(kPrevious)) {
+  for (const std::string& name : Names(place.Releases())) {
+    if (name == except || name == place.Named(kCurrent) || name == place.Named(kPrevious)) {
       --keep;
-    } else if (IsDigest(digest)) {
-      others.push_back(digest);
+    } else if (IsDigest(name)) {
+      others.push_back(name);
     }
   }
   while (static_cast<int64_t>(others.size()) > std::max<int64_t>(keep, 0)) {
@@ -27,7 +28,9 @@ std::vector<std::string> Prune(const Place& place, int64_t keep, const std::stri
     for (size_t i = 1; i < others.size(); ++i) {
       if (Changed(place.Release(others[i])) <= Changed(place.Release(others[oldest]))) oldest = i;
     }
-    Remove(place.Release(others[oldest]));
+    const std::string path = place.Release(others[oldest]), old = path + ".old";
+    if (rename(path.c_str(), old.c_str()) != 0) ThrowDisk("cannot remove ", path);
+    Remove(old);
     removed.push_back(others[oldest]);
     others.erase(others.begin() + static_cast<ptrdiff_t>(oldest));
   }

@@ -11,6 +11,7 @@ namespace edge::field {
 namespace {
 
 constexpr size_t kMostHeader = 4096;  // bytes
+constexpr size_t kAttempt = 16;  // hexadecimal digits
 constexpr size_t kMostTrusts = 256;
 constexpr int64_t kMostTrustBytes = int64_t{16} << 20;  // of all
 constexpr std::string_view kGreeting = "edge-release 1";
@@ -23,8 +24,10 @@ Request ReadRequest(Stream* stream) {
   }
   const Json json = ReadJson(stream->Line(kMostHeader), "stream");
   const Node header(json, "stream");
-  header.Exactly("app trust release newest downgrade class");
+  const bool numbered = header.Has("attempt");  // edge-rt 0.1.0 refuses it, and its hosts send none
+  header.Exactly(numbered ? "app trust release newest downgrade class attempt" : "app trust release newest downgrade class");
   Request request;
+  if (numbered) request.attempt = header["attempt"].Hex(kAttempt);
   request.app = header["app"].Text(63);
   if (!IsAppName(request.app)) header["app"].Refuse("is no name of an app");
   if (!header["newest"].IsNull()) {

@@ -17,6 +17,7 @@ struct Request {
   std::optional<Version> newest;
   bool downgrade;
   std::string board_class;  // empty: the board's policy says it
+  std::optional<std::string> attempt;  // a number that the host asks for later
 };
 
 // Throws EDGE_REFUSED, "stream", for what is not as docs/release-format.md has it, and what Stream throws.

@@ -26,6 +26,9 @@ State Parse(const std::string& text) {
   state.current = TextOrNull(node["current"]);
   state.previous = TextOrNull(node["previous"]);
   state.newest = TextOrNull(node["newest"]);
+  if (node.Has("attempt")) state.attempt = TextOrNull(node["attempt"]);
+  // Edge-rt 0.1.0 says it by the release alone: an installation goes back to another one than it tried.
+  state.back = state.step == "rollback" && (node.Has("back") ? node["back"].Bool() : state.digest && state.digest == state.current);
   state.since = node["since"].Int(0, kLargest);
   if (const Node error = node["error"]; !error.IsNull()) {
     state.error = Cause{error["code"].Text(100), error["step"].Text(20), error["message"].Text(kMostState)};
@@ -55,6 +58,7 @@ State ReadState(const Place& place) {
   State state;
   state.current = place.Named(kCurrent);
   state.previous = place.Named(kPrevious);
+  state.lost = state.current || FileSize(place.Path("state")) >= 0;
   return state;
 }
 
@@ -65,6 +69,7 @@ void WriteState(const Place& place, State* state, std::string_view step) {
   members.Text("step", step).TextOrNull("version", state->version).TextOrNull("digest", state->digest);
   members.TextOrNull("current", state->current).TextOrNull("previous", state->previous);
   members.TextOrNull("newest", state->newest).Number("since", state->since).Value("error", JsonCause(state->error));
+  members.TextOrNull("attempt", state->attempt).Value("back", state->back && step == "rollback" ? "true" : "false");
   Replace(place.Path("state"), members.Object() + "\n", "state");
   SyncFolder(place.folder, "app");
   Reach(state->step.c_str());

@@ -7,6 +7,7 @@
 #include "failure.h"
 #include "field/json.h"
 #include "field/names.h"
+#include "sha256.h"
 #include "text.h"
 
 namespace edge::field {
@@ -278,6 +279,9 @@ Release ReadStatement(std::string_view bytes, const Envelope& envelope) {
   if (type != kOfWholes && type != kByParts) node["predicateType"].Refuse("is unknown");
   Release release{};
   release.envelope = bytes;
+  Sha256 sha256;
+  sha256.Add(envelope.payload.data(), envelope.payload.size());
+  release.statement = sha256.Digest();
   ReadPredicate(node["predicate"], node["subject"], type == kByParts, &release);
   return release;
 }

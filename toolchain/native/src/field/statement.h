@@ -47,7 +47,8 @@ struct Requirements {
 
 struct Release {
   std::string envelope;  // what release.json holds
-  std::string digest;    // the bundle's, 64 hexadecimal digits: it names the release
+  std::string digest;    // the bundle's, 64 hexadecimal digits
+  std::string statement;  // the SHA-256 of what was signed: two releases of one bundle differ in it
   std::string app;
   Version version;
   int64_t issued, expires;  // seconds since 1970

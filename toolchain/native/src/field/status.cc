@@ -5,6 +5,7 @@
 #include "field/disk.h"
 #include "field/members.h"
 #include "field/names.h"
+#include "field/newest.h"
 #include "field/state.h"
 #include "field/trusted.h"
 #include "field/turn.h"
@@ -14,9 +15,10 @@
 namespace edge::field {
 namespace {
 
-std::optional<std::string> InstalledVersion(const Place& place, const std::string& digest) {
+std::optional<Release> Installed(const Place& place, const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
   try {
-    return ReadInstalled(place, digest, false).version.text();
+    return ReadInstalled(place, *name, false);
   } catch (const Failure&) {
     return std::nullopt;
   }
@@ -30,17 +32,27 @@ const char* Word(const State& state, bool installed, bool at_work) {
 }
 
 std::string AppStatus(const Place& place, bool at_work) {
-  const State state = ReadState(place);
+  State state = ReadState(place);
+  std::optional<std::string> newest;
+  try {
+    place.Check();
+    if (const auto kept = ReadNewest(place, state)) newest = kept->version.text();
+  } catch (const Failure& failure) {  // the next installation is refused for it
+    state.error = CauseOf(failure, "preflight");
+  }
   const auto current = place.Named(kCurrent);
+  const std::optional<Release> installed = Installed(place, current);
   int64_t incoming = 0;
   for (const std::string& name : Names(place.Incoming())) {
     incoming += std::max<int64_t>(0, FileSize(place.Incoming() + "/" + name));
   }
   JsonMembers members, tried;
-  tried.TextOrNull("version", state.version).TextOrNull("digest", state.digest);
+  tried.TextOrNull("version", state.version).TextOrNull("digest", state.digest).TextOrNull("attempt", state.attempt);
   members.Text("app", place.app).Text("state", Word(state, current.has_value(), at_work)).Text("step", state.step);
-  members.TextOrNull("version", current ? InstalledVersion(place, *current) : std::nullopt).TextOrNull("digest", current);
-  members.TextOrNull("previous", place.Named(kPrevious)).TextOrNull("newest", state.newest).Number("since", state.since);
+  members.TextOrNull("version", installed ? std::optional(installed->version.text()) : std::nullopt);
+  members.TextOrNull("digest", BundleOf(place, current));
+  members.TextOrNull("statement", installed ? std::optional(installed->statement) : std::nullopt);
+  members.TextOrNull("previous", BundleOf(place, place.Named(kPrevious))).TextOrNull("newest", newest).Number("since", state.since);
   members.Number("incoming", incoming).Value("tried", state.digest ? tried.Object() : "null");
   return members.Value("error", JsonCause(state.error)).Object();
 }
@@ -50,7 +62,8 @@ std::string AppStatus(const Place& place, bool at_work) {
 std::vector<std::string> Apps(const std::string& field) {
   std::vector<std::string> apps;
   for (const std::string& name : Names(field)) {
-    if (IsAppName(name) && FileSize(Place(field, name).Path("state")) >= 0) apps.push_back(name);
+    const Place place(field, name);
+    if (IsAppName(name) && (FileSize(place.Path("state")) >= 0 || place.Named(kCurrent))) apps.push_back(name);
   }
   return apps;
 }

@@ -40,8 +40,9 @@ Trust Advance(const std::string& field, const std::vector<std::string>& envelope
 Trust Begin(const std::string& field, const std::string& envelope) {
   Trust trust = ReadTrust(envelope);
   if (const auto old = ReadSmall(TrustPath(field), kMostEnvelope)) {
-    if (ReadTrust(*old).payload == trust.payload) return trust;
-    Throw(EDGE_REFUSED, "trust", {"this board has a trust already, which only its successor replaces"});
+    if (ReadTrust(*old).payload != trust.payload) {
+      Throw(EDGE_REFUSED, "trust", {"this board has a trust already, which only its successor replaces"});
+    }  // who wrote the same may have failed to bring it to the disk
   }
   Keep(field, trust);
   return trust;

@@ -55,8 +55,9 @@ Turn::Turn(const std::string& field, const std::string& what) : file_(LockPath(f
   }
   const std::string text =
       Words(getpid(), FirstLine("/proc/sys/kernel/random/boot_id").value_or("?"), Now(), what) + "\n";
-  if (ftruncate(file_.fd(), 0) != 0) ThrowDisk("cannot write ", LockPath(field));
+  // In place: on a full disk there may be no other.
   file_.Write(text);
+  if (ftruncate(file_.fd(), static_cast<off_t>(text.size())) != 0) ThrowDisk("cannot write ", LockPath(field));
 }
 
 std::string AtWork(const std::string& field) {

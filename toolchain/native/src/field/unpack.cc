@@ -9,8 +9,31 @@
 
 namespace edge::field {
 
-void Unpack(const Place& place, const Release& release, const Parts& parts) {
-  const std::string folder = place.Release(release.digest), fresh = folder + ".new";
+std::optional<Release> Kept(const Place& place, const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  try {
+    return ReadKept(ReadSmall(place.Release(*name) + "/release.json", kMostEnvelope).value_or(""));
+  } catch (const Failure&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> BundleOf(const Place& place, const std::optional<std::string>& name) {
+  const std::optional<Release> release = Kept(place, name);
+  return release ? release->digest : name;
+}
+
+std::string NameOf(const Place& place, const Release& release) {
+  const auto is_it = [&](const std::string& name) {
+    const std::optional<Release> kept = Kept(place, name);
+    return kept && kept->statement == release.statement;
+  };
+  if (is_it(release.statement) || (Kept(place, release.digest) && !is_it(release.digest))) return release.statement;
+  return release.digest;
+}
+
+void Unpack(const Place& place, const std::string& name, const Release& release, const Parts& parts) {
+  const std::string folder = place.Release(name), fresh = folder + kFresh;
   const bool there = !Names(folder).empty();
   const std::string into = there ? folder : fresh;
   if (!there) {
@@ -26,32 +49,32 @@ void Unpack(const Place& place, const Release& release, const Parts& parts) {
     if (const size_t slash = part.name.find('/'); slash != part.name.npos) {
       if (inner.insert(part.name.substr(0, slash)).second) MakeFolder(into + "/" + part.name.substr(0, slash));
     }
-    const std::string linked = path + ".new";
+    const std::string linked = path + kFresh;
     Remove(linked);
     Link(parts.Path(i), linked);
     if (rename(linked.c_str(), path.c_str()) != 0) ThrowDisk("cannot make ", path);
     Remove(linked);  // where both were one file already, a rename leaves both names
   }
-  for (const std::string& name : inner) SyncFolder(into + "/" + name, "inner");
+  for (const std::string& each : inner) SyncFolder(into + "/" + each, "inner");
   SyncFolder(into, "names");
   if (!there && rename(fresh.c_str(), folder.c_str()) != 0) ThrowDisk("cannot make ", folder);
   SyncFolder(place.Releases(), "releases");
 }
 
-Release ReadInstalled(const Place& place, const std::string& digest, bool digests) {
-  const std::string folder = place.Release(digest);
+Release ReadInstalled(const Place& place, const std::string& name, bool digests) {
   std::string damage;
   try {
-    const auto envelope = ReadSmall(folder + "/release.json", kMostEnvelope);
-    if (!envelope) Throw(EDGE_FAILED, "damaged", {"there is no release ", digest, " on this board"});
+    const auto envelope = ReadSmall(place.Release(name) + "/release.json", kMostEnvelope);
+    if (!envelope) Throw(EDGE_FAILED, "damaged", {"there is no release ", name, " on this board"});
     Release release = ReadKept(*envelope);
-    damage = release.digest == digest ? Damage(folder, release, digests) : "it is another release";
+    const bool is_it = release.digest == name || release.statement == name;
+    damage = is_it ? Damage(place.Release(name), release, digests) : "it is another release";
     if (damage.empty()) return release;
   } catch (const Failure& failure) {
     if (failure.kind == "damaged") throw;
     damage = failure.what();  // its statement was cut short, or the disk does not give it back
   }
-  Throw(EDGE_FAILED, "damaged", {"release ", digest, " is damaged: ", damage});
+  Throw(EDGE_FAILED, "damaged", {"release ", name, " is damaged: ", damage});
 }
 
 void RemoveIncoming(const Place& place) {
@@ -59,9 +82,15 @@ void RemoveIncoming(const Place& place) {
 }
 
 void RemoveRests(const Place& place) {
-  for (const char* name : {"current.new", "previous.new", "state.new"}) Remove(place.Path(name));
+  for (const char* name : {kCurrent, kPrevious, "state", "newest"}) Remove(place.Path(name) + kFresh);
   for (const std::string& name : Names(place.Releases())) {
-    if (!IsDigest(name)) Remove(place.Releases() + "/" + name);
+    if (!IsDigest(name)) Remove(place.Release(name));
+    for (const std::string inner : {"", "/sample", "/expected"}) {
+      const std::string folder = place.Release(name) + inner;
+      for (const std::string& each : Names(folder)) {
+        if (each.ends_with(kFresh)) Remove(folder + "/" + each);
+      }
+    }
   }
 }
 

@@ -24,7 +24,7 @@ from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.space import legal
 from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, sizes, summed
 from toolchain.backends.packed.layout import Layout, dense_layout
-from toolchain.backends.packed.machine import Machine
+from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution
 from toolchain.backends.packed.recognise.read import Read, read, shape_of
 from toolchain.lowering.graph.pipeline import fuse
@@ -76,7 +76,9 @@ class Layer:
                 arguments.append(around.pack(floats["x"]))
             elif param.same_as(conv.weight):
                 layouts.append(None)
-                arguments.append(winograd_weight.pack_weight(floats["w"], conv, choice, machine.lanes))
+                arguments.append(
+                    winograd_weight.pack_weight(floats["w"], conv, choice, machine.lanes, FLOATS[0])
+                )
             elif param.same_as(read_of.output):
                 layouts.append(layout)
                 arguments.append(np.full(layout.shape(shape), np.nan, "f4"))

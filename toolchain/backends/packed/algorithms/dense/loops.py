@@ -66,6 +66,7 @@ class _Dense:
 
     def emit(self) -> None:
         """Emit all pieces; a piece is a group of columns and some tiles of rows of one batch."""
+        self.operands.widen()
         size = self.choice.rows
         full, rest = divmod(self.rows, size)
         steps = min(self.choice.tiles, -(-self.rows // size))

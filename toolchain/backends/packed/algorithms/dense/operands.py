@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm import tirx
+from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir
 
+from toolchain.backends.packed.dot_products import neighbours_of
 from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.widened import widened
 from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.expressions import epilogue, inlined, substitute
 from toolchain.backends.packed.recognise.matmul import Matmul, Operand
@@ -31,6 +34,18 @@ class ProductOperands:
             shape = tuple(weight) if packed else shape_of(param)
             stored = nest.machine.products_of(product.dtype).stored if packed else ""
             self.arguments.append(ir.arg(param.name, ir.buffer(shape, stored or str(param.dtype))))
+        self._wider: tuple[tirx.Buffer, tirx.Buffer] | None = None
+
+    def widen(self) -> None:
+        """Emit the conversion of the whole left operand, if the instruction takes wider numbers."""
+        wider = self.nest.machine.products_of(self.product.dtype).widened
+        if not wider:
+            return
+        zero = tirx.const(0, "int32")
+        source = neighbours_of(
+            self.load(self.product.a, [zero] * len(self.product.batch.vars), zero, zero, None), 1
+        )
+        self._wider = source.source, widened(self.nest, source.source, wider)
 
     def weight(self, batch: Sequence[Expr]) -> tuple[tirx.Buffer, Expr] | None:
         """Return the packed weight, and the number of the matrix in it; None if `b` is no constant."""
@@ -48,7 +63,13 @@ class ProductOperands:
     ) -> Expr:
         """Return an element of an operand; one that is not stored is computed inline."""
         index = self.index(operand, batch, row, k, column)
-        return inlined(self.read, self._stored, self.analyzer)(operand.buffer, index)
+        value = inlined(self.read, self._stored, self.analyzer)(operand.buffer, index)
+        if operand is self.product.a and self._wider is not None:
+            narrow, wide = self._wider
+            if not isinstance(value, TensorLoad) or not value.source.same_as(narrow):
+                raise TypeError(f"{operand.buffer.name}: inputs of one buffer were expected, not {value}")
+            return tirx.BufferLoad(wide, value.indices)
+        return value
 
     def index(
         self, operand: Operand, batch: list[Expr], row: Expr | None, k: Expr | None, column: Expr | None

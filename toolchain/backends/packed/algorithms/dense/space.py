@@ -90,7 +90,7 @@ def _limit(product: Matmul, machine: Machine, blocks: int) -> int:
         return paired
     if machine.operand == "lane":  # the inputs of each row need a register too
         return max(1, min(8, (machine.registers - blocks - 1) // (blocks + 1)))
-    return min(14, (machine.registers - blocks - 1) // blocks)
+    return min(14, machine.columns_of(product.dtype, blocks))
 
 
 def _choice(product: Matmul, machine: Machine, blocks: int, limit: int, order: Order) -> DenseChoice:

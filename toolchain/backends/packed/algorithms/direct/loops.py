@@ -59,6 +59,7 @@ def direct(
         depth = machine.products_of(conv.dtype).depth
         shape = weight_shape(conv, choice, machine.lanes, input_lanes, depth)
         emitter = Emitter(nest, read, conv, layouts, shape, halo(conv, choice))
+        emitter.widen()
         made = _Direct(emitter, conv, choice, input_lanes)
         if machine.pieces.fine:
             made.tiles()

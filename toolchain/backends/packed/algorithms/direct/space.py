@@ -3,7 +3,8 @@
 Measured on a Sapphire Rapids core (FMA peak 249 GFLOP/s shared with other work, so that its best is about
 210), GFLOP/s, 3x3: AVX-512 2x14 209, 4x6 207, 2x7 202, 1x14 173, 1x28 110; where the blocks are odd 3x9 216,
 5x5 205 (1x14 178), but 7x3 165 (1x14 182). AVX2 2x6 125 to 129, 2x5 120, 2x4 113, 4x2 111, 2x7 91 (it
-spills); odd: 3x4 131, 5x2 118, 1x14 112. SSE 4x2 41, 2x4 37, 1x8 30. ARM: llvm-mca's models and the hot
+spills); odd: 3x4 131, 5x2 118, 1x14 112; bytes by pmaddwd, on a Zen 5 core: 2x4 and 4x2 217, 1x8 205 to 216,
+3x3 218, 2x5 196, 2x6 187, 2x7 100. SSE 4x2 41, 2x4 37, 1x8 30. ARM: llvm-mca's models and the hot
 loops' spills. Instructions for each vector of products, Cortex-A72: 1x1 2x10 1.16, 2x9 1.19, 2x7 1.21;
 3x3 2x7 1.15 at stride 2. Cortex-A9: 2x4 1.5; 3x3 stride 2 2x3 1.60, 2x4 1.62 (it spills); depthwise 14
 columns on the one (stride 2: 7), 4 (2) on the other. Cortex-A53: 1x1 2x9 1.15, 2x10 spills; depthwise 8 (4).
@@ -104,7 +105,7 @@ def columns_of_stripe(blocks: int, choice: DirectChoice, conv: Convolution, mach
 
 def _limit(conv: Convolution, machine: Machine, blocks: int) -> int:
     """Return the largest number of columns of a tile for this convolution, see `widest`."""
-    limit, tiles = widest(machine, blocks), machine.tiles
+    limit, tiles = min(widest(machine, blocks), machine.columns_of(conv.dtype, blocks)), machine.tiles
     paired = machine.paired(conv.dtype, blocks)
     if paired is not None:
         return max(1, paired - 1) if machine.in_order and conv.stride[-1] > 1 else paired

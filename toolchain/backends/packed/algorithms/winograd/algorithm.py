@@ -24,15 +24,19 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
 
     choice = WinogradChoice
     exact = False
+    any_products = True
 
     def applies(self, contraction: Contraction, machine: Machine) -> bool:
-        """Return whether it is a float32 convolution that winograd tiles fit, whose rounding may differ."""
-        return (
-            machine.dtype == "float32"
-            and isinstance(contraction, Convolution)
-            and not contraction.rounded
-            and bool(tiles_of(contraction))
-        )
+        """Return whether it is a convolution that winograd tiles fit.
+
+        It is one of float32 whose rounding may differ, or of integers that are widened: their transforms are
+        exact.
+        """
+        if machine.dtype != "float32" or not isinstance(contraction, Convolution):
+            return False
+        products = machine.products_of(contraction.dtype)
+        fits = not contraction.rounded if products.plain else bool(products.widened)
+        return fits and bool(tiles_of(contraction))
 
     def default(self, contraction: Convolution, machine: Machine) -> WinogradChoice | None:
         """Return the choice with the lowest estimated cost; None if no choice is legal, and on GPUs.
@@ -69,7 +73,8 @@ class Winograd(PackedAlgorithm[Convolution, WinogradChoice]):
     ) -> Array:
         """Return the transformed weight, packed as `weight_shape`."""
         del input_lanes
-        return pack_weight(value, contraction, choice, machine.lanes)
+        products = machine.products_of(contraction.dtype)
+        return pack_weight(value, contraction, choice, machine.lanes, products)
 
     def function(
         self,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from tvm import DataType
+
 from toolchain.backends.packed.algorithms.cost import Cost, missed, padded, seconds
 from toolchain.backends.packed.algorithms.launch import alone
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
@@ -23,7 +25,9 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
     groups = co // (machine.lanes * choice.blocks)
     high, wide = (-(-out // m) for out, m in zip(conv.out, choice.tile, strict=True))
     count = prod(points(conv.kernel, choice.tile))
-    weights = count * ci * taps * co * machine.size(conv.dtype)
+    products = machine.products_of(conv.dtype)
+    size = products.size if products.plain else DataType(products.stored).itemsize
+    weights = count * ci * taps * co * size
     if choice.order == "rows":
         bands = -(-high // min(choice.tile_rows, high))
         rows, reads, pieces = high / bands, conv.batch * bands, conv.batch * bands
@@ -31,17 +35,18 @@ def cost(choice: WinogradChoice, conv: Convolution, machine: Machine) -> Cost:
         rows, reads, pieces = conv.batch * high, 1, groups
     # Values of one channel that are transformed together; taps without transform reach into further rows.
     inputs, outputs = (rows + taps - 1) * wide * count, rows * wide * count
-    held = (inputs * ci + outputs * choice.blocks * machine.lanes) * machine.size(conv.dtype)
+    held = (inputs * ci + outputs * choice.blocks * machine.lanes) * size
     if machine.pieces.fine:  # one point after the other
         held /= count
     # Data that the cache does not hold is read again: weights by each piece, inputs by each group.
-    again = inputs * ci * machine.size(conv.dtype) * (groups - 1) * reads * missed(held, machine)
+    again = inputs * ci * size * (groups - 1) * reads * missed(held, machine)
     traffic = weights * (1 + (reads - 1) * missed(weights, machine) / rate.again) + again / rate.again
     spilled = rate.spilled if count > rate.held else 1
     transforms = reads * (inputs * ci + outputs * co) * spilled / rate.values
-    products = conv.batch * high * wide * count * ci * taps * co
     total = seconds(
-        2 * products / machine.flops(conv.dtype) + transforms, traffic / rate.stream, rate.exposed
+        2 * conv.batch * high * wide * count * ci * taps * co / machine.flops(conv.dtype) + transforms,
+        traffic / rate.stream,
+        rate.exposed,
     )
     shares = min(pieces, machine.threads)
     idle = -(-pieces // shares) * shares / pieces  # the last round of pieces may not occupy every core

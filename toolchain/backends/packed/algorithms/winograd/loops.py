@@ -12,12 +12,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
 
-from tvm import tirx
+from tvm import DataType, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, summed
+from toolchain.backends.packed.algorithms.winograd.transforms import (
+    applied,
+    matrices,
+    points,
+    shift,
+    summed,
+)
 from toolchain.backends.packed.algorithms.winograd.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.cut import tiles
@@ -42,7 +48,7 @@ def winograd(
     """Return the packed function of a convolution for which `tiles_of` is not empty, epilogue included."""
 
     def body(nest: Nest) -> None:
-        shape = weight_shape(conv, choice, machine.lanes)
+        shape = weight_shape(conv, choice, machine.lanes, machine.products_of(conv.dtype).depth)
         _Winograd(Emitter(nest, read, conv, layouts, shape), choice).emit()
 
     return build(machine, body)
@@ -88,8 +94,11 @@ class _Winograd:
         self.points, self.taps = points(self.conv.kernel, self.tile), summed(self.conv.kernel, self.tile)
         self.matrices = list(map(matrices, self.tile, self.conv.kernel))
         self.high, self.wide = (-(-out // m) for out, m in zip(self.conv.out, self.tile, strict=True))
+        products = self.machine.products_of(emitter.dtype)
+        self.depth, self.kinds = products.depth, (products.widened or products.inputs, products.sums)
+        self.shift = 0 if products.plain else shift(self.conv.kernel, self.tile)
         self.groups, _points, summed_up, _wide = (int(extent) for extent in emitter.weight.shape)
-        self.inner = summed_up // self.taps // self.lanes
+        self.inner = summed_up * self.depth // self.taps // self.lanes
 
     def emit(self) -> None:
         """Emit all pieces."""
@@ -106,7 +115,7 @@ class _Winograd:
         space = [self.conv.batch, many + len(rest)]
         with self.nest.pieces(space) as (n, band):
             moved = self._inputs((rows + self.taps - 1) * self.wide, self.nest.local)
-            sums = self._buffer(self.choice.blocks * rows * self.wide, self.nest.local)
+            sums = self._buffer(self.choice.blocks * rows * self.wide, self.nest.local, self.kinds[1])
             for size, here in [
                 (rows, band < many if rest else None),
                 *((each[2], band >= many) for each in rest),
@@ -134,7 +143,7 @@ class _Winograd:
         ):
             self._move(moved, n, block, y, x, (n * rows + y) * self.wide + x)
         with self.nest.pieces([self.groups]) as (group,):
-            sums = self._buffer(self.choice.blocks * count, self.nest.local)
+            sums = self._buffer(self.choice.blocks * count, self.nest.local, self.kinds[1])
             self._products(moved, sums, group, count)
             with self.nest.grid([self.choice.blocks]) as (block,):
                 with self.nest.grid([batch, self.high, self.wide]) as (n, y, x):
@@ -150,7 +159,7 @@ class _Winograd:
         moved = self._inputs(batch * rows * self.wide, self.nest.shared)
         with self.nest.pieces([batch, self.inner, rows, self.wide]) as (n, block, y, x):
             self._move(moved, n, block, y, x, (n * rows + y) * self.wide + x)
-        sums = self._buffer(blocks * count, self.nest.shared)
+        sums = self._buffer(blocks * count, self.nest.shared, self.kinds[1])
         cut = tiles(count, self.choice.columns)
         turns = sum(many for _start, many, _size in cut)
         for start, many, size in cut:
@@ -173,18 +182,18 @@ class _Winograd:
         If each is read once, they are stored in the order in which the products read them.
         """
         chunk = self.choice.columns if self.taps == 1 else count
-        return _Inputs(
-            self._buffer(-(-count // chunk) * chunk * self.inner, allocate), self.inner, chunk, self.analyzer
-        )
+        buffer = self._buffer(-(-count // chunk) * chunk * self.inner, allocate, self.kinds[0])
+        return _Inputs(buffer, self.inner, chunk, self.analyzer)
 
-    def _buffer(self, vectors: int, allocate: Allocate) -> tirx.Buffer:
-        """Return a buffer with `vectors` vectors for each point.
+    def _buffer(self, vectors: int, allocate: Allocate, dtype: str) -> tirx.Buffer:
+        """Return a buffer of a type with `vectors` vectors for each point.
 
         The distance between two points is an odd number of cache lines: values that a transform reads or
         writes together must not fall into the same set of the cache.
         """
-        lines = -(-vectors * self.lanes // LINE)
-        return allocate((prod(self.points), (lines | 1) * LINE), "float32")
+        line = LINE * 4 // DataType(dtype).itemsize
+        lines = -(-vectors * self.lanes // line)
+        return allocate((prod(self.points), (lines | 1) * line), dtype)
 
     def _move(self, moved: _Inputs, n: Expr, block: Expr, y: Expr, x: Expr, tile: Expr) -> None:
         """Emit the transform of one input tile."""
@@ -193,9 +202,11 @@ class _Winograd:
             place * m + before
             for place, m, before in zip((y, x), self.tile, self.emitter.origin, strict=True)
         ]
-        rows = [self.nest.local((wide * lanes,), "float32") for _ in range(high)]
+        kind = self.kinds[0]
+        rows = [self.nest.local((wide * lanes,), kind) for _ in range(high)]
         with self.nest.unroll(wide) as column, self.nest.vector(lanes) as lane:
-            source = [self.emitter.x[(n, block, first[0] + k, first[1] + column, lane)] for k in range(high)]
+            read = [self.emitter.x[(n, block, first[0] + k, first[1] + column, lane)] for k in range(high)]
+            source = [value.astype(kind) for value in read]
             for row, value in zip(rows, applied(self.matrices[0].inputs, source), strict=True):
                 ir.buffer_store(row, value, [column * lanes + lane])
         place = moved.place(block, tile)
@@ -226,7 +237,7 @@ class _Winograd:
             First block of the group in the sums.
         """
         lanes, weight, columns = self.lanes, self.emitter.weight, self.choice.columns
-        instruction, count_of = self.machine.instruction("float32"), self.inner * self.taps * lanes
+        instruction, count_of = self.machine.instruction(self.emitter.dtype), self.inner * self.taps * lanes
         choice = self.choice
         products = Tile(self.nest, instruction, choice.blocks, at.size, count_of, choice.loads)
         by_lane, inputs = instruction.operand == "lane", products.inputs(lanes)
@@ -237,20 +248,31 @@ class _Winograd:
                 self._fetch(at, step)
             inputs.multiply(
                 lambda column, channel: moved.buffer[at.point, (first + column) * lanes + channel],
-                lambda channel, number, lane: weight[
-                    at.group, at.point, step * lanes + channel, number * lanes + lane
-                ],
-                None if by_lane else lambda channel: self._fetch(at, step * lanes + channel[0]),
+                lambda channel, number, lane: self._weight(
+                    weight, at, step * lanes + channel, number * lanes + lane
+                ),
+                None if by_lane else lambda part: self._fetch(at, step * (lanes // self.depth) + part[0]),
             )
         for place, total in enumerate(products.totals):
             with self.nest.unroll(at.size) as column, self.nest.vector(lanes) as lane:
                 index = ((first_block + place) * count + at.turn * columns + column) * lanes + lane
                 ir.buffer_store(sums, total[column * lanes + lane], [at.point, index])
 
+    def _weight(self, weight: tirx.Buffer, at: _Turn, channel: Expr, output: Expr) -> Expr:
+        """Return the weight of an input channel and an output of a group, see `weight_shape`."""
+        if self.depth > 1:
+            output = output * self.depth + self.analyzer.simplify(channel % self.depth)
+            channel = self.analyzer.simplify(channel // self.depth)
+        return weight[at.group, at.point, channel, output]
+
     def _fetch(self, at: _Turn, step: Expr) -> None:
         """Prefetch this step's share of the weights of the next point."""
-        inner, wide = self.inner * self.taps * self.lanes, self.choice.blocks * self.lanes
-        near, following = inner * wide * self.machine.size(self.emitter.conv.dtype) <= _NEAR, at.point + 1
+        inner = self.inner * self.taps * self.lanes // self.depth
+        wide = self.choice.blocks * self.lanes * self.depth
+        near, following = (
+            inner * wide * DataType(str(self.emitter.weight.dtype)).itemsize <= _NEAR,
+            at.point + 1,
+        )
         if self.machine.operand == "lane":  # whole rows, some twice: another running address would cost more
             lines = -(-self.lanes * wide // LINE)
             share = -(-lines // at.turns)
@@ -269,7 +291,7 @@ class _Winograd:
         """Transform the sums of one tile back and store the output."""
         (high, wide), lanes = self.points, self.lanes
         out_block = group * self.choice.blocks + block
-        rows = [self.nest.local((wide * lanes,), "float32") for _ in range(self.tile[0])]
+        rows = [self.nest.local((wide * lanes,), self.kinds[1]) for _ in range(self.tile[0])]
         with self.nest.unroll(wide) as point, self.nest.vector(lanes) as lane:
             source = [sums[k * wide + point, tile * lanes + lane] for k in range(high)]
             for held, value in zip(rows, applied(self.matrices[0].outputs, source), strict=True):
@@ -288,7 +310,8 @@ class _Winograd:
 
         def output(row: int, column: int, lane: Expr) -> Expr:
             source = [rows[row][k * lanes + lane] for k in range(wide)]
-            return applied(self.matrices[1].outputs, source)[column]
+            value = applied(self.matrices[1].outputs, source)[column]
+            return tirx.shift_right(value, tirx.const(self.shift, self.kinds[1])) if self.shift else value
 
         each = [(row, column) for row in range(self.tile[0]) for column in range(self.tile[1])]
         if not self.emitter.long:
@@ -296,7 +319,7 @@ class _Winograd:
                 with inside(row, column), self.nest.vector(lanes) as lane:
                     write(output(row, column, lane), row, column, lane)
             return
-        waiting = self.nest.local((len(each) * lanes,), "float32")
+        waiting = self.nest.local((len(each) * lanes,), self.kinds[1])
         for place, (row, column) in enumerate(each):
             with self.nest.vector(lanes) as lane:
                 ir.buffer_store(waiting, output(row, column, lane), [place * lanes + lane])

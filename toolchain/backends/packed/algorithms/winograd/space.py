@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from math import prod
+
+import numpy as np
 
 from toolchain.backends.packed.algorithms.items import columns_of, fits
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.cost import cost
-from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
+from toolchain.backends.packed.algorithms.winograd.transforms import points, shift, summed
 from toolchain.backends.packed.algorithms.winograd.weight import tiles_of
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
@@ -20,6 +23,7 @@ _ERRORS = {
     (1, 4): 3.5e-7, (1, 5): 6e-7, (1, 6): 7.5e-7, (1, 8): 1.8e-6,
     (2, 4): 3.5e-7, (2, 5): 1.2e-6, (2, 6): 1.3e-6, (2, 8): 9e-6,
 }  # fmt: skip
+_SUMS = 2**31  # beyond the largest int32
 _ERROR_BOUND = 1e-5  # error of one layer: a hundredth of the network's tolerance in the manifest
 
 
@@ -56,15 +60,35 @@ def legal(choice: WinogradChoice, conv: Convolution, machine: Machine) -> bool:
         machine.dtype == "float32"
         and conv.ci >= machine.lanes
         and choice.tile in tiles_of(conv)
-        and error(conv, choice.tile) <= _ERROR_BOUND
+        and _precise(choice.tile, conv, machine)
         and (conv.batch == 1 or choice.order == "rows" or summed(conv.kernel, choice.tile) == 1)
         and 1 <= choice.blocks <= min(-(-conv.co // machine.lanes), machine.registers // 2)
         and -(-conv.co // machine.lanes) % choice.blocks == 0
-        and 1 <= choice.columns <= columns_limit(machine, choice.blocks)
+        and 1 <= choice.columns <= columns_limit(machine, choice.blocks, conv.dtype)
         and choice.tile_rows >= 1
         and (not machine.pieces.fine or choice.order == "channels")  # work items share the transformed inputs
         and fits(choice.group, machine)
     )
+
+
+def _precise(tile: tuple[int, ...], conv: Convolution, machine: Machine) -> bool:
+    """Return whether a convolution in such tiles is as exact as it has to be: of integers, exact.
+
+    Sums of integers may wrap around on the way, for only their last 32 bits count; the result, shifted as
+    the weights are, must not.
+    """
+    products = machine.products_of(conv.dtype)
+    if products.plain:
+        return error(conv, tile) <= _ERROR_BOUND
+    bits = shift(conv.kernel, tile)
+    factors = [_largest(products.inputs), _largest(products.weights)]
+    return bits is not None and prod((*factors, *conv.kernel, conv.ci)) << bits < _SUMS
+
+
+def _largest(dtype: str) -> int:
+    """Return the largest size of an integer of a type."""
+    ends = np.iinfo(dtype)
+    return max(int(ends.max), -int(ends.min))
 
 
 def error(conv: Convolution, tile: tuple[int, ...]) -> float:
@@ -73,12 +97,12 @@ def error(conv: Convolution, tile: tuple[int, ...]) -> float:
     return _ERRORS[len(several), max(several)] * math.sqrt(conv.ci * summed(conv.kernel, tile) / 64)
 
 
-def columns_limit(machine: Machine, blocks: int) -> int:
+def columns_limit(machine: Machine, blocks: int, dtype: str = "float32") -> int:
     """Return the tiles whose sums fit the registers beside weights and inputs."""
     if machine.pieces.fine:
         return max(1, min(machine.tiles.columns, machine.columns(blocks)))
     spare = machine.tiles.spare
-    return max(1, machine.columns(blocks) - (spare == "all" or (spare == "narrow" and blocks == 1)))
+    return max(1, machine.columns_of(dtype, blocks) - (spare == "all" or (spare == "narrow" and blocks == 1)))
 
 
 def _blocks(conv: Convolution, machine: Machine) -> int:
@@ -89,7 +113,7 @@ def _blocks(conv: Convolution, machine: Machine) -> int:
 
 def _space(conv: Convolution, machine: Machine, blocks: int) -> list[WinogradChoice]:
     found = []
-    limit = columns_limit(machine, blocks)
+    limit = columns_limit(machine, blocks, conv.dtype)
     for tile in tiles_of(conv):
         high, wide = (-(-out // m) for out, m in zip(conv.out, tile, strict=True))
         bands = [rows for rows in _ROWS if rows < high]

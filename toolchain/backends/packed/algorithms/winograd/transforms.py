@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import prod
+from math import lcm, prod
 
 from tvm import tirx
 
@@ -88,6 +88,21 @@ def summed(kernel: Sequence[int], tile: Sequence[int]) -> int:
     return prod(taps for m, taps in zip(tile, kernel, strict=True) if m == 1)
 
 
+def shift(kernel: Sequence[int], tile: Sequence[int]) -> int | None:
+    """Return by how many bits the weights of a tile are shifted to be integers; None if no shift does that.
+
+    The transforms of inputs and outputs have to be sums and differences: F(2, k) with the points 0, 1, -1.
+    """
+    bits = 0
+    for made in map(matrices, tile, kernel):
+        numbers = [number for row in (*made.inputs, *made.outputs) for number in row]
+        size = lcm(*(number.denominator for row in made.filters for number in row))
+        if any(abs(number) not in (0, 1) for number in numbers) or size & (size - 1):
+            return None
+        bits += size.bit_length() - 1
+    return bits
+
+
 def _polynomial(roots: Sequence[Fraction]) -> Row:
     """Return the coefficients of the monic polynomial with these roots, beginning with x^0."""
     found = [Fraction(1)]
@@ -141,7 +156,7 @@ def _sum(row: Sequence[Fraction], values: Sequence[Expr]) -> Expr:
     terms.sort(key=lambda term: (abs(term[0]) != 1, term[0] < 0))
     total: Expr | None = None
     for factor, value in terms:
-        term = value if abs(factor) == 1 else value * tirx.const(float(abs(factor)), "float32")
+        term = value if abs(factor) == 1 else value * tirx.const(float(abs(factor)), str(value.ty.dtype))
         if total is None:
             total = term if factor > 0 else -term
         else:

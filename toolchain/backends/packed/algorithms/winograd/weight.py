@@ -8,7 +8,14 @@ import numpy as np
 
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.algorithms.winograd.transforms import matrices, points, sizes, summed
+from toolchain.backends.packed.algorithms.winograd.transforms import (
+    matrices,
+    points,
+    shift,
+    sizes,
+    summed,
+)
+from toolchain.backends.packed.instruction import Products
 from toolchain.backends.packed.recognise.convolution import Convolution
 
 
@@ -35,15 +42,27 @@ def halo(conv: Convolution, tile: tuple[int, ...]) -> tuple[int, ...]:
     return (*conv.pads[:2], *after)
 
 
-def weight_shape(conv: Convolution, choice: WinogradChoice, lanes: int) -> tuple[int, ...]:
-    """Return (co / (N V), points, ci in full blocks * taps without transform, N V)."""
+def weight_shape(conv: Convolution, choice: WinogradChoice, lanes: int, depth: int = 1) -> tuple[int, ...]:
+    """Return (co / (N V), points, ci in full blocks * taps without transform / D, N V D).
+
+    An output's D inputs, which one instruction multiplies, are neighbours.
+    """
     wide = choice.blocks * lanes
     inner = -(-conv.ci // lanes) * lanes * summed(conv.kernel, choice.tile)
-    return (-(-conv.co // wide), prod(points(conv.kernel, choice.tile)), inner, wide)
+    return (-(-conv.co // wide), prod(points(conv.kernel, choice.tile)), inner // depth, wide * depth)
 
 
-def pack_weight(weight: Array, conv: Convolution, choice: WinogradChoice, lanes: int) -> Array:
-    """Return a weight (co, ci, *kernel), transformed and packed in the order in which it is read."""
+def pack_weight(
+    weight: Array, conv: Convolution, choice: WinogradChoice, lanes: int, products: Products
+) -> Array:
+    """Return a weight (co, ci, *kernel), transformed and packed in the order in which it is read.
+
+    One of integers is shifted by `transforms.shift`, so that it is of integers too.
+    """
+    depth, plain = products.depth, products.plain
+    bits = 0 if plain else shift(conv.kernel, choice.tile)
+    if bits is None:
+        raise ValueError(f"tiles of {choice.tile} have no transform in integers")
     outer, count, _inner, wide = weight_shape(conv, choice, lanes)
     padded = np.pad(conv.reached(weight), [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
     high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
@@ -51,5 +70,8 @@ def pack_weight(weight: Array, conv: Convolution, choice: WinogradChoice, lanes:
     moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
     taps = summed(conv.kernel, choice.tile)  # of the first axis, if it has no transform
     blocked = moved.reshape(outer, wide, -1, lanes, taps, count)
-    ordered = blocked.transpose(0, 5, 4, 2, 3, 1).reshape(weight_shape(conv, choice, lanes))
-    return np.ascontiguousarray(ordered, dtype=np.float32)
+    ordered = blocked.transpose(0, 5, 4, 2, 3, 1)
+    *before, channels, _wide = ordered.shape
+    ordered = ordered.reshape(*before, channels // depth, depth, wide).swapaxes(-1, -2)
+    ordered = ordered.reshape(weight_shape(conv, choice, lanes, depth)) * 2.0**bits
+    return np.ascontiguousarray(ordered, dtype=np.float32 if plain else products.stored)

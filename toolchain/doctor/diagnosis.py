@@ -3,59 +3,41 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
 
-from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.boards.emulation.system.machine import INSTALL, PROGRAM, missing_programs
 from toolchain.configuration.settings import Configuration, cache_dir, data_dir, settings, state_dir
 from toolchain.devices.plugins import plugins
 from toolchain.devices.table import OWN
+from toolchain.doctor.containers import check_containers
+from toolchain.doctor.probes import (
+    Check,
+    ProbeStep,
+    State,
+    check_in_a_process,
+    check_steps,
+    check_tool,
+    own_architectures,
+)
 from toolchain.errors import ToolchainError
-from toolchain.images.engine import Engine, connect
-from toolchain.images.listing import states
 from toolchain.linking.zig import zig_program
 from toolchain.records.postgres.address import shown_address
 from toolchain.records.store import user_store
+from toolchain.runtime import ARCHES
+from toolchain.runtime.cache import is_compiled
 
-State = Literal["ok", "missing", "optional", "note"]
-
-PROBE_SECONDS = 120.0  # a first import of tvm from a cold disk takes tens of seconds
 ENOUGH_MIB = 2048  # two runtimes with their build folders and zig's cache need about 700 MiB
 OLDEST_PYTHON = (3, 11)
-
-
-@dataclass(frozen=True)
-class Check:
-    """The result of one check.
-
-    Attributes
-    ----------
-    state
-        `missing`: needed and not usable here. `optional`: not installed, and some features need it.
-        `note`: worth knowing.
-    hint
-        How to install or fix it.
-    """
-
-    name: str
-    state: State
-    found: str
-    hint: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return asdict(self)
+_DEMO = "aarch64"  # the architecture of the demo's board
+_SYSTEM = "board emulate start --kind system"
 
 
 def diagnose() -> list[Check]:
@@ -98,68 +80,29 @@ def _check_pins() -> Iterator[Check]:
         )
 
 
-def _check_in_a_process(
-    name: str, program: str, hint: str, expected: Callable[[str], bool] = bool, *arguments: str
-) -> Check:
-    """Run `program` in a separate Python, because incompatible libraries may crash it."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", program, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Check(name, "missing", f"did not answer within {PROBE_SECONDS:g} s", hint)
-    output = done.stdout.strip()
-    if done.returncode == 0 and expected(output):
-        return Check(name, "ok", output)
-    if done.returncode < 0:
-        return Check(name, "missing", f"crashed with signal {-done.returncode}", hint)
-    lines = done.stderr.strip().splitlines() or [output or "no output"]
-    return Check(name, "missing", lines[-1][:200], hint)
+_LIBRARIES = """
+import tvm, tvm_ffi
+print("tvm", tvm.__version__, "tvm_ffi", tvm_ffi.__version__, flush=True)
+from toolchain.tvm_compat import train_cost_model
+print(f"correlation {train_cost_model():.2f}", flush=True)
+"""
+_JUDGE = """
+from toolchain.imports.onnxruntime_import import onnxruntime
+print(onnxruntime.__version__, *onnxruntime.get_available_providers())
+"""
 
 
 def _check_libraries() -> Iterator[Check]:
     reinstall = "pip install --force-reinstall edge-toolchain, or `make venv` in a checkout"
-    yield _check_in_a_process(
-        "tvm loads",
-        "import tvm, tvm_ffi; print('tvm', tvm.__version__, 'tvm_ffi', tvm_ffi.__version__)",
-        reinstall,
+    model = "pip install xgboost-cpu in the version of requirements.lock; tuning needs it"
+    steps = [
+        ProbeStep("tvm loads", reinstall),
+        ProbeStep("cost model", model, lambda text: float(text.split()[-1]) > 0.9),
+    ]
+    yield from check_steps(_LIBRARIES, steps)
+    yield check_in_a_process(
+        "onnxruntime", _JUDGE, reinstall, lambda providers: "CPUExecutionProvider" in providers
     )
-    yield _check_in_a_process(
-        "onnxruntime",
-        "from toolchain.imports.onnxruntime_import import onnxruntime as o; "
-        "print(o.__version__, *o.get_available_providers())",
-        reinstall,
-        lambda providers: "CPUExecutionProvider" in providers,
-    )
-    yield _check_in_a_process(
-        "cost model",
-        "from toolchain.tvm_compat import train_cost_model as t; print(f'correlation {t():.2f}')",
-        "pip install xgboost-cpu in the version of requirements.lock; tuning needs it",
-        lambda text: float(text.split()[-1]) > 0.9,
-    )
-
-
-def _version_of(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
-    if done.returncode != 0:
-        raise OSError(f"{argv[0]} ended with {done.returncode}")
-    return done.stdout.strip().split("\n")[0].strip()
-
-
-def _check_tool(name: str, argv: list[str], missing: State, hint: str) -> Check:
-    program = shutil.which(
-        argv[0], path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    )
-    if program is None:
-        return Check(name, missing, f"{argv[0]} is not installed", hint)
-    try:
-        return Check(name, "ok", f"{_version_of([program, *argv[1:]])} ({program})")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Check(name, missing, str(error), hint)
 
 
 def _check_compilers() -> Iterator[Check]:
@@ -168,29 +111,43 @@ def _check_compilers() -> Iterator[Check]:
     except ToolchainError as error:
         yield Check("zig", "missing", error.message, error.hint)
     else:
-        yield _check_tool("zig", [zig, "version"], "missing", "pip install --force-reinstall ziglang")
-    for name in ("cmake", "ninja"):
-        yield _check_tool(name, [name, "--version"], "missing", f"pip install {name}")
-    package = "gcc" if "aarch64" in _own() else "gcc-aarch64-linux-gnu"
+        yield check_tool("zig", [zig, "version"], "missing", "pip install --force-reinstall ziglang")
+    yield from _check_edge_rt()
+    package = "gcc" if "aarch64" in own_architectures() else "gcc-aarch64-linux-gnu"
     hint = f"for `--linker gcc` only: apt-get install {package}"
-    yield _check_tool("aarch64 gcc", ["aarch64-linux-gnu-gcc", "--version"], "note", hint)
+    yield check_tool(
+        "aarch64 gcc", ["aarch64-linux-gnu-gcc", "--version"], "note", hint, "build --linker gcc"
+    )
 
 
-def _own() -> tuple[str, ...]:
-    """Return the architectures whose programs need no emulator on this host: its own."""
-    return tuple(row.name for row in LINUX.values() if row.uname == platform.machine())
+def _check_edge_rt() -> Iterator[Check]:
+    """Yield a line for edge-rt, and for what compiles it: needed where it is not compiled for any board."""
+    ready = [arch for arch in ARCHES if is_compiled(arch)]
+    rest = ", ".join(arch for arch in ARCHES if arch not in ready)
+    found = f"compiled for {', '.join(ready) or 'no architecture'}"
+    found += f"; when first needed, which takes minutes: {rest}" if rest else ""
+    hint = "to compile nothing, install this version's wheels of edge-rt (docs/howto/install.md)"
+    yield Check(
+        "edge-rt", "note" if rest else "ok", found, hint, "verify, bench, tune, board provision, demo"
+    )
+    hint = "compiles edge-rt: pip install 'edge-toolchain[compile]', or install edge-rt's wheels"
+    wanted_by = f"edge-rt for {rest}; runtime verify" if rest else "runtime verify"
+    for name in ("cmake", "ninja"):
+        yield check_tool(name, [name, "--version"], "optional" if ready else "missing", hint, wanted_by)
 
 
 def _check_emulator() -> Iterator[Check]:
     for arch, mode in user_modes().items():
-        if arch in _own():
+        if arch in own_architectures():
             continue
         purpose = f"for emulated {arch} boards: apt-get install"
-        yield _check_tool(
+        commands = f"board emulate start ({arch})"
+        yield check_tool(
             f"qemu for {arch}",
             [mode.program, "--version"],
             "optional",
             f"{purpose} qemu-user-static, or set {mode.program_key}",
+            f"demo, {commands}" if arch == _DEMO else commands,
         )
         there = mode.loader.exists()
         yield Check(
@@ -198,15 +155,21 @@ def _check_emulator() -> Iterator[Check]:
             "ok" if there else "optional",
             str(mode.loader) if there else f"{mode.loader} does not exist",
             f"{purpose} {mode.package}, or set {mode.sysroot_key}",
+            f"board emulate start --kind process ({arch})",
         )
+
+
+def _check_ssh() -> Iterator[Check]:
+    wanted_by = "board ssh, boards behind a jump host"
+    yield check_tool("ssh client", ["ssh", "-V"], "optional", "apt-get install openssh-client", wanted_by)
 
 
 def _check_machines() -> Iterator[Check]:
     hint = f"for `toolchain board emulate start --kind system`: {INSTALL}"
     if missing := missing_programs():
-        yield Check("qemu-system", "optional", f"not installed: {', '.join(missing)}", hint)
+        yield Check("qemu-system", "optional", f"not installed: {', '.join(missing)}", hint, _SYSTEM)
     else:
-        yield _check_tool("qemu-system", [PROGRAM, "--version"], "optional", hint)
+        yield check_tool("qemu-system", [PROGRAM, "--version"], "optional", hint, _SYSTEM)
 
 
 # A plugin's row and all the code that it names, in a process that may crash, hang or end.
@@ -232,7 +195,7 @@ def _check_plugins() -> Iterator[Check]:
         if plugin.kind in OWN:
             yield Check(name, "note", f"{found}: not used, the toolchain has that kind itself", hint)
             continue
-        check = _check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, plugin.kind)
+        check = check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, plugin.kind)
         if check.state == "ok":
             yield replace(check, found=found)
         else:
@@ -252,10 +215,11 @@ print(f"libOpenCL.so.1 with {count.value} drivers")
 
 def _check_opencl() -> Iterator[Check]:
     hint = "for `--device opencl` on the board local: apt-get install ocl-icd-libopencl1 pocl-opencl-icd"
-    check = _check_in_a_process("opencl", _PLATFORMS, hint)
-    yield check if check.state == "ok" else replace(check, state="optional")
+    check = check_in_a_process("opencl", _PLATFORMS, hint)
+    state: State = "ok" if check.state == "ok" else "optional"
+    yield replace(check, state=state, wanted_by="--device opencl on local")
     hint = "to simulate kernels, which finds accesses outside their memory: apt-get install oclgrind"
-    yield _check_tool("oclgrind", ["oclgrind", "--version"], "optional", hint)
+    yield check_tool("oclgrind", ["oclgrind", "--version"], "optional", hint, "make test, make bench-opencl")
 
 
 _CUDA = """
@@ -274,9 +238,10 @@ def _check_cuda() -> Iterator[Check]:
     """Yield a line for the compiler, which builds need, and one for a GPU, which `local` needs."""
     compiler = "for builds with `--device cuda` on this host: pip install 'edge-toolchain[cuda]'"
     gpu = "for `--device cuda` on the board local: NVIDIA's driver for a GPU from sm_80 on"
-    for part, hint in (("compiler", compiler), ("gpu", gpu)):
-        check = _check_in_a_process(f"cuda {part}", _CUDA, hint, bool, part)
-        yield check if check.state == "ok" else replace(check, state="optional")
+    for part, hint, command in (("compiler", compiler, "on this host"), ("gpu", gpu, "on local")):
+        check = check_in_a_process(f"cuda {part}", _CUDA, hint, bool, part)
+        state: State = "ok" if check.state == "ok" else "optional"
+        yield replace(check, state=state, wanted_by=f"--device cuda {command}")
 
 
 def _check_folders() -> Iterator[Check]:
@@ -318,57 +283,13 @@ def _check_noise() -> Iterator[Check]:
     yield Check("load", "note" if busy else "ok", found, "this machine is busy: latencies will be too high")
 
 
-def _check_containers() -> Iterator[Check]:
-    hint = "for emulated boards in containers: `make deps` in a checkout, or see docs/howto/install.md"
-    try:
-        with connect() as engine:
-            yield Check("docker", "ok", f"{engine.version} at {engine.where}")
-            yield from _check_images(engine)
-    except ToolchainError as error:
-        yield Check("docker", "optional", error.message, error.hint)
-    yield _check_tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint)
-    for name in (row.qemu.name for row in LINUX.values() if row.qemu and row.name not in _own()):
-        flags = _registered_flags(name)
-        # F: the emulator also works inside containers. C: so does sudo.
-        good = flags is not None and {"F", "C"} <= set(flags)
-        found = "no emulator is registered with binfmt_misc" if flags is None else f"flags {flags}"
-        yield Check(f"{name} programs", "ok" if good else "optional", found, hint)
-
-
-def _check_images(engine: Engine) -> Iterator[Check]:
-    """Yield one check for each state, with the images in that state."""
-    found: dict[str, list[str]] = {}
-    try:
-        for state in states(engine):
-            found.setdefault(state.word, []).append(state.name)
-    except ToolchainError as error:
-        yield Check("images", "note", error.message, error.hint)
-    hints = {
-        "current": "",
-        "out of date": "--engine auto ignores them; rebuild them: toolchain image build",
-        "absent": "to build and tune in them: toolchain image build NAME",
-    }
-    for word, hint in hints.items():
-        if word in found:
-            yield Check(f"images {word}", "note" if hint else "ok", ", ".join(found[word]), hint)
-
-
-def _registered_flags(name: str) -> str | None:
-    """Return the binfmt_misc flags for an architecture; our own emulator goes before another one's."""
-    for entry in (f"edge-{name}", f"qemu-{name}"):
-        file = Path("/proc/sys/fs/binfmt_misc") / entry
-        if file.exists():
-            found = re.search(r"^flags: (\w*)$", file.read_text(), re.MULTILINE)
-            return found.group(1) if found else ""
-    return None
-
-
 _LOOKS = (
     _check_python,
     _check_pins,
     _check_libraries,
     _check_compilers,
     _check_emulator,
+    _check_ssh,
     _check_machines,
     _check_opencl,
     _check_cuda,
@@ -376,5 +297,5 @@ _LOOKS = (
     _check_folders,
     _check_records,
     _check_noise,
-    _check_containers,
+    check_containers,
 )
