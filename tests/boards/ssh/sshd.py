@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
 from tests.waiting import PATIENCE_S
-from toolchain.boards.ssh.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress, Way
 
 _UNPACKED = Path(__file__).parents[3] / ".venv" / "sshd"  # by tools/servers.sh, where the system has none
 
@@ -43,7 +44,9 @@ class Sshd:
     identity: Path
     process: subprocess.Popen[bytes]
 
-    def address(self, port: int | None = None, name: str = "bench") -> SshAddress:
+    def address(
+        self, port: int | None = None, name: str = "bench", ssh: Literal["auto"] | Way = "paramiko"
+    ) -> SshAddress:
         """Return its address, or that of a proxy before it."""
         return SshAddress(
             "127.0.0.1",
@@ -53,6 +56,7 @@ class Sshd:
             self.identity,
             name=name,
             use_config=False,
+            ssh=ssh,
         )
 
     @property

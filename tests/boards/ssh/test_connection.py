@@ -20,7 +20,7 @@ from tests.boards.ssh.proxy import Proxy, proxy
 from tests.boards.ssh.sshd import Sshd, make_key, sshd
 from tests.boards.ssh.test_transport import owner
 from tests.waiting import until
-from toolchain.boards.ssh import connection
+from toolchain.boards.ssh import connection, wire
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.authentication import RefusedError
 from toolchain.boards.ssh.hostkeys import fingerprint
@@ -63,7 +63,7 @@ def test_a_changed_host_key_is_refused_with_both_fingerprints(server: Sshd, tmp_
         board.run(["true"])
     assert fingerprint(other) in raised.value.message
     assert fingerprint(server.host_key) in raised.value.message
-    assert "toolchain board remove bench" in raised.value.hint
+    assert "toolchain board repin bench" in raised.value.hint
     other = make_key(tmp_path / "ecdsa", "ecdsa")
     with pytest.raises(UsageError, match="no key of that type"):
         SshTransport(replace(server.address(), host_key=other), "board").run(["true"])
@@ -170,7 +170,9 @@ def test_a_cut_command_ends_on_the_board_and_is_told(far: SshTransport, link: Pr
 
 
 @pytest.mark.slow
-def test_a_suspended_board_is_noticed_within_ten_seconds_whatever_goes_on(tmp_path: Path, big: Path) -> None:
+def test_a_suspended_board_is_noticed_within_half_a_minute_whatever_goes_on(
+    tmp_path: Path, big: Path
+) -> None:
     with sshd(tmp_path / "sshd") as frozen, proxy(frozen.port) as link:
         link.rate = 1e6
         boards = [SshTransport(frozen.address(port), str(frozen.root)) for port in (link.port, frozen.port)]
@@ -205,7 +207,7 @@ def test_a_suspended_board_is_noticed_within_ten_seconds_whatever_goes_on(tmp_pa
             works, LostError
         )
         assert max(at for at, _ in ended.values()) - stopped < 30
-        assert "nothing was heard from it for 8 s" in str(ended["run"][1])
+        assert "nothing was heard from it for 15 s" in str(ended["run"][1])
         assert not (frozen.root / "big").exists()
         assert boards[1].run(["true"]).returncode == 0, "sshd itself still answers"
         for board in boards:
@@ -216,7 +218,7 @@ def test_a_suspended_board_is_noticed_within_ten_seconds_whatever_goes_on(tmp_pa
 def test_a_slow_link_is_not_taken_for_a_dead_board(
     far: SshTransport, link: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "SILENCE_S", 2.0)
+    monkeypatch.setattr(wire, "SILENCE_S", 2.0)
     monkeypatch.setattr(connection, "BEAT_S", 0.4)
     link.rate = 1.5e6
     begun = time.monotonic()

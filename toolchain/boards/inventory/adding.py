@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from toolchain.boards.inventory import register
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
 from toolchain.boards.ssh.transport import SshTransport
-from toolchain.boards.transport import LostError
+from toolchain.boards.transport import LostError, Reached
 from toolchain.configuration.keys import BoardEntry
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.plain import expanded
@@ -33,15 +34,17 @@ class NewBoard:
     identity: Path | None = None
     jump: str | None = None
     groups: tuple[str, ...] = ()
+    ssh: Literal["auto", "paramiko", "openssh"] = "auto"
 
 
 @dataclass(frozen=True)
 class Added:
-    """A board that was added: its entry, and the file that has it."""
+    """A board that was added: its entry, the file that has it, and how it was reached."""
 
     name: str
     entry: BoardEntry
     file: Path
+    reached: Reached
 
 
 def add_board(
@@ -64,7 +67,7 @@ def add_board(
     ToolchainError
         The board cannot be reached, or the file cannot be written.
     """
-    from toolchain.boards.ssh.connection import ask_host_key
+    from toolchain.boards.ssh.ways import ask_host_key
 
     user, host, port = parse_address(wanted.address)
     arch_of(load_profile(wanted.board_class))
@@ -72,14 +75,14 @@ def add_board(
     identity = expanded(wanted.identity).absolute() if wanted.identity else None
     if identity and not identity.is_file():
         raise UsageError(f"--identity {wanted.identity}: no such file", "give the private key's file")
-    address = SshAddress(host, port, user, "", identity, wanted.jump, name=name)
+    address = SshAddress(host, port, user, "", identity, wanted.jump, name=name, ssh=wanted.ssh)
     host_key = ask_host_key(address)
     if not trusted(host, fingerprint(host_key)):
         raise UsageError(
             f"the host key of {host}, {fingerprint(host_key)}, was not accepted; nothing was changed",
             "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board",
         )
-    _log_in(replace(address, host_key=host_key), password)
+    reached = _log_in(replace(address, host_key=host_key), password)
     entry = BoardEntry(
         board_class=wanted.board_class,
         host=host,
@@ -89,21 +92,25 @@ def add_board(
         identity=identity,
         jump=wanted.jump,
         groups=wanted.groups,
+        ssh=wanted.ssh,
     )
-    return Added(name, entry, register.enter(name, entry))
+    return Added(name, entry, register.enter(name, entry), reached)
 
 
-def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> None:
+def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> Reached:
     from toolchain.boards.ssh.authentication import RefusedError
-    from toolchain.boards.ssh.connection import SshConnection
+    from toolchain.boards.ssh.ways import connect
 
     try:
-        SshConnection(address).close()
+        connection = connect(address)
     except RefusedError:
         if password is None:
             raise
         _install_key(address, password)
+        connection = connect(address)
+    connection.close()
     _check_commands(address)
+    return Reached(connection.way, connection.reason)
 
 
 def _check_commands(address: SshAddress) -> None:
@@ -128,15 +135,15 @@ def _no_commands(address: SshAddress, reason: str) -> UsageError:
 
 
 def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:
-    from toolchain.boards.ssh.connection import SshConnection
+    from toolchain.boards.ssh.connection import connect
     from toolchain.boards.ssh.remote import Script
     from toolchain.boards.ssh.route import resolve
 
     route = resolve(address)
     key = public_key(route.identities)
-    connection = SshConnection(address, password(f"{route.user}@{route.host}"))
+    connection = connect(address, password(f"{route.user}@{route.host}"))
     try:
-        with Script(connection, scripts.INSTALL_KEY, ".", key) as script:
+        with Script(connection.open(), scripts.INSTALL_KEY, ".", key) as script:
             code = script.wait(_INSTALL_S)
             if code != 0:
                 raise ToolchainError(

@@ -128,6 +128,7 @@ def address_of(name: str, entry: BoardEntry) -> SshAddress:
         identity=entry.identity,
         jump=entry.jump,
         name=name,
+        ssh=entry.ssh,
     )
 
 
