@@ -33,8 +33,8 @@ class Account:
     before: tuple[str, ...]
 
 
-def account(folder: Path, shell: str | Path = "/bin/bash") -> Account:
-    """Make an account in `folder`."""
+def account(folder: Path, shell: str | Path = "/bin/bash", *, open_to_all: bool = False) -> Account:
+    """Make an account in `folder`; if it is open to all, it has an empty password."""
     home = folder / "home"
     (home / ".ssh").mkdir(parents=True)
     home.chmod(0o755)
@@ -47,7 +47,9 @@ def account(folder: Path, shell: str | Path = "/bin/bash") -> Account:
     ]
     (folder / "passwd").write_text("\n".join(lines) + "\n")
     (folder / "shells").write_text(f"{shell}\n")
-    mounts = f"mount --bind {folder}/passwd /etc/passwd && mount --bind {folder}/shells /etc/shells"
+    (folder / "shadow").write_text(f"{me.pw_name}:{'' if open_to_all else '*'}:19000:0:99999:7:::\n")
+    files = ("passwd", "shells", "shadow")
+    mounts = " && ".join(f"mount --bind {folder}/{name} /etc/{name}" for name in files)
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     return Account(home, (*namespace, "sh", "-c", f'{mounts} && exec "$@"', "sh"))
 

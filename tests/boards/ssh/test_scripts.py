@@ -32,8 +32,8 @@ def ran(
         return subprocess.run(argv, input=content, capture_output=True, timeout=limit)
     reading, writing = os.pipe()
     with (
-        open(reading, "rb") as channel,
-        open(writing, "wb", buffering=0) as ours,
+        os.fdopen(reading, "rb") as channel,
+        os.fdopen(writing, "wb", buffering=0) as ours,
         subprocess.Popen(
             argv, stdin=channel, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         ) as child,

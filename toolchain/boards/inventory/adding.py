@@ -1,4 +1,4 @@
-"""Adds a board to `toolchain.toml`: pins its host key, tries the login, writes the entry."""
+"""Adds a board to `toolchain.toml`, or pins its new host key: tries the login, writes the entry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError, Reached
-from toolchain.configuration.keys import BoardEntry
+from toolchain.configuration.file import FILE_NAME
+from toolchain.configuration.keys import THIS_HOST, BoardEntry
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.plain import expanded
 from toolchain.foreign import last_line
@@ -95,6 +97,75 @@ def add_board(
         ssh=wanted.ssh,
     )
     return Added(name, entry, register.enter(name, entry), reached)
+
+
+@dataclass(frozen=True)
+class Repinned:
+    """Boards of one machine whose host key was pinned anew: fingerprints of the old key and of the new one.
+
+    Attributes
+    ----------
+    login_error
+        Why the login does not work yet; None if it does.
+    """
+
+    names: tuple[str, ...]
+    file: Path
+    old: str
+    new: str
+    login_error: str | None
+
+
+def repin_board(name: str, trusted: Callable[[str, str, str], bool]) -> Repinned:
+    """Pin the host key that a board shows now, in place of its old one; the rest of its entry stays.
+
+    Parameters
+    ----------
+    trusted
+        Given a host and the fingerprints of its old and its new key, returns whether the new one is the
+        board's. Not asked if both are the same.
+
+    Raises
+    ------
+    UsageError
+        There is no such board with a login, or the key is not trusted.
+    ToolchainError
+        The board cannot be reached, or the file cannot be written.
+    """
+    from toolchain.boards.ssh.ways import ask_host_key
+
+    entry = configuration().boards.get(name)
+    if entry is None or entry.host == THIS_HOST:
+        known = ", ".join(each for each, there in configuration().boards.items() if there.host != THIS_HOST)
+        raise UsageError(
+            f"{name}: {configuration().file or FILE_NAME} has no such board with a host key",
+            f"the boards there are: {known or 'none'}",
+        )
+    address = register.address_of(name, entry)
+    host_key = ask_host_key(replace(address, host_key=""))
+    old, new = fingerprint(address.host_key), fingerprint(host_key)
+    names: tuple[str, ...] = (name,)
+    file = configuration().file
+    if old != new or file is None:
+        if not trusted(entry.host, old, new):
+            raise UsageError(
+                f"the host key of {entry.host}, {new}, was not accepted; nothing was changed",
+                "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board",
+            )
+        boards = configuration().boards
+        same = register.names_of_machine(name)
+        names = tuple(each for each in same if boards[each].host_key == entry.host_key)
+        file = register.pin(names, host_key)
+    return Repinned(names, file, old, new, _login_error(replace(address, host_key=host_key)))
+
+
+def _login_error(address: SshAddress) -> str | None:
+    """Return why a login fails: a board that was set up anew may not have the user's key yet."""
+    try:
+        _log_in(address, None)
+    except ToolchainError as error:
+        return str(error)
+    return None
 
 
 def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> Reached:

@@ -32,13 +32,13 @@ _ANSWER_S = 5.0
 _END_S = 2.0
 _LOOK_S = 0.01
 _MOST_PATH = 88  # bytes of a control socket's path: ssh adds 18 to it, and the kernel takes 107
-_BEAT_S, _BEATS = 5, 4  # after so many unanswered requests, so far apart, the client ends
+_BEAT_S, _BEATS = 4, 4  # after so many unanswered requests, so far apart, the client ends
 _OPTIONS = {
     "ControlMaster": "yes",
     "ControlPersist": "no",
     "ServerAliveInterval": str(_BEAT_S),
     "ServerAliveCountMax": str(_BEATS),
-    "LogLevel": "ERROR",
+    "LogLevel": "INFO",  # with less the client is silent about a server without common algorithms
     "ConnectionAttempts": "1",
     # Nothing else of what an ssh_config may ask for on that host.
     "ClearAllForwardings": "yes",
@@ -69,6 +69,7 @@ _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 _OTHER_KEY = re.compile(r"HOST IDENTIFICATION HAS CHANGED|Host key verification failed", re.IGNORECASE)
 _REFUSED = re.compile(r"Permission denied|Too many authentication failures|No more authentication methods")
 _WAY = re.compile(r"Could not resolve hostname|Network is unreachable|Network is down")
+_CAUSE = re.compile(rf"{_REFUSED.pattern}|{_WAY.pattern}|refused|timed out|No route to host|open failed")
 _CONFIG = re.compile(r"[Bb]ad configuration option|bad configuration options|keyword .* argument|line \d+: ")
 
 
@@ -169,7 +170,9 @@ class Client:
         address = self._address
         lines = self._lines()
         text = "\n".join(lines)
-        last = lines[-1] if lines else f"it ended with code {self._shell.poll()}"
+        # A jump's client says the cause before ours says its consequence.
+        causes = [line for line in lines if _CAUSE.search(line)] or lines[-1:]
+        last = causes[0] if causes else f"it ended with code {self._shell.poll()}"
         if "no matching host key type" in text:
             return other_key(address, "no key of that type")
         if _OTHER_KEY.search(text):

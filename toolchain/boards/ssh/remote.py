@@ -30,11 +30,18 @@ _JOIN_S = 2.0
 
 
 class _Output(io.RawIOBase):
-    """The standard output of a channel; reads fail with TimeoutError after `deadline`."""
+    """The standard output of a channel; reads fail with TimeoutError after `deadline`.
+
+    Attributes
+    ----------
+    noise
+        The end of what came before the script's first answer; None after it.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.deadline: float | None = None
+        self.noise: Kept | None = Kept(_NOISE, last=True)
 
     def readable(self) -> bool:
         return True
@@ -44,6 +51,8 @@ class _Output(io.RawIOBase):
         if left is not None and left <= 0:
             raise TimeoutError
         data = self._channel.receive(len(buffer), left)
+        if self.noise:
+            self.noise.take(data)
         buffer[: len(data)] = data
         return len(data)
 
@@ -70,7 +79,6 @@ class Script:
         self._errors = Kept(MOST_ERRORS, last=True)
         self._log = Log(log) if log else None
         self._drain = threading.Thread(target=self._read_errors, name="stderr of a board", daemon=True)
-        self._noise = Kept(_NOISE, last=True)
         self._begun = False
         try:
             channel.execute(command_line(script, token, root, *arguments))
@@ -156,14 +164,14 @@ class Script:
                 f"{label}: its SSH server {why} to run a command",
                 f"try it by hand: `toolchain board shell {label.removeprefix('board ')}`",
             )
-        printed = last_line(self._noise.content() + b"\n" + self.errors())
+        noise = (self._raw.noise.content() if self._raw.noise else b"") + b"\n" + self.errors()
         late = isinstance(error, TimeoutError)
-        if not late and self.channel.code is None and not (self._noise.content() or self._errors.content()):
+        if not late and self.channel.code is None and not noise.strip():
             return LostError(f"{label}: the link broke as a command began", "run the same command again")
         what = f"has not started a command after {START_S:g} s" if late else "did not start a command"
         kind = DeadlineError if late else ToolchainError
         return kind(
-            f"{label}: its login shell {what}; the last that it printed: {printed}",
+            f"{label}: its login shell {what}; the last that it printed: {last_line(noise)}",
             "start files such as ~/.bashrc run before: let them print and ask nothing where "
             "no terminal is (`case $- in *i*) ;; *) return ;; esac` as .bashrc's first line)",
         )
@@ -200,12 +208,12 @@ class Script:
         self.limit(START_S)
         while line := self.stdout.readline(_NOISE):
             # It may begin in a line of the login shell's.
-            before, found, answer = line.partition(token + b" ")
-            self._noise.take(before)
+            _, found, answer = line.partition(token + b" ")
             if found:
                 self.limit(None)
+                self._raw.noise = None
                 return self._check_answer(answer.decode(errors="replace").strip())
-            if self._noise.dropped:
+            if self._raw.noise and self._raw.noise.dropped:
                 break
         raise EOFError
 

@@ -7,6 +7,7 @@ import errno
 import getpass
 import os
 import pwd
+import re
 import shlex
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from toolchain.foreign import last_line
 
 CONNECT_S = 10.0
 _END_S = 2.0
+_EXECUTES = re.compile(r"^\s*match\b.*\bexec\b", re.IGNORECASE | re.MULTILINE)
 _KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")  # in the order in which ssh(1) tries them
 
 
@@ -132,6 +134,8 @@ def paramiko_config(host: str) -> dict[str, list[str]]:
     if not file.is_file():
         return {}
     try:
+        if _EXECUTES.search(file.read_text(errors="replace")):
+            raise ValueError("paramiko would run its `Match exec` at this terminal")
         found = paramiko.SSHConfig.from_path(str(file)).lookup(host)
     except (paramiko.SSHException, OSError, ValueError, KeyError) as error:
         raise UsageError(

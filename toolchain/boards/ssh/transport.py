@@ -72,7 +72,6 @@ class SshTransport:
         self.root = root
         self._connections: list[SshConnection] = []
         self._lock = threading.Lock()
-        self._reached: Reached | None = None
 
     def close(self) -> None:
         """Close the connection, if there is one; a later call opens another."""
@@ -179,14 +178,12 @@ class SshTransport:
         """Return a transport to another account's folder of the same name."""
         return SshTransport(replace(self.address, user=user), self.root)
 
-    def reached(self) -> Reached | None:
+    def reached(self) -> Reached:
         """Return how the board is reached; see `Transport.reached`."""
         from toolchain.boards.ssh.ways import client_reason
 
-        if self._reached is None:
-            reason = client_reason(self.address)
-            return Reached("openssh", reason) if reason else Reached("paramiko")
-        return self._reached
+        reason = client_reason(self.address)
+        return Reached("openssh", reason) if reason else Reached("paramiko")
 
     def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
         """Return the OpenSSH client's command line; see `Transport.ssh_command`."""
@@ -300,7 +297,6 @@ class SshTransport:
                 )
             connection = connect(self.address)
             self._connections.append(connection)
-            self._reached = Reached(connection.way, connection.reason)
             return connection.open()
 
 

@@ -115,6 +115,8 @@ def _config_reason(address: SshAddress) -> str:
     for key in _ONLY_CLIENT:
         if said.get(key, ["none"])[-1].lower() not in ("", "none", "ssh_auth_sock"):
             return f"ssh_config has {key} for it, which paramiko does not know"
+    if any("%" in name or "${" in name for name in said.get("identityfile", ())):
+        return "ssh_config has an identityfile with tokens for it"
     client = _facts(said, address)
     for key, mine in _facts(read, address).items():
         if mine != client[key]:
