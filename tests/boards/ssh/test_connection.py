@@ -19,9 +19,9 @@ from tests.boards.local.left import assert_gone, names, pids
 from tests.boards.ssh.proxy import Proxy, proxy
 from tests.boards.ssh.sshd import Sshd, make_key, sshd
 from tests.boards.ssh.test_transport import owner
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from toolchain.boards.ssh import connection, wire
-from toolchain.boards.ssh.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress, Way
 from toolchain.boards.ssh.authentication import RefusedError
 from toolchain.boards.ssh.hostkeys import fingerprint
 from toolchain.boards.ssh.transport import SshTransport
@@ -176,7 +176,9 @@ def test_a_suspended_board_is_noticed_within_half_a_minute_whatever_goes_on(
     with sshd(tmp_path / "sshd") as frozen, proxy(frozen.port) as link:
         link.rate = 1e6
         boards = [SshTransport(frozen.address(port), str(frozen.root)) for port in (link.port, frozen.port)]
-        boards[1].run(["true"])
+        boards.append(SshTransport(frozen.address(ssh="openssh"), str(frozen.root)))
+        for board in boards[1:]:
+            board.run(["true"])
         ended: dict[str, tuple[float, BaseException | None]] = {}
 
         def watch(name: str, work: Callable[[], object]) -> None:
@@ -192,6 +194,7 @@ def test_a_suspended_board_is_noticed_within_half_a_minute_whatever_goes_on(
             "upload": lambda: boards[0].put(big, "big"),
             "run": lambda: boards[1].run(["sleep", "300"], timeout=300),
             "spawn": lambda: process.wait(300),
+            "by the client": lambda: boards[2].run(["sleep", "300"], timeout=300),
         }
         threads = [threading.Thread(target=watch, args=each, daemon=True) for each in works.items()]
         for thread in threads:
@@ -226,6 +229,33 @@ def test_a_slow_link_is_not_taken_for_a_dead_board(
     assert time.monotonic() - begun > 2, "it was not slow"
     link.rate = None
     assert far.run(["sleep", "3"]).returncode == 0, "silence of a command is no silence of the board"
+
+
+def test_a_file_passes_a_link_whose_queue_holds_it_for_longer_than_silence_may_last(
+    server: Sshd, tmp_path: Path
+) -> None:
+    """At 64 kbit/s buffers on the way take it all at once, and every answer would wait behind it."""
+    seconds: dict[str, float] = {}
+
+    def put(way: Way) -> None:
+        with proxy(server.port) as link:
+            board = SshTransport(server.address(link.port, ssh=way), str(tmp_path))
+            board.run(["true"])
+            link.rate = 8000
+            begun = time.monotonic()
+            board.put(bytes(180_000), way)
+            seconds[way] = time.monotonic() - begun
+            assert len(board._connections) == 1
+            board.close()
+
+    ways: tuple[Way, ...] = ("paramiko", "openssh")
+    threads = [threading.Thread(target=put, args=(way,)) for way in ways]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert {way: (tmp_path / way).stat().st_size for way in ways} == dict.fromkeys(ways, 180_000)
+    assert min(seconds.values()) > wire.SILENCE_S, "it was not slow"
 
 
 @pytest.fixture
