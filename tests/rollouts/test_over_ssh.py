@@ -142,7 +142,7 @@ def test_a_killed_session_is_a_broken_link(clocked: Sshd, link: Proxy, tmp_path:
 
 def test_a_link_that_breaks_as_a_command_begins_is_tried_again(tmp_path: Path) -> None:
     once = tmp_path / "once"
-    force = f'ForceCommand mkdir {once} 2>/dev/null && kill -9 $PPID; eval "$SSH_ORIGINAL_COMMAND"'
+    force = f'ForceCommand mkdir {once} 2>/dev/null && kill -TERM $$; eval "$SSH_ORIGINAL_COMMAND"'
     with sshd(tmp_path / "sshd", f"SetEnv SHLVL=1 FIELD_NOW={NOW + 60}", force) as server:
         board = board_behind(server, server.port, tmp_path / "b")
         work, steps = job(board, delivery(tmp_path))

@@ -173,9 +173,12 @@ def test_a_link_that_breaks_as_a_command_begins_is_a_lost_link(tmp_path: Path, w
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_server_that_ends_as_a_command_begins_is_a_lost_link(tmp_path: Path, way: str) -> None:
-    """Its channels end before the connection does, as when a board shuts down."""
-    with sshd(tmp_path / "sshd", "ForceCommand kill -TERM $PPID; sleep 10") as server:
+@pytest.mark.parametrize("after", ["sleep 1; kill -9 $PPID", ":"])
+def test_a_login_shell_that_is_killed_as_a_command_begins_is_a_lost_link(
+    tmp_path: Path, way: str, after: str
+) -> None:
+    """So does a board that shuts down: its sessions end before its SSH server."""
+    with sshd(tmp_path / "sshd", f"ForceCommand ({after}) >/dev/null 2>&1 & kill -TERM $$") as server:
         board = SshTransport(server.address(ssh=way), str(server.root))
         with pytest.raises(LostError):
             board.run(["true"])

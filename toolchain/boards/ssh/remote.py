@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ _NOISE = 1 << 16  # bytes a login shell may print before
 _READ = 1 << 18
 _ANSWER = re.compile(r"ready( [1-9][0-9]{0,9})?|folder|missing|denied|pipe")
 _JOIN_S = 2.0
+# How a login shell ends when a board stops, before its SSH server does: unknown, or killed.
+_OF_A_STOP = (None, -signal.SIGHUP, -signal.SIGTERM, -signal.SIGKILL)
 
 
 class _Output(io.RawIOBase):
@@ -166,7 +169,7 @@ class Script:
             )
         noise = (self._raw.noise.content() if self._raw.noise else b"") + b"\n" + self.errors()
         late = isinstance(error, TimeoutError)
-        if not late and self.channel.code is None and not noise.strip():
+        if not late and not noise.strip() and self.channel.code in _OF_A_STOP:
             return LostError(f"{label}: the link broke as a command began", "run the same command again")
         what = f"has not started a command after {START_S:g} s" if late else "did not start a command"
         kind = DeadlineError if late else ToolchainError
