@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.boards.local.left import STUBBORN, assert_gone, names, pids
 from tests.boards.ssh.sshd import Sshd, sshd
-from toolchain.boards.ssh.route import Direct
+from toolchain.boards.ssh.route import SocketLink
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import ToolchainError, UsageError
@@ -231,7 +231,7 @@ def test_the_way_of_ssh_config_with_its_jump_is_taken(
     assert board.run(["sh", "-c", "echo $SSH_CLIENT"]).stdout.startswith(b"127.0.0.1")
     link = board._connections[0]._link
     board.close()
-    assert isinstance(link, Direct) and link._proxy is not None
+    assert isinstance(link, SocketLink) and link._proxy is not None
     assert link._proxy.returncode is not None, "the jump's client ends with the connection"
     config.write_text(
         config.read_text().replace("HostName 127.0.0.1\n  Port", "HostName 127.0.0.1\n  Port 1\n  #")

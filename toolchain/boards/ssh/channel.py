@@ -6,12 +6,11 @@ import contextlib
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import paramiko
 
-if TYPE_CHECKING:
-    from toolchain.boards.ssh.connection import SshConnection
+from toolchain.boards.transport import LostError
 
 START_S = 30.0  # until a board begins a command; one under load takes seconds
 _LEAST = 1 << 15  # bytes that may always be on their way: four seconds of 64 kbit/s
@@ -22,7 +21,23 @@ _LOOK_S = 0.5
 _PROBE = "keepalive@openssh.com"  # no server knows it as a request about a channel: it answers no
 
 
-class Pace:
+class ChannelOwner(Protocol):
+    """The connection of a channel, whoever speaks with the server; `label` names the board."""
+
+    label: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it works, as far as is known."""
+
+    def ended(self) -> bool:
+        """Return whether it has ended, or does so shortly."""
+
+    def lost(self) -> LostError:
+        """Return the error for a connection that has ended."""
+
+
+class InFlight:
     """Bounds the bytes on their way to a board, so that an answer never waits long behind them.
 
     A slow link's queues, and this host's own, take megabytes: everything that is sent after them, and each
@@ -72,11 +87,11 @@ class Pace:
 class Channel:
     """A command that runs on a board: its input, its output, its end."""
 
-    def __init__(self, connection: SshConnection, raw: Any) -> None:
+    def __init__(self, connection: ChannelOwner, raw: Any) -> None:
         self.connection = connection
         self._raw = raw
         raw.exit_signal = None
-        raw.pace = Pace()
+        raw.in_flight = InFlight()
 
     def execute(self, line: str) -> None:
         """Let the login shell execute a line.
@@ -119,18 +134,18 @@ class Channel:
         OSError, EOFError
             It no longer reads its input, or the connection ended.
         """
-        pace: Pace = self._raw.pace
+        in_flight: InFlight = self._raw.in_flight
         view = memoryview(data)
         while view:
             deadline = time.monotonic() + patience_s
-            while not pace.wait(min(_LOOK_S, patience_s)):
+            while not in_flight.wait(min(_LOOK_S, patience_s)):
                 self._check_open()
                 if time.monotonic() >= deadline:
                     raise TimeoutError
             self._wait_for_window(deadline - time.monotonic())
-            sent = self._raw.send(bytes(view[: pace.piece]))
+            sent = self._raw.send(bytes(view[: in_flight.piece]))
             view = view[sent:]
-            pace.sending(sent)
+            in_flight.sending(sent)
             self._request(_PROBE)
 
     def end_input(self) -> None:

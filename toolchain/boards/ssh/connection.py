@@ -14,7 +14,7 @@ from toolchain.boards.ssh.address import SshAddress, Way
 from toolchain.boards.ssh.authentication import AUTH_S, log_in, log_in_with_password
 from toolchain.boards.ssh.channel import Channel
 from toolchain.boards.ssh.hostkeys import fingerprint, other_key
-from toolchain.boards.ssh.route import Direct, Route, resolve
+from toolchain.boards.ssh.route import Route, SocketLink, resolve
 from toolchain.boards.ssh.wire import Link, WatchedSocket, Wire
 from toolchain.boards.transport import LostError, WayError
 from toolchain.errors import ToolchainError, UsageError
@@ -41,7 +41,7 @@ class NoSessionError(ToolchainError):
 
 
 class NoAlgorithmError(UsageError):
-    """paramiko has no algorithm of a kind that the server offers."""
+    """The server offers no algorithm of some kind that paramiko has."""
 
 
 class SshConnection:
@@ -179,7 +179,7 @@ def _handshake(
 ) -> tuple[Link, WatchedSocket, Wire, float]:
     """Return the link, its socket, the protocol on it, and the seconds that the connection took."""
     begun = time.monotonic()
-    link = Direct(route, address.label)
+    link = SocketLink(route, address.label)
     round_trip_s = time.monotonic() - begun
     limit_s = max(HANDSHAKE_S, _HANDSHAKE_ROUNDS * round_trip_s)
     watched = WatchedSocket(link)

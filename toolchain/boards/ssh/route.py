@@ -175,7 +175,7 @@ def _proxy_line(address: SshAddress) -> str:
     return shlex.join(words).replace("%", "%%").replace("TARGET", "'[%h]:%p'")
 
 
-class Direct:
+class SocketLink:
     """A `Link` to the board's server: a socket, direct or through a proxy command that ends with it."""
 
     def __init__(self, route: Route, label: str) -> None:

@@ -147,7 +147,7 @@ def _unless_probe(handle: Callable[[Any, Any], None]) -> Callable[[Any, Any], No
     """Wrap paramiko's handler of a channel's replies, which takes each one for that to its `exec`."""
 
     def checked(channel: Any, message: Any) -> None:
-        round_trip_s = channel.pace.answered()
+        round_trip_s = channel.in_flight.answered()
         if round_trip_s is None:
             handle(channel, message)
         else:
@@ -157,7 +157,7 @@ def _unless_probe(handle: Callable[[Any, Any], None]) -> Callable[[Any, Any], No
 
 
 class Wire(paramiko.Transport):  # type: ignore[misc]
-    """paramiko's end of a connection."""
+    """One end of a connection: paramiko's."""
 
     _channel_handler_table = {  # noqa: RUF012 - as in the class it refines
         **paramiko.Transport._channel_handler_table,
@@ -207,7 +207,7 @@ class _PlainPacketizer(paramiko.Packetizer):  # type: ignore[misc]
 
 
 class MuxWire(Wire):
-    """paramiko's channels through an OpenSSH client, which has done everything that comes before them."""
+    """Carries paramiko's channels through an OpenSSH client, which has done all that comes before."""
 
     def __init__(self, sock: WatchedSocket) -> None:
         super().__init__(sock, packetizer_class=_PlainPacketizer)
