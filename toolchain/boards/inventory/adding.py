@@ -209,7 +209,13 @@ def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:
     from toolchain.boards.ssh.connection import connect
     from toolchain.boards.ssh.remote import Script
     from toolchain.boards.ssh.route import resolve
+    from toolchain.boards.ssh.ways import client_reason
 
+    if reason := client_reason(address):
+        raise UsageError(
+            f"--install-key: no password can be given to the OpenSSH client, which is used here: {reason}",
+            f"put your key there by `ssh-copy-id {address.host}`, and run the command again without it",
+        )
     route = resolve(address)
     key = public_key(route.identities)
     connection = connect(address, password(f"{route.user}@{route.host}"))

@@ -75,6 +75,7 @@ class Script:
         self, channel: Channel, script: str, root: str, *arguments: str, log: Path | None = None
     ) -> None:
         token = secrets.token_hex(8)
+        self._token = token.encode()
         self.channel = channel
         self._connection = channel.connection
         self._raw = _Output(channel)
@@ -87,7 +88,7 @@ class Script:
             channel.execute(command_line(script, token, root, *arguments))
             self._begun = True
             self._drain.start()
-            self.answer = self._first_words(token.encode())
+            self.answer = self._first_words()
         except BaseException as error:
             channel.close()
             if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
@@ -167,7 +168,8 @@ class Script:
                 f"{label}: its SSH server {why} to run a command",
                 f"try it by hand: `toolchain board shell {label.removeprefix('board ')}`",
             )
-        noise = (self._raw.noise.content() if self._raw.noise else b"") + b"\n" + self.errors()
+        printed = self._raw.noise.content() if self._raw.noise else b""
+        noise = printed.partition(self._token)[0] + b"\n" + self.errors()
         late = isinstance(error, TimeoutError)
         if not late and not noise.strip() and self.channel.code in _OF_A_STOP:
             return LostError(f"{label}: the link broke as a command began", "run the same command again")
@@ -207,16 +209,18 @@ class Script:
         if failures:
             raise failures[0]
 
-    def _first_words(self, token: bytes) -> str:
+    def _first_words(self) -> str:
         self.limit(START_S)
+        printed = 0
         while line := self.stdout.readline(_NOISE):
             # It may begin in a line of the login shell's.
-            _, found, answer = line.partition(token + b" ")
+            _, found, answer = line.partition(self._token + b" ")
             if found:
                 self.limit(None)
                 self._raw.noise = None
                 return self._check_answer(answer.decode(errors="replace").strip())
-            if self._raw.noise and self._raw.noise.dropped:
+            printed += len(line)
+            if printed > _NOISE:
                 break
         raise EOFError
 

@@ -103,7 +103,7 @@ def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = Fals
     if address.user:
         words += ["-l", address.user]
     if address.jump:
-        words += ["-o", f"ProxyCommand={_proxy_line(address)}"]
+        words += ["-o", f"ProxyCommand={_proxy_line(address, asks=asks)}"]
     return words
 
 
@@ -147,17 +147,18 @@ def paramiko_config(host: str) -> dict[str, list[str]]:
 def _proxy(address: SshAddress, found: Mapping[str, str], host: str, port: int) -> tuple[str, ...]:
     jump = address.jump or found.get("proxyjump", "none")
     if jump.lower() != "none":
-        return _through(jump, address, f"[{host}]:{port}")
+        return _through(jump, address, f"[{host}]:{port}", asks=False)
     if found.get("proxycommand", "none").lower() != "none":
         return tuple(shlex.split(found["proxycommand"]))
     return ()
 
 
-def _through(jump: str, address: SshAddress, target: str) -> tuple[str, ...]:
+def _through(jump: str, address: SshAddress, target: str, *, asks: bool) -> tuple[str, ...]:
     """Return a command that connects to `target` from the last of the jump hosts, through the others."""
     *before, last = jump.split(",")
     user, host, port = parse_address(last.removeprefix("ssh://"))
-    words = ["ssh", *config_options(use_config=address.use_config), "-o", "BatchMode=yes"]
+    words = ["ssh", *config_options(use_config=address.use_config)]
+    words += ["-o", f"BatchMode={'no' if asks else 'yes'}"]
     words += ["-o", f"ConnectTimeout={CONNECT_S:g}", "-o", "ServerAliveInterval=3"]
     words += ["-J", ",".join(before)] if before else []
     words += ["-l", user] if user else []
@@ -165,13 +166,13 @@ def _through(jump: str, address: SshAddress, target: str) -> tuple[str, ...]:
     return (*words, "-W", target, "--", host)
 
 
-def _proxy_line(address: SshAddress) -> str:
+def _proxy_line(address: SshAddress, *, asks: bool) -> str:
     """Return the same command for a client's ProxyCommand.
 
     The client makes one of a jump host itself, but not where the address has a zone: it takes the `%` for
     a token of its own.
     """
-    words = _through(address.jump or "", address, "TARGET")
+    words = _through(address.jump or "", address, "TARGET", asks=asks)
     return shlex.join(words).replace("%", "%%").replace("TARGET", "'[%h]:%p'")
 
 

@@ -7,7 +7,7 @@ import io
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -283,21 +283,33 @@ class SshTransport:
         from toolchain.boards.ssh.connection import NoSessionError
         from toolchain.boards.ssh.ways import connect
 
-        with self._lock:
-            for ended in [each for each in self._connections if not each.alive]:
-                ended.close()
-                self._connections.remove(ended)
-            for connection in self._connections:
-                with contextlib.suppress(NoSessionError):
+        refused: list[SshConnection] = []
+        while True:
+            made: SshConnection | None = None
+            with self._lock:
+                for ended in [each for each in self._connections if not each.alive]:
+                    ended.close()
+                    self._connections.remove(ended)
+                others = [each for each in self._connections if each not in refused]
+                if not others:
+                    made = self._another(connect)
+                    others = [made]
+            for connection in others:
+                try:
                     return connection.open()
-            if len(self._connections) >= _MOST_CONNECTIONS:
-                raise ToolchainError(
-                    f"{self.address.label}: its server allows too few sessions for all that runs there",
-                    "set `MaxSessions 10` in its sshd_config",
-                )
-            connection = connect(self.address)
-            self._connections.append(connection)
-            return connection.open()
+                except NoSessionError:
+                    if connection is made:
+                        raise
+                    refused.append(connection)
+
+    def _another(self, connect: Callable[[SshAddress], SshConnection]) -> SshConnection:
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            raise ToolchainError(
+                f"{self.address.label}: its server allows too few sessions for all that runs there",
+                "set `MaxSessions 10` in its sshd_config",
+            )
+        self._connections.append(connect(self.address))
+        return self._connections[-1]
 
 
 class SshProcess:

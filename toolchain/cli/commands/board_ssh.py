@@ -97,12 +97,13 @@ def add(
         "reached_by": added.reached.way,
         "reached_reason": added.reached.reason or None,
     }
-    if added.reached.reason:
-        note(f"{added.name} is reached by the OpenSSH client: {added.reached.reason}")
-    emit(
-        document,
-        lambda: click.echo(f"{added.name} is in {added.file}; next: toolchain board provision {added.name}"),
-    )
+    way = "paramiko" if added.reached.way == "paramiko" else f"the OpenSSH client ({added.reached.reason})"
+
+    def tell() -> None:
+        click.echo(f"{added.name} is in {added.file}, and is reached by {way}")
+        click.echo(f"next: toolchain board provision {added.name}")
+
+    emit(document, tell)
 
 
 def _is_the_boards(host: str, found: str, expected: str | None) -> bool:
@@ -235,7 +236,7 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
         "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
         "edge-rt": answer.edge_rt or "none",
         "devices": " ".join(answer.devices),
-        "ssh": answer.ssh_reason and f"by the OpenSSH client ({answer.ssh_reason})",
+        "ssh": f"{answer.ssh} ({answer.ssh_reason})" if answer.ssh_reason else answer.ssh,
         **{each["kind"]: _driver(each, emulated=answer.emulated) for each in answer.drivers},
         "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
     }
