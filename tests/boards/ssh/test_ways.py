@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.ssh.beds import account
+from tests.boards.local.left import pids
+from tests.boards.ssh.beds import account, programs
 from tests.boards.ssh.sshd import Sshd, make_key, sshd
+from tests.boards.ssh.test_transport import owner
 from tests.waiting import until
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.authentication import RefusedError
@@ -53,11 +55,15 @@ def agent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     argv = ["ssh-agent", "-D", "-a", str(path)]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, env=surroundings) as running:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
-        until(path.exists)
+        until(_agent_answers)
         try:
             yield path
         finally:
             running.terminate()
+
+
+def _agent_answers() -> bool:
+    return subprocess.run(["ssh-add", "-l"], capture_output=True, timeout=60, check=False).returncode != 2
 
 
 def add_key(file: Path, *options: str) -> None:
@@ -102,6 +108,20 @@ def test_a_shared_connection_of_the_users_is_not_taken(server: Sshd, tmp_path: P
     options = board.ssh_command()
     assert "ControlPath=none" in options
     board.close()
+
+
+def test_the_client_ends_with_its_user_however_that_ends(tmp_path: Path) -> None:
+    with sshd(tmp_path / "sshd") as server:
+        board = SshTransport(server.address(ssh="openssh"), str(server.root))
+        assert board.run(["true"]).returncode == 0
+        assert programs(str(server.port)), "the client runs"
+        board.close()
+        until(lambda: not programs(str(server.port)), what="the client's end")
+        with owner(board, "board.run(['sh', '-c', 'echo $$ 0 > pids; sleep 300'])") as running:
+            pids(board)
+            assert programs(str(server.port))
+            running.kill()
+        until(lambda: not programs(str(server.port)), what="the client's end")
 
 
 CONFIGS = {
