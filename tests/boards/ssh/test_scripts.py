@@ -102,6 +102,7 @@ def test_a_command_ends_when_the_channel_does(tmp_path: Path) -> None:
         assert child.wait(20) == -9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tools", ["with setsid", "without"])
 @pytest.mark.parametrize("grace", ["0", "2"])
 def test_a_command_that_leads_no_group_ends_with_its_children(tmp_path: Path, tools: str, grace: str) -> None:
@@ -219,6 +220,7 @@ def test_a_key_inside_a_longer_line_is_another(tmp_path: Path) -> None:
     assert len(file.read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(words | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4)

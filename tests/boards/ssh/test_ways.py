@@ -153,6 +153,11 @@ def test_an_ssh_config_that_both_understand_is_left_to_paramiko(server: Sshd, ho
     config = HERE.format(port=server.port, identity=server.identity)
     (home / ".ssh" / "config").write_text(config + "Host *\n  ServerAliveInterval 5\n  ForwardAgent yes\n")
     assert reached(SshAddress("rack", None, None, server.host_key), server.root) == "paramiko"
+    for jump in ("10.0.0.1", "me@[10.0.0.1]:2", "one,ssh://me@two:22", "[::1]:2022"):
+        (home / ".ssh" / "config").write_text(config + f"  ProxyJump {jump}\n")
+        address = SshAddress("rack", None, None, server.host_key)
+        assert client_reason(address) == ""
+        assert resolve(address).proxy[0] == "ssh"
     (home / ".ssh" / "config").write_text("Host rack\n  HostName fe80::1%%usb0\n  ProxyCommand nc %h %p\n")
     address = SshAddress("rack", None, None, server.host_key)
     assert resolve(address).host == "fe80::1%usb0"

@@ -26,6 +26,7 @@ from toolchain.foreign import last_line
 CONNECT_S = 10.0
 _END_S = 2.0
 _EXECUTES = re.compile(r"^\s*match\b.*\bexec\b", re.IGNORECASE | re.MULTILINE)
+_BRACKETED_NAME = re.compile(r"\[([^:\]]+)\]")  # OpenSSH puts IPv4 addresses in brackets, too
 _KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")  # in the order in which ssh(1) tries them
 
 
@@ -112,8 +113,8 @@ def config_options(*, use_config: bool) -> list[str]:
     if not use_config:
         return ["-F", "none"]
     # ssh(1) takes the home folder from the password file; we take it from HOME.
-    if Path.home() != Path(pwd.getpwuid(os.getuid()).pw_dir) and user_config().is_file():
-        return ["-F", str(user_config())]
+    if Path.home() != Path(pwd.getpwuid(os.getuid()).pw_dir):
+        return ["-F", str(user_config()) if user_config().is_file() else "none"]
     return []
 
 
@@ -156,7 +157,7 @@ def _proxy(address: SshAddress, found: Mapping[str, str], host: str, port: int) 
 def _through(jump: str, address: SshAddress, target: str, *, asks: bool) -> tuple[str, ...]:
     """Return a command that connects to `target` from the last of the jump hosts, through the others."""
     *before, last = jump.split(",")
-    user, host, port = parse_address(last.removeprefix("ssh://"))
+    user, host, port = parse_address(_BRACKETED_NAME.sub(r"\1", last.removeprefix("ssh://")))
     words = ["ssh", *config_options(use_config=address.use_config)]
     words += ["-o", f"BatchMode={'no' if asks else 'yes'}"]
     words += ["-o", f"ConnectTimeout={CONNECT_S:g}", "-o", "ServerAliveInterval=3"]

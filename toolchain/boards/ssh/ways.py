@@ -7,6 +7,7 @@ board is reached as by `ssh`, if later by some hundredths of a second.
 from __future__ import annotations
 
 import getpass
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -144,7 +145,7 @@ def _facts(values: Mapping[str, Sequence[str]], address: SshAddress) -> dict[str
         "port": port,
         "user": user,
         "identityfile": "" if address.identity else " ".join(files),
-        "proxyjump": "" if address.jump else last("proxyjump", ""),
+        "proxyjump": "" if address.jump else re.sub(r"ssh://|[][]", "", last("proxyjump", "")),
         "proxycommand": "" if address.jump or last("proxyjump", "") else command,
     }
 
