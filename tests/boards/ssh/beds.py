@@ -15,7 +15,7 @@ import psutil
 from tests.boards.ssh.sshd import Sshd, free_port, make_key, wait_for_banner
 
 _VENV = Path(__file__).parents[3] / ".venv"
-_DROPBEAR = _VENV / "dropbear"
+_DROPBEAR = _VENV / "beds"
 TCSH, CSH = _VENV / "tcsh/bin/tcsh", _VENV / "tcsh/bin/bsd-csh"
 
 
