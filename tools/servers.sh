@@ -17,6 +17,8 @@ with_libraries() { # PROGRAM PACKAGE…: unpacked with those of their libraries 
 with_libraries sshd openssh-server
 # The roots of small boards (tests/boards/beds.py): busybox, a small SSH server, sudo.
 with_libraries beds busybox dropbear-bin sudo
+# The login shell of BSD.
+with_libraries tcsh tcsh csh
 ./unpack.sh docker-registry docker-registry
 if [ "$(id -u)" = 0 ] && [ -d ../.venv/sshd ] && ! id sshd >/dev/null 2>&1; then
     echo "tests: making the system user sshd, which sshd wants for privilege separation" >&2

@@ -21,10 +21,12 @@ from toolchain.errors import ToolchainError
 MUCH = 8 << 20  # more than pipes and windows hold
 
 
-@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["local", *(pytest.param(each, marks=pytest.mark.slow) for each in ("ssh", "by_client"))]
+)
 def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalTransport | SshTransport]:
-    if request.param == "ssh":
-        yield request.getfixturevalue("ssh")
+    if request.param != "local":
+        yield request.getfixturevalue(request.param)
         return
     root = tmp_path / "root"
     root.mkdir()

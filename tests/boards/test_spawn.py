@@ -13,10 +13,12 @@ from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError
 
 
-@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=["local", *(pytest.param(each, marks=pytest.mark.slow) for each in ("ssh", "by_client"))]
+)
 def board(request: pytest.FixtureRequest, tmp_path: Path) -> LocalTransport | SshTransport:
-    if request.param == "ssh":
-        remote: SshTransport = request.getfixturevalue("ssh")
+    if request.param != "local":
+        remote: SshTransport = request.getfixturevalue(request.param)
         return remote
     root = tmp_path / "root"
     root.mkdir()

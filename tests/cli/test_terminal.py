@@ -54,6 +54,7 @@ FOREIGN: dict[str, list[str]] = {
     "board remove": [EVIL],
     "board shell": [EVIL],
     "board show": ["b1"],
+    "board repin": [EVIL],
     "board status": [EVIL],
     "lab release": [EVIL],
     "lab start": [EVIL],

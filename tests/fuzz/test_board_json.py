@@ -73,6 +73,9 @@ class LyingBoard:
         code, said = self.answers.get(verb, (0, b""))
         return Completed(tuple(argv), code, said, said[:1000])
 
+    def reached(self) -> None:
+        return None
+
     def spawn(self, argv: Sequence[str], log: Path | None = None) -> Process:
         raise NotImplementedError
 

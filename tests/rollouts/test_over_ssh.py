@@ -140,6 +140,17 @@ def test_a_killed_session_is_a_broken_link(clocked: Sshd, link: Proxy, tmp_path:
     assert steps.count("preflight") == 2
 
 
+def test_a_link_that_breaks_as_a_command_begins_is_tried_again(tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    force = f'ForceCommand mkdir {once} 2>/dev/null && kill -TERM $$; eval "$SSH_ORIGINAL_COMMAND"'
+    with sshd(tmp_path / "sshd", f"SetEnv SHLVL=1 FIELD_NOW={NOW + 60}", force) as server:
+        board = board_behind(server, server.port, tmp_path / "b")
+        work, steps = job(board, delivery(tmp_path))
+        assert work.run() is None, "it is tried again"
+        assert once.is_dir() and steps[-1] == "waits to try again"
+        assert finish(work).state == "installed"
+
+
 def test_a_board_that_is_away_is_offline_after_the_window(clocked: Sshd, tmp_path: Path) -> None:
     with proxy(clocked.port) as gone:
         pass

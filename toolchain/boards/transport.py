@@ -79,6 +79,14 @@ class RemoteFile:
     changed: float
 
 
+@dataclass(frozen=True)
+class Reached:
+    """How a board is reached over SSH: by paramiko or by the OpenSSH client, and why by the client."""
+
+    way: Literal["paramiko", "openssh"]
+    reason: str = ""
+
+
 class Process(Protocol):
     """A command that runs until its channel is closed."""
 
@@ -216,6 +224,9 @@ class Transport(Protocol):
         UsageError
             The board is not remote.
         """
+
+    def reached(self) -> Reached | None:
+        """Return how the board was reached last, or would be; None without a login. Nothing is connected."""
 
     def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
         """Return an OpenSSH command line that logs in on the board.

@@ -144,6 +144,12 @@ class BoardEntry(Table):
         pattern=r"^[A-Za-z0-9_.\[][A-Za-z0-9_.:@,%+\[\]-]*$",
         description="`[USER@]HOST[:PORT]` to go through; default: ssh_config's ProxyJump.",
     )
+    ssh: Literal["auto", "paramiko", "openssh"] = Field(
+        "auto",
+        description="Who speaks with its SSH server: `paramiko` in this process, or the `openssh` client, "
+        "which accepts the pinned key alone, too; auto: paramiko, and the client where your ssh_config, its "
+        "server or the login wants what paramiko lacks. `toolchain board status` says which.",
+    )
     groups: tuple[str, ...] = Field((), description="Names under which several boards are deployed to.")
     root: str = Field(
         ".edge-toolchain",

@@ -10,14 +10,15 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
 from tests.waiting import PATIENCE_S
-from toolchain.boards.ssh.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress, Way
 
 _UNPACKED = Path(__file__).parents[3] / ".venv" / "sshd"  # by tools/servers.sh, where the system has none
 
@@ -43,7 +44,9 @@ class Sshd:
     identity: Path
     process: subprocess.Popen[bytes]
 
-    def address(self, port: int | None = None, name: str = "bench") -> SshAddress:
+    def address(
+        self, port: int | None = None, name: str = "bench", ssh: Literal["auto"] | Way = "paramiko"
+    ) -> SshAddress:
         """Return its address, or that of a proxy before it."""
         return SshAddress(
             "127.0.0.1",
@@ -53,6 +56,7 @@ class Sshd:
             self.identity,
             name=name,
             use_config=False,
+            ssh=ssh,
         )
 
     @property
@@ -92,8 +96,11 @@ def _helper_programs() -> list[str]:
 
 
 @contextlib.contextmanager
-def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]:
-    """Run a server below `folder`; `options` are lines for its sshd_config, which go first."""
+def sshd(folder: Path, *options: str, port: int | None = None, before: Sequence[str] = ()) -> Iterator[Sshd]:
+    """Run a server below `folder`; `options` are lines for its sshd_config, which go first.
+
+    `before` are words before its command, which say where it runs.
+    """
     program = shutil.which("sshd", path=os.environ["PATH"] + f":/usr/sbin:/sbin:{_UNPACKED}/usr/sbin")
     assert program, "no sshd here: tools/servers.sh unpacks one"
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,13 +128,13 @@ def sshd(folder: Path, *options: str, port: int | None = None) -> Iterator[Sshd]
     (folder / "sshd_config").write_text("\n".join(lines) + "\n")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd wants it for privilege separation
-    argv = [program, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "log")]
+    argv = [*before, program, "-D", "-f", str(folder / "sshd_config"), "-E", str(folder / "log")]
     process = subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": libraries()}
     )
     server = Sshd(folder, port, host_key, folder / "id", process)
     try:
-        _wait_for_banner(server)
+        wait_for_banner(server)
         yield server
     finally:
         server.stop()
@@ -138,7 +145,8 @@ def libraries() -> str:
     return ":".join(str(folder) for folder in _UNPACKED.glob("usr/lib/*-linux-gnu"))
 
 
-def _wait_for_banner(server: Sshd) -> None:
+def wait_for_banner(server: Sshd) -> None:
+    """Return once a server answers."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         assert server.process.poll() is None, (server.folder / "log").read_text()

@@ -21,6 +21,11 @@ from toolchain.boards.transport import LostError
 FLOOD = 200 * 2**20
 
 
+def token_of(line: str) -> str:
+    """Return the token of a command, which stands at the beginning of what its shell evaluates."""
+    return shlex.split(line)[5].split()[2]
+
+
 class Flooding(paramiko.ServerInterface):
     """Lets everybody in, says that a command runs, and sends without regard to the channel's window."""
 
@@ -33,7 +38,7 @@ class Flooding(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        token = shlex.split(command.decode())[5]
+        token = token_of(command.decode())
         threading.Thread(target=self.flood, args=(channel, token), daemon=True).start()
         return True
 

@@ -26,10 +26,10 @@ def test_ssh_config_fills_what_the_address_leaves_open(
     route = resolve(SshAddress("lab-1", None, None, KEY))
     assert (route.host, route.port, route.user) == ("10.0.0.7", 2022, "pi")
     assert route.identities == (tmp_path / ".ssh" / "lab",)
-    assert route.proxy[-5:] == ("me@gate:2", "-W", "[10.0.0.7]:2022", "--", "ssh://second")
+    assert route.proxy[-5:] == ("me@gate:2", "-W", "[10.0.0.7]:2022", "--", "second")
     mine = resolve(SshAddress("lab-1", 22, "root", KEY, tmp_path / "id", jump="other"))
     assert (mine.port, mine.user, mine.identities, mine.use_agent) == (22, "root", (tmp_path / "id",), False)
-    assert mine.proxy[-1] == "ssh://other"
+    assert mine.proxy[-1] == "other"
     alone = resolve(SshAddress("lab-1", None, "root", KEY, use_config=False))
     assert (alone.host, alone.port, alone.proxy) == ("lab-1", 22, ())
     words = openssh_options(SshAddress("lab-1", None, None, KEY, name="one"), tmp_path / "known hosts")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.boards.ssh.beds import CSH, TCSH
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.listing import parse_listing
 
@@ -20,9 +22,27 @@ TOKEN = "0123abcd"  # noqa: S105 - no secret
 def ran(
     script: str, root: Path | str, *arguments: str, content: bytes = b"", limit: float = 20
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a script as sshd does: by the login shell, with what comes on the channel."""
+    """Run a script as sshd does: by the login shell, with what comes on the channel.
+
+    The channel of a command stays open until it has ended; others end with what they get.
+    """
     line = scripts.command_line(script, TOKEN, str(root), *arguments)
-    return subprocess.run(["bash", "-c", line], input=content, capture_output=True, timeout=limit)
+    argv = ["bash", "-c", line]
+    if script is not scripts.RUN:
+        return subprocess.run(argv, input=content, capture_output=True, timeout=limit)
+    reading, writing = os.pipe()
+    with (
+        os.fdopen(reading, "rb") as channel,
+        os.fdopen(writing, "wb", buffering=0) as ours,
+        subprocess.Popen(
+            argv, stdin=channel, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        ) as child,
+    ):
+        ours.write(content)
+        assert child.stdout is not None and child.stderr is not None
+        code = child.wait(limit)
+        ours.close()  # as sshd does then; the watcher ends
+        return subprocess.CompletedProcess(argv, code, child.stdout.read(), child.stderr.read())
 
 
 def said(done: subprocess.CompletedProcess[bytes]) -> tuple[bytes, bytes]:
@@ -80,6 +100,36 @@ def test_a_command_ends_when_the_channel_does(tmp_path: Path) -> None:
         child.stdin.close()
         assert child.stdout.read() == b"", "nobody holds the channel any more"
         assert child.wait(20) == -9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tools", ["with setsid", "without"])
+@pytest.mark.parametrize("grace", ["0", "2"])
+def test_a_command_that_leads_no_group_ends_with_its_children(tmp_path: Path, tools: str, grace: str) -> None:
+    """dropbear starts commands in its own process group, which must not be killed."""
+    if tools == "without":
+        for name in ("cat", "sed", "sleep", "sh"):
+            program = shutil.which(name)
+            assert program is not None
+            (tmp_path / name).symlink_to(program)
+    path = str(tmp_path) if tools == "without" else os.environ["PATH"]
+    stubborn = "trap '' TERM; (trap '' TERM; sleep 300; :) & echo up; wait; sleep 300"
+    line = scripts.command_line(scripts.RUN, TOKEN, str(tmp_path), grace, "0", "sh", "-c", stubborn)
+    # The outer shell leads a group of its own, with a process that is none of the command's.
+    outer = f"sleep 300 & sh -c {shlex.quote(line)}; kill $!; echo alive; wait"
+    with subprocess.Popen(
+        ["sh", "-c", outer],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "PATH": path},
+    ) as child:
+        assert child.stdin is not None and child.stdout is not None
+        assert child.stdout.readline().startswith(f"{TOKEN} ready".encode())
+        assert child.stdout.readline() == b"up\n"
+        child.stdin.close()
+        assert child.stdout.read() == b"alive\n", "what is not the command's lives, and nothing of it does"
+        assert child.wait(20) == 0
 
 
 def test_a_file_is_put_whole_with_its_mode_and_folder(tmp_path: Path) -> None:
@@ -170,7 +220,16 @@ def test_a_key_inside_a_longer_line_is_another(tmp_path: Path) -> None:
     assert len(file.read_text().splitlines()) == 2
 
 
-@given(st.lists(words, max_size=4))
-def test_a_command_line_is_one_sh_whatever_the_login_shell_is(arguments: list[str]) -> None:
-    first, *rest = shlex.split(scripts.command_line("true", *arguments))
-    assert first == "exec" and rest == ["sh", "-c", "true", "sh", *arguments]
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    st.lists(words | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4)
+)
+@pytest.mark.parametrize(
+    "shell", [["bash"], ["sh"], [TCSH, "-f"], [CSH, "-f"]], ids=["bash", "sh", "tcsh", "csh"]
+)
+def test_a_command_line_is_one_sh_whatever_the_login_shell_is(shell: list[str], arguments: list[str]) -> None:
+    line = scripts.command_line("printf '%s\\0' \"$@\"\nexit 5", *arguments, "x" * 3000)
+    done = subprocess.run([*shell, "-c", line], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (5, b"")
+    assert done.stdout.decode().split("\0")[:-1] == [*arguments, "x" * 3000]

@@ -17,11 +17,19 @@ from hypothesis import strategies as st
 
 from tests.boards.local.left import STUBBORN, assert_gone, names, pids
 from tests.boards.ssh.sshd import Sshd, sshd
+from toolchain.boards.ssh.route import SocketLink
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import DeadlineError
 from toolchain.errors import ToolchainError, UsageError
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["ssh", "by_client"])
+def ssh(request: pytest.FixtureRequest) -> SshTransport:
+    """A board over SSH, by each of the ways."""
+    board: SshTransport = request.getfixturevalue(request.param)
+    return board
 
 
 def root(ssh: SshTransport) -> Path:
@@ -35,7 +43,8 @@ def owner(ssh: SshTransport, code: str) -> subprocess.Popen[bytes]:
         "import sys, time; from pathlib import Path; from toolchain.boards.ssh.address import *\n"
         "from toolchain.boards.ssh.transport import *\n"
         f"board = SshTransport(SshAddress('127.0.0.1', {address.port}, {address.user!r}, "
-        f"{address.host_key!r}, Path({str(address.identity)!r}), use_config=False), {ssh.root!r})\n"
+        f"{address.host_key!r}, Path({str(address.identity)!r}), use_config=False, ssh={address.ssh!r}), "
+        f"{ssh.root!r})\n"
     )
     return subprocess.Popen([sys.executable, "-c", begin + code], stderr=subprocess.PIPE)
 
@@ -220,10 +229,10 @@ def test_the_way_of_ssh_config_with_its_jump_is_taken(
 
     board = SshTransport(SshAddress("rack", None, None, server.host_key, name="rack"), str(server.root))
     assert board.run(["sh", "-c", "echo $SSH_CLIENT"]).stdout.startswith(b"127.0.0.1")
-    proxy = board._connection
+    link = board._connections[0]._link
     board.close()
-    assert proxy is not None and proxy._link._proxy is not None
-    assert proxy._link._proxy.returncode is not None, "the jump's client ends with the connection"
+    assert isinstance(link, SocketLink) and link._proxy is not None
+    assert link._proxy.returncode is not None, "the jump's client ends with the connection"
     config.write_text(
         config.read_text().replace("HostName 127.0.0.1\n  Port", "HostName 127.0.0.1\n  Port 1\n  #")
     )

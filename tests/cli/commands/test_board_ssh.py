@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.boards.ssh.proxy import proxy
-from tests.boards.ssh.sshd import Sshd, sshd
+from tests.boards.ssh.sshd import Sshd, make_key, sshd
 from tests.cli.running import Toolchain
 from toolchain.boards.edge_rt.status import Status, statuses
 from toolchain.boards.inventory.lookup import find_boards
@@ -157,3 +157,61 @@ def test_hints_stand_below_a_board_and_its_devices_say_that_they_are_emulated() 
     assert "opencl emulated pthread" in first
     assert [hint.strip() for hint in hints] == ["hint: a", "hint: b"]
     assert Status("x", "y", hints=["a"]).to_json()["hints"] == ["a"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_a_new_host_key_is_pinned_and_the_rest_of_the_entry_stays(
+    server: Sshd, invoke: Toolchain, folder: Path, tmp_path: Path
+) -> None:
+    old = make_key(tmp_path / "old")
+    entry = (
+        f'class = "x86_64"\nhost = "127.0.0.1"\nport = {server.port}\nhost_key = "{old}"\n'
+        f'identity = "{server.identity}"\nroot = "{server.root}"\ngroups = ["desk"]  # mine\n'
+    )
+    power = 'power = { on = ["true"], off = ["true"] }\n'
+    (folder / FILE_NAME).write_text(f"[boards.gpu0]\n{entry}{power}\n[boards.gpu1]\n{entry}")
+    before = (folder / FILE_NAME).read_text()
+    refused = invoke("board", "exec", "gpu0", "--", "true")
+    assert refused.code == 2 and refused.says("has changed", "toolchain board repin gpu0")
+    key = fingerprint(server.host_key)
+    for options, code, says in (
+        (("--yes",), 2, "whatever key is shown"),
+        ((), 2, f"nobody to ask whether {key}"),
+        (("--fingerprint", fingerprint(old)), 2, f"shows the host key {key}"),
+    ):
+        ran = invoke("board", "repin", "gpu0", *options)
+        assert ran.code == code and ran.says(says)
+        assert (folder / FILE_NAME).read_text() == before
+    pinned = invoke("board", "repin", "gpu0", "--fingerprint", key, "--json")
+    assert pinned.code == 0, pinned.err
+    assert pinned.document["boards"] == ["gpu0", "gpu1"] and pinned.document["login_error"] is None
+    assert (pinned.document["old"], pinned.document["new"]) == (fingerprint(old), key)
+    assert (folder / FILE_NAME).read_text() == before.replace(old, server.host_key)
+    configuration.cache_clear()
+    assert invoke("board", "exec", "gpu1", "--", "true").code == 0
+    again = invoke("board", "repin", "gpu0", "--json")
+    assert again.code == 0 and not again.document["changed"]
+    unknown = invoke("board", "repin", "nobody")
+    assert unknown.code == 2 and unknown.says("the boards there are: gpu0, gpu1")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_who_speaks_with_a_server_is_said_with_the_reason(
+    invoke: Toolchain, folder: Path, tmp_path: Path
+) -> None:
+    reason = "paramiko lacks algorithms of its server"
+    with sshd(tmp_path / "new", "Ciphers chacha20-poly1305@openssh.com") as new:
+        ran = invoke(*add(new, "--name", "one", "--yes", "--json"))
+        assert ran.code == 0, ran.err
+        assert (ran.document["ssh"], ran.document["reached_by"]) == ("auto", "openssh")
+        assert ran.document["reached_reason"] == reason
+        status = invoke("board", "status", "one", "--json").document[0]
+        assert (status["error"], status["ssh"], status["ssh_reason"]) == (None, "openssh", reason)
+        assert f"ssh openssh ({reason})" in invoke("board", "status", "one").out
+        text = (folder / FILE_NAME).read_text()
+        (folder / FILE_NAME).write_text(text + 'ssh = "paramiko"\n')
+        configuration.cache_clear()
+        lost = invoke("board", "status", "one", "--json").document[0]
+        assert "wants what paramiko lacks" in lost["error"] and 'ssh = "openssh"' in lost["hint"]

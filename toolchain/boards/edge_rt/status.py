@@ -86,6 +86,8 @@ class Status:
         Who measures: process and what it does; None if nobody does.
     waiting
         Who waits for that, the first one first: process, what it wants to do, and seconds waited.
+    ssh, ssh_reason
+        Who speaks with its SSH server, `paramiko` or `openssh`, and why not paramiko; None without a login.
     """
 
     name: str
@@ -105,6 +107,8 @@ class Status:
     hints: list[str] = field(default_factory=list)
     holder: dict[str, Any] | None = None
     waiting: list[dict[str, Any]] = field(default_factory=list)
+    ssh: str | None = None
+    ssh_reason: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -139,7 +143,9 @@ def status(board: Board) -> Status:
     try:
         said = _said(board, patience, looks)
     except ToolchainError as error:
-        return Status(board.name, board.profile.name, error.message, error.hint, devices=devices)
+        return Status(
+            board.name, board.profile.name, error.message, error.hint, devices=devices, **_way(board)
+        )
     there = None if said.info is None else _installed(said.info)
     drivers = drivers_of(there.devices, board) if there else []
     advising = looks if board.transport.has_system else []
@@ -159,7 +165,13 @@ def status(board: Board) -> Status:
         hints=[hint for look in advising for hint in look.hints(board.name, said, drivers)],
         holder=there.holder.model_dump() if there and there.holder else None,
         waiting=[each.model_dump() for each in there.waiting] if there else [],
+        **_way(board),
     )
+
+
+def _way(board: Board) -> dict[str, Any]:
+    reached = board.transport.reached()
+    return {"ssh": reached.way, "ssh_reason": reached.reason or None} if reached else {}
 
 
 def _said(board: Board, patience: str, looks: Sequence[Look]) -> State:

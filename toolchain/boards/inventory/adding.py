@@ -1,4 +1,4 @@
-"""Adds a board to `toolchain.toml`: pins its host key, tries the login, writes the entry."""
+"""Adds a board to `toolchain.toml`, or pins its new host key: tries the login, writes the entry."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from toolchain.boards.inventory import register
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.ssh.hostkeys import checked_host_key, fingerprint
 from toolchain.boards.ssh.transport import SshTransport
-from toolchain.boards.transport import LostError
-from toolchain.configuration.keys import BoardEntry
+from toolchain.boards.transport import LostError, Reached
+from toolchain.configuration.file import FILE_NAME
+from toolchain.configuration.keys import THIS_HOST, BoardEntry
+from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.plain import expanded
 from toolchain.foreign import last_line
@@ -33,15 +36,17 @@ class NewBoard:
     identity: Path | None = None
     jump: str | None = None
     groups: tuple[str, ...] = ()
+    ssh: Literal["auto", "paramiko", "openssh"] = "auto"
 
 
 @dataclass(frozen=True)
 class Added:
-    """A board that was added: its entry, and the file that has it."""
+    """A board that was added: its entry, the file that has it, and how it was reached."""
 
     name: str
     entry: BoardEntry
     file: Path
+    reached: Reached
 
 
 def add_board(
@@ -64,7 +69,7 @@ def add_board(
     ToolchainError
         The board cannot be reached, or the file cannot be written.
     """
-    from toolchain.boards.ssh.connection import ask_host_key
+    from toolchain.boards.ssh.ways import ask_host_key
 
     user, host, port = parse_address(wanted.address)
     arch_of(load_profile(wanted.board_class))
@@ -72,14 +77,14 @@ def add_board(
     identity = expanded(wanted.identity).absolute() if wanted.identity else None
     if identity and not identity.is_file():
         raise UsageError(f"--identity {wanted.identity}: no such file", "give the private key's file")
-    address = SshAddress(host, port, user, "", identity, wanted.jump, name=name)
+    address = SshAddress(host, port, user, "", identity, wanted.jump, name=name, ssh=wanted.ssh)
     host_key = ask_host_key(address)
     if not trusted(host, fingerprint(host_key)):
         raise UsageError(
             f"the host key of {host}, {fingerprint(host_key)}, was not accepted; nothing was changed",
             "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board",
         )
-    _log_in(replace(address, host_key=host_key), password)
+    reached = _log_in(replace(address, host_key=host_key), password)
     entry = BoardEntry(
         board_class=wanted.board_class,
         host=host,
@@ -89,21 +94,94 @@ def add_board(
         identity=identity,
         jump=wanted.jump,
         groups=wanted.groups,
+        ssh=wanted.ssh,
     )
-    return Added(name, entry, register.enter(name, entry))
+    return Added(name, entry, register.enter(name, entry), reached)
 
 
-def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> None:
+@dataclass(frozen=True)
+class Repinned:
+    """Boards of one machine whose host key was pinned anew: fingerprints of the old key and of the new one.
+
+    Attributes
+    ----------
+    login_error
+        Why the login does not work yet; None if it does.
+    """
+
+    names: tuple[str, ...]
+    file: Path
+    old: str
+    new: str
+    login_error: str | None
+
+
+def repin_board(name: str, trusted: Callable[[str, str, str], bool]) -> Repinned:
+    """Pin the host key that a board shows now, in place of its old one; the rest of its entry stays.
+
+    Parameters
+    ----------
+    trusted
+        Given a host and the fingerprints of its old and its new key, returns whether the new one is the
+        board's. Not asked if both are the same.
+
+    Raises
+    ------
+    UsageError
+        There is no such board with a login, or the key is not trusted.
+    ToolchainError
+        The board cannot be reached, or the file cannot be written.
+    """
+    from toolchain.boards.ssh.ways import ask_host_key
+
+    entry = configuration().boards.get(name)
+    if entry is None or entry.host == THIS_HOST:
+        known = ", ".join(each for each, there in configuration().boards.items() if there.host != THIS_HOST)
+        raise UsageError(
+            f"{name}: {configuration().file or FILE_NAME} has no such board with a host key",
+            f"the boards there are: {known or 'none'}",
+        )
+    address = register.address_of(name, entry)
+    host_key = ask_host_key(replace(address, host_key=""))
+    old, new = fingerprint(address.host_key), fingerprint(host_key)
+    names: tuple[str, ...] = (name,)
+    file = configuration().file
+    if old != new or file is None:
+        if not trusted(entry.host, old, new):
+            raise UsageError(
+                f"the host key of {entry.host}, {new}, was not accepted; nothing was changed",
+                "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board",
+            )
+        boards = configuration().boards
+        same = register.names_of_machine(name)
+        names = tuple(each for each in same if boards[each].host_key == entry.host_key)
+        file = register.pin(names, host_key)
+    return Repinned(names, file, old, new, _login_error(replace(address, host_key=host_key)))
+
+
+def _login_error(address: SshAddress) -> str | None:
+    """Return why a login fails: a board that was set up anew may not have the user's key yet."""
+    try:
+        _log_in(address, None)
+    except ToolchainError as error:
+        return str(error)
+    return None
+
+
+def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> Reached:
     from toolchain.boards.ssh.authentication import RefusedError
-    from toolchain.boards.ssh.connection import SshConnection
+    from toolchain.boards.ssh.ways import connect
 
     try:
-        SshConnection(address).close()
+        connection = connect(address)
     except RefusedError:
         if password is None:
             raise
         _install_key(address, password)
+        connection = connect(address)
+    connection.close()
     _check_commands(address)
+    return Reached(connection.way, connection.reason)
 
 
 def _check_commands(address: SshAddress) -> None:
@@ -128,15 +206,21 @@ def _no_commands(address: SshAddress, reason: str) -> UsageError:
 
 
 def _install_key(address: SshAddress, password: Callable[[str], str]) -> None:
-    from toolchain.boards.ssh.connection import SshConnection
+    from toolchain.boards.ssh.connection import connect
     from toolchain.boards.ssh.remote import Script
     from toolchain.boards.ssh.route import resolve
+    from toolchain.boards.ssh.ways import client_reason
 
+    if reason := client_reason(address):
+        raise UsageError(
+            f"--install-key: no password can be given to the OpenSSH client, which is used here: {reason}",
+            f"put your key there by `ssh-copy-id {address.host}`, and run the command again without it",
+        )
     route = resolve(address)
     key = public_key(route.identities)
-    connection = SshConnection(address, password(f"{route.user}@{route.host}"))
+    connection = connect(address, password(f"{route.user}@{route.host}"))
     try:
-        with Script(connection, scripts.INSTALL_KEY, ".", key) as script:
+        with Script(connection.open(), scripts.INSTALL_KEY, ".", key) as script:
             code = script.wait(_INSTALL_S)
             if code != 0:
                 raise ToolchainError(

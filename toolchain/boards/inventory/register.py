@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tomlkit
@@ -138,6 +138,7 @@ def address_of(name: str, entry: BoardEntry) -> SshAddress:
         identity=entry.identity,
         jump=entry.jump,
         name=name,
+        ssh=entry.ssh,
     )
 
 
@@ -199,6 +200,27 @@ def log_in_as(name: str, user: str) -> Path:
 
     def change(document: tomlkit.TOMLDocument) -> None:
         document["boards"][name]["user"] = user
+
+    return _edit(change)
+
+
+def pin(names: Sequence[str], host_key: str) -> Path:
+    """Set the pinned host key of boards of the file; return the file.
+
+    Raises
+    ------
+    UsageError
+        One is no longer in the file, or it cannot be read.
+    ToolchainError
+        It cannot be written; the old content is kept.
+    """
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        boards = document.get("boards", {})
+        for name in names:
+            if name not in boards:
+                raise UsageError(f"there is no board {name!r} in {FILE_NAME}", "add it: toolchain board add")
+            boards[name]["host_key"] = host_key
 
     return _edit(change)
 

@@ -180,6 +180,9 @@ class LocalTransport:
         """Raise UsageError: the board has no login."""
         raise self._no_login(f"account {user}")
 
+    def reached(self) -> None:
+        """Return None: the board has no login."""
+
     def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:  # noqa: ARG002
         """Raise UsageError: the board has no login."""
         raise self._no_login("ssh")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from toolchain.errors import UsageError
 
@@ -12,6 +13,10 @@ from toolchain.errors import UsageError
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@+$-]*")
 _HOST = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:%-]*")
 _MAX_PORT = 65535
+
+
+Way = Literal["paramiko", "openssh"]
+"""Who speaks with a board's SSH server: paramiko in this process, or the OpenSSH client."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class SshAddress:
         Name of the board, for messages.
     use_config
         Whether the user's ssh_config is read.
+    ssh
+        Who speaks with its server; auto: paramiko, and the client where that lacks something.
     """
 
     host: str
@@ -44,6 +51,7 @@ class SshAddress:
     jump: str | None = None
     name: str = ""
     use_config: bool = True
+    ssh: Literal["auto"] | Way = "auto"
 
     @property
     def label(self) -> str:

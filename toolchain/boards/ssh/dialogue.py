@@ -16,10 +16,8 @@ class SshDialogue:
 
     def send(self, data: bytes, patience: float) -> bool:
         """Send `data`; see `Dialogue.send`."""
-        channel = self._script.channel
-        channel.settimeout(patience)
         try:
-            channel.sendall(data)
+            self._script.channel.send(data, patience)
         except TimeoutError as error:
             raise self._script.failure(error) from error
         except (OSError, EOFError) as error:

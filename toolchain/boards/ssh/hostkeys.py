@@ -41,6 +41,16 @@ def fingerprint(host_key: str) -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
+def other_key(address: SshAddress, offered: str) -> UsageError:
+    """Return the error for another host key than the pinned one; `offered` is its fingerprint, or a noun."""
+    return UsageError(
+        f"{address.label}: the host key of {address.host} has changed: it offers {offered}, pinned is "
+        f"{fingerprint(address.host_key)}; "
+        "either the board was reinstalled or someone intercepts the connection",
+        f"if it was reinstalled, pin its new key: `toolchain board repin {address.name or 'NAME'}`",
+    )
+
+
 def write_known_hosts(address: SshAddress) -> Path:
     """Write a known_hosts file with the pinned key; return the file.
 

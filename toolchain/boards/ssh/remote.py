@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -17,25 +18,33 @@ import paramiko
 
 from toolchain.answers import shown
 from toolchain.boards.output.kept import MOST_ERRORS, Kept, Log
-from toolchain.boards.ssh.connection import SshConnection
+from toolchain.boards.ssh.channel import START_S, Channel
 from toolchain.boards.ssh.scripts import command_line
-from toolchain.boards.transport import DeadlineError
+from toolchain.boards.transport import DeadlineError, LostError
 from toolchain.errors import CheckError, ToolchainError
 from toolchain.foreign import last_line
 
-START_S = 30.0  # until a script's first answer; a board under load takes seconds
 _NOISE = 1 << 16  # bytes a login shell may print before
 _READ = 1 << 18
 _ANSWER = re.compile(r"ready( [1-9][0-9]{0,9})?|folder|missing|denied|pipe")
 _JOIN_S = 2.0
+# How a login shell ends when a board stops, before its SSH server does: unknown, or killed.
+_OF_A_STOP = (None, -signal.SIGHUP, -signal.SIGTERM, -signal.SIGKILL)
 
 
 class _Output(io.RawIOBase):
-    """The standard output of a channel; reads fail with TimeoutError after `deadline`."""
+    """The standard output of a channel; reads fail with TimeoutError after `deadline`.
 
-    def __init__(self, channel: Any) -> None:
+    Attributes
+    ----------
+    noise
+        The end of what came before the script's first answer; None after it.
+    """
+
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.deadline: float | None = None
+        self.noise: Kept | None = Kept(_NOISE, last=True)
 
     def readable(self) -> bool:
         return True
@@ -44,8 +53,9 @@ class _Output(io.RawIOBase):
         left = None if self.deadline is None else self.deadline - time.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError
-        self._channel.settimeout(left)
-        data = self._channel.recv(len(buffer))
+        data = self._channel.receive(len(buffer), left)
+        if self.noise:
+            self.noise.take(data)
         buffer[: len(data)] = data
         return len(data)
 
@@ -62,25 +72,27 @@ class Script:
     """
 
     def __init__(
-        self, connection: SshConnection, script: str, root: str, *arguments: str, log: Path | None = None
+        self, channel: Channel, script: str, root: str, *arguments: str, log: Path | None = None
     ) -> None:
-        self._connection = connection
         token = secrets.token_hex(8)
-        self.channel = connection.channel()
-        self._raw = _Output(self.channel)
+        self._token = token.encode()
+        self.channel = channel
+        self._connection = channel.connection
+        self._raw = _Output(channel)
         self.stdout: IO[bytes] = io.BufferedReader(self._raw, _READ)
         self._errors = Kept(MOST_ERRORS, last=True)
         self._log = Log(log) if log else None
         self._drain = threading.Thread(target=self._read_errors, name="stderr of a board", daemon=True)
+        self._begun = False
         try:
-            self.channel.settimeout(START_S)
-            self.channel.exec_command(command_line(script, token, root, *arguments))
+            channel.execute(command_line(script, token, root, *arguments))
+            self._begun = True
             self._drain.start()
-            self.answer = self._first_words(token.encode())
+            self.answer = self._first_words()
         except BaseException as error:
-            self.channel.close()
+            channel.close()
             if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
-                raise self.failure(error) from error
+                raise self._not_started(error) from error
             raise
 
     def __enter__(self) -> Script:
@@ -107,18 +119,15 @@ class Script:
 
     def code(self) -> int | None:
         """Return the return code as in `Completed`, None while it runs; raise if the channel was lost."""
-        if not self.channel.status_event.is_set():
-            return None
-        if self.channel.exit_signal is not None:
-            return -int(self.channel.exit_signal)
-        if self.channel.exit_status < 0:
-            raise self.failure(None)
-        return int(self.channel.exit_status)
+        return self.wait(0)
 
     def wait(self, seconds: float) -> int | None:
         """Wait at most `seconds`; return the code, or None if the script still runs."""
-        self.channel.status_event.wait(seconds)
-        return self.code()
+        if not self.channel.wait(seconds):
+            return None
+        if self.channel.code is None:
+            raise self.failure(None)
+        return self.channel.code
 
     def settle(self) -> None:
         """Wait at most 2 s for the end of standard error, which comes when the watcher on the board ends."""
@@ -140,21 +149,41 @@ class Script:
 
     def failure(self, error: BaseException | None) -> ToolchainError:
         """Return the error for a channel that ended early or timed out."""
-        if not self._connection.alive:
+        label = self._connection.label
+        if isinstance(error, TimeoutError) and self._connection.alive:
+            return DeadlineError(f"{label}: no progress for too long; is it very busy?")
+        if self._connection.ended():
             return self._connection.lost()
-        if isinstance(error, TimeoutError):
-            return DeadlineError(f"{self._connection.label}: no progress for too long; is it very busy?")
-        said = (
-            self.last_words()
-            if self._drain.is_alive() or self._errors.content()
-            else str(error or "no exit code")
+        said = self.last_words() if self._errors.content() else str(error or "no exit code")
+        return ToolchainError(f"{label}: a command there ended without an exit code: {said}")
+
+    def _not_started(self, error: BaseException) -> ToolchainError:
+        """Return the error for a script that did not answer: the link, or what the login shell does first."""
+        if self._connection.ended():
+            return self._connection.lost()
+        label = self._connection.label
+        if not self._begun:
+            why = "does not answer" if isinstance(error, TimeoutError) else "refuses"
+            return ToolchainError(
+                f"{label}: its SSH server {why} to run a command",
+                f"try it by hand: `toolchain board shell {label.removeprefix('board ')}`",
+            )
+        printed = self._raw.noise.content() if self._raw.noise else b""
+        noise = printed.partition(self._token)[0] + b"\n" + self.errors()
+        late = isinstance(error, TimeoutError)
+        if not late and not noise.strip() and self.channel.code in _OF_A_STOP:
+            return LostError(f"{label}: the link broke as a command began", "run the same command again")
+        what = f"has not started a command after {START_S:g} s" if late else "did not start a command"
+        kind = DeadlineError if late else ToolchainError
+        return kind(
+            f"{label}: its login shell {what}; the last that it printed: {last_line(noise)}",
+            "start files such as ~/.bashrc run before: let them print and ask nothing where "
+            "no terminal is (`case $- in *i*) ;; *) return ;; esac` as .bashrc's first line)",
         )
-        return ToolchainError(f"{self._connection.label}: a command there ended without an exit code: {said}")
 
     def close(self) -> None:
         """Close the channel; the watcher on the board then ends the command."""
-        with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
-            self.channel.close()
+        self.channel.close()
         if self._drain.ident is not None:
             self._drain.join(_JOIN_S)
 
@@ -165,13 +194,12 @@ class Script:
         one of its locks taken, and then the connection cannot be closed any more.
         """
         failures: list[BaseException] = []
-        self.channel.settimeout(patience_s)
 
         def run() -> None:
             try:
                 while chunk := chunks(size):
-                    self.channel.sendall(chunk)
-                self.channel.shutdown_write()
+                    self.channel.send(chunk, patience_s)
+                self.channel.end_input()
             except BaseException as error:
                 failures.append(error)
 
@@ -181,17 +209,20 @@ class Script:
         if failures:
             raise failures[0]
 
-    def _first_words(self, token: bytes) -> str:
+    def _first_words(self) -> str:
         self.limit(START_S)
-        noise = 0
+        printed = 0
         while line := self.stdout.readline(_NOISE):
-            if line.startswith(token + b" "):
+            # It may begin in a line of the login shell's.
+            _, found, answer = line.partition(self._token + b" ")
+            if found:
                 self.limit(None)
-                return self._check_answer(line[len(token) + 1 :].decode(errors="replace").strip())
-            noise += len(line)
-            if noise > _NOISE:
+                self._raw.noise = None
+                return self._check_answer(answer.decode(errors="replace").strip())
+            printed += len(line)
+            if printed > _NOISE:
                 break
-        raise EOFError("its login shell did not start a command")
+        raise EOFError
 
     def _check_answer(self, answer: str) -> str:
         if not _ANSWER.fullmatch(answer):
@@ -204,17 +235,8 @@ class Script:
 
     def _read_errors(self) -> None:
         with self._log or contextlib.nullcontext() as log:
-            while data := self._next_errors():
+            while data := self.channel.receive_errors(_READ):
                 if log:
                     log.write(data)
                 else:
                     self._errors.take(data)
-
-    def _next_errors(self) -> bytes:
-        while True:
-            try:
-                return bytes(self.channel.recv_stderr(_READ))
-            except TimeoutError:  # the timeout is meant for readers of stdout
-                continue
-            except (EOFError, OSError):
-                return b""

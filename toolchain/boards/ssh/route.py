@@ -7,15 +7,17 @@ import errno
 import getpass
 import os
 import pwd
+import re
 import shlex
 import socket
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
 
-from toolchain.boards.ssh.address import SshAddress
+from toolchain.boards.ssh.address import SshAddress, parse_address
 from toolchain.boards.transport import LostError, WayError
 from toolchain.errors import MissingError, UsageError
 from toolchain.files.plain import expanded
@@ -23,6 +25,8 @@ from toolchain.foreign import last_line
 
 CONNECT_S = 10.0
 _END_S = 2.0
+_EXECUTES = re.compile(r"^\s*match\b.*\bexec\b", re.IGNORECASE | re.MULTILINE)
+_BRACKETED_NAME = re.compile(r"\[([^:\]]+)\]")  # OpenSSH puts IPv4 addresses in brackets, too
 _KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")  # in the order in which ssh(1) tries them
 
 
@@ -51,17 +55,18 @@ def resolve(address: SshAddress) -> Route:
     UsageError
         The user's ssh_config cannot be parsed.
     """
-    found = _lookup(address.host) if address.use_config else {}
-    host = str(found.get("hostname", address.host))
+    read = paramiko_config(address.host) if address.use_config else {}
+    found = {key: values[-1] for key, values in read.items()}
+    host = found.get("hostname", address.host).replace("%%", "%")
     port = address.port or int(found.get("port", 22))
-    user = address.user or str(found.get("user", getpass.getuser()))
+    user = address.user or found.get("user", getpass.getuser())
     if address.identity:
         identities: tuple[Path, ...] = (address.identity,)
     elif "identityfile" in found:
-        identities = tuple(expanded(name) for name in found["identityfile"])
+        identities = tuple(expanded(name) for name in read["identityfile"])
     else:
         identities = tuple(Path.home() / ".ssh" / name for name in _KEY_FILES)
-    only = str(found.get("identitiesonly", "no")).lower() == "yes"
+    only = found.get("identitiesonly", "no").lower() == "yes"
     return Route(
         host, port, user, identities, not (address.identity or only), _proxy(address, found, host, port)
     )
@@ -73,14 +78,22 @@ def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = Fals
     With `asks` the client may ask the user, for instance for a passphrase.
     """
     options = {
+        "IgnoreUnknown": "KnownHostsCommand",  # clients before 8.5
         "BatchMode": "no" if asks else "yes",
         "StrictHostKeyChecking": "yes",
         "UserKnownHostsFile": f'"{known_hosts}"',
         "GlobalKnownHostsFile": "/dev/null",
+        "KnownHostsCommand": "none",
+        "VerifyHostKeyDNS": "no",
+        "UpdateHostKeys": "no",
+        # A connection that an ssh_config shares was made with another list of known hosts.
+        "ControlMaster": "no",
+        "ControlPath": "none",
         "HostKeyAlias": address.name or address.host,
-        "HostKeyAlgorithms": _algorithms(address.host_key),
         "ConnectTimeout": f"{CONNECT_S:g}",
     }
+    if address.host_key:
+        options["HostKeyAlgorithms"] = _algorithms(address.host_key)
     words = config_options(use_config=address.use_config)
     for key, value in options.items():
         words += ["-o", f"{key}={value}"]
@@ -91,7 +104,7 @@ def openssh_options(address: SshAddress, known_hosts: Path, *, asks: bool = Fals
     if address.user:
         words += ["-l", address.user]
     if address.jump:
-        words += ["-J", address.jump]
+        words += ["-o", f"ProxyCommand={_proxy_line(address, asks=asks)}"]
     return words
 
 
@@ -100,8 +113,8 @@ def config_options(*, use_config: bool) -> list[str]:
     if not use_config:
         return ["-F", "none"]
     # ssh(1) takes the home folder from the password file; we take it from HOME.
-    if Path.home() != Path(pwd.getpwuid(os.getuid()).pw_dir) and user_config().is_file():
-        return ["-F", str(user_config())]
+    if Path.home() != Path(pwd.getpwuid(os.getuid()).pw_dir):
+        return ["-F", str(user_config()) if user_config().is_file() else "none"]
     return []
 
 
@@ -110,44 +123,62 @@ def _algorithms(host_key: str) -> str:
     return "rsa-sha2-512,rsa-sha2-256" if kind == "ssh-rsa" else kind
 
 
-def _lookup(host: str) -> paramiko.SSHConfigDict:
+def paramiko_config(host: str) -> dict[str, list[str]]:
+    """Return what the user's ssh_config says for a host, as paramiko reads it.
+
+    Raises
+    ------
+    UsageError
+        paramiko cannot read it.
+    """
     file = user_config()
     if not file.is_file():
         return {}
     try:
-        return paramiko.SSHConfig.from_path(str(file)).lookup(host)
-    except (paramiko.SSHException, OSError, ValueError) as error:
-        raise UsageError(f"{file} cannot be used: {error}", f"edit {file}") from error
+        if _EXECUTES.search(file.read_text(errors="replace")):
+            raise ValueError("paramiko would run its `Match exec` at this terminal")
+        found = paramiko.SSHConfig.from_path(str(file)).lookup(host)
+    except (paramiko.SSHException, OSError, ValueError, KeyError) as error:
+        raise UsageError(
+            f"{file} cannot be used: {error}", f'edit {file}, or set `ssh = "openssh"` for the board'
+        ) from error
+    return {key: value if isinstance(value, list) else [str(value)] for key, value in found.items()}
 
 
-def _proxy(address: SshAddress, found: paramiko.SSHConfigDict, host: str, port: int) -> tuple[str, ...]:
-    jump = address.jump or str(found.get("proxyjump", "none"))
+def _proxy(address: SshAddress, found: Mapping[str, str], host: str, port: int) -> tuple[str, ...]:
+    jump = address.jump or found.get("proxyjump", "none")
     if jump.lower() != "none":
-        # With several jumps, ssh jumps through all but the last and forwards from the last.
-        *before, last = jump.split(",")
-        target = f"[{host}]:{port}"
-        chain = ["-J", ",".join(before)] if before else []
-        options = [
-            "-o",
-            "BatchMode=yes",
-            "-o",
-            f"ConnectTimeout={CONNECT_S:g}",
-            "-o",
-            "ServerAliveInterval=3",
-        ]
-        words = config_options(use_config=address.use_config)
-        return ("ssh", *words, *options, *chain, "-W", target, "--", *_destination(last))
-    if "proxycommand" in found and str(found["proxycommand"]).lower() != "none":
+        return _through(jump, address, f"[{host}]:{port}", asks=False)
+    if found.get("proxycommand", "none").lower() != "none":
         return tuple(shlex.split(found["proxycommand"]))
     return ()
 
 
-def _destination(jump: str) -> tuple[str, ...]:
-    return (f"ssh://{jump}",) if "://" not in jump else (jump,)
+def _through(jump: str, address: SshAddress, target: str, *, asks: bool) -> tuple[str, ...]:
+    """Return a command that connects to `target` from the last of the jump hosts, through the others."""
+    *before, last = jump.split(",")
+    user, host, port = parse_address(_BRACKETED_NAME.sub(r"\1", last.removeprefix("ssh://")))
+    words = ["ssh", *config_options(use_config=address.use_config)]
+    words += ["-o", f"BatchMode={'no' if asks else 'yes'}"]
+    words += ["-o", f"ConnectTimeout={CONNECT_S:g}", "-o", "ServerAliveInterval=3"]
+    words += ["-J", ",".join(before)] if before else []
+    words += ["-l", user] if user else []
+    words += ["-p", str(port)] if port else []
+    return (*words, "-W", target, "--", host)
 
 
-class Link:
-    """A socket to the board, direct or through a proxy command, which ends with the socket."""
+def _proxy_line(address: SshAddress, *, asks: bool) -> str:
+    """Return the same command for a client's ProxyCommand.
+
+    The client makes one of a jump host itself, but not where the address has a zone: it takes the `%` for
+    a token of its own.
+    """
+    words = _through(address.jump or "", address, "TARGET", asks=asks)
+    return shlex.join(words).replace("%", "%%").replace("TARGET", "'[%h]:%p'")
+
+
+class SocketLink:
+    """A `Link` to the board's server: a socket, direct or through a proxy command that ends with it."""
 
     def __init__(self, route: Route, label: str) -> None:
         self._proxy: subprocess.Popen[bytes] | None = None

@@ -6,7 +6,14 @@ so that text which a login shell prints before is not mistaken for its answer.
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterator
+
+_PLAIN = re.compile(
+    rb"[^A-Za-z0-9 _./:;=+,@^#<>()\[\]{}|&*?\"$`~-]"
+)  # not so: these, in single quotes everywhere
+_PIECE = 200  # bytes, of which each may take five
 
 _BEGIN = r"""
 token=$1 root=$2
@@ -20,16 +27,21 @@ export LC_ALL
 # A watcher reads the channel's standard input. When that ends, because we closed it or the connection is
 # lost, it ends the command and its children. sshd made the command the leader of a process group; the
 # watcher belongs to the group, so the group's number cannot be reused in the meantime.
+# dropbear makes no group: setsid does it, where there is one, and else the watcher ends all that descend
+# from the command. Those are stopped first, so that none starts another meanwhile.
 # GRACE 0: kill at once. Else wait GRACE tenths of a second for the command to exit, send SIGTERM, wait as
 # long again, kill. Handle 4 keeps the channel's standard error open: when that ends, nothing runs any more.
 _WATCH = r"""
 watch() {
     trap '' HUP INT TERM PIPE
+    read -r me _ </proc/self/stat
     cat
     if [ "$grace" -gt 0 ]; then
-        patient && kill -TERM "-$$" && patient
+        patient && { kill -TERM "-$$" || kill -TERM $(family); } && patient
     fi
     kill -KILL "-$$"
+    kill -STOP $(family)
+    kill -KILL $(family)
 }
 patient() {
     tenths=0
@@ -38,6 +50,21 @@ patient() {
         sleep 0.1 || { sleep 1; tenths=$((tenths + 9)); }
         tenths=$((tenths + 1))
     done
+}
+family() {
+    known=" $$ " grown=1
+    while [ "$grown" ]; do
+        grown=
+        set -- $(sed -n 's/^\([0-9]*\) (.*) [A-Z] \([0-9]*\) .*/\1 \2/p' /proc/[0-9]*/stat)
+        while [ $# -gt 1 ]; do
+            case $known in
+            *" $1 "*) ;;
+            *" $2 "*) [ "$1" = "$me" ] || { known="$known$1 " grown=1; } ;;
+            esac
+            shift 2
+        done
+    done
+    echo $known
 }
 """
 
@@ -76,8 +103,10 @@ else
     watch <&3 4>&2 >/dev/null 2>&1 &
 fi
 exec 3<&-
+leader=
+kill -0 "-$$" 2>/dev/null || leader=$(command -v setsid)
 say "ready $$"
-exec "$@"
+exec $leader "$@"
 """
 )
 
@@ -129,5 +158,19 @@ printf '%s\n' "$1" >>.ssh/authorized_keys && sync .ssh/authorized_keys
 
 
 def command_line(script: str, *arguments: str) -> str:
-    """Return the command for sshd: one `sh` with the script, whatever the login shell is."""
-    return "exec " + shlex.join(["sh", "-c", script, "sh", *arguments])
+    """Return the command for sshd: one `sh` with the script, whatever the login shell is.
+
+    The login shell parses this line. csh ends quoted words at a line break, expands `!` in them, and
+    takes no words above a thousand bytes; fish knows `\\'` in them. So all but plain characters is encoded
+    as `printf %b` reads it, in several words, and `sh` evaluates what printf prints.
+    """
+    text = shlex.join(["set", "--", *arguments]) + "\n" + script
+    pieces = [_PLAIN.sub(lambda found: f"\\0{found[0][0]:03o}".encode(), each) for each in _cut(text)]
+    words = " ".join(f"'{piece.decode()}'" for piece in pieces)
+    return f"""exec sh -c 'eval "$(printf %b "$@")"' sh {words}"""
+
+
+def _cut(text: str) -> Iterator[bytes]:
+    data = text.encode()
+    for begin in range(0, len(data), _PIECE):
+        yield data[begin : begin + _PIECE]

@@ -7,11 +7,11 @@ import io
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal, cast
 
 from toolchain.boards.output.kept import MOST_OUTPUT, Kept
 from toolchain.boards.ssh import scripts
@@ -27,6 +27,7 @@ from toolchain.boards.transport import (
     Home,
     LostError,
     Process,
+    Reached,
     RemoteFile,
     checked_path,
     too_large,
@@ -35,13 +36,16 @@ from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.files import atomic
 
 if TYPE_CHECKING:
+    from toolchain.boards.ssh.channel import Channel
     from toolchain.boards.ssh.connection import SshConnection
     from toolchain.boards.ssh.remote import Script
 
 _STEP_S = 60.0  # for operations that are immediate unless the board's disk hangs
 _PATIENCE_S = 30.0  # between two chunks of a transfer
 _SYNC_S = 60.0
-_SLOWEST_LINK = 1e5  # bytes per second to receive: a poor radio link
+_SLOWEST_LINK = 2e3  # bytes per second to receive: a modem; a slower board is not worth waiting for
+_FEED_S = 1e6  # a command reads its input when it likes, within its own limit
+_MOST_CONNECTIONS = 8
 _CHUNK = 1 << 18
 _KILL_S = 5.0
 _WATCHER_S = 1.0
@@ -66,15 +70,14 @@ class SshTransport:
     def __init__(self, address: SshAddress, root: str) -> None:
         self.address = address
         self.root = root
-        self._connection: SshConnection | None = None
+        self._connections: list[SshConnection] = []
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Close the connection, if there is one; a later call opens another."""
         with self._lock:
-            if self._connection:
-                self._connection.close()
-                self._connection = None
+            while self._connections:
+                self._connections.pop().close()
 
     def run(self, argv: Sequence[str], input: bytes | None = None, timeout: float = 60.0) -> Completed:
         """Run a command to its end; see `Transport.run`."""
@@ -175,6 +178,13 @@ class SshTransport:
         """Return a transport to another account's folder of the same name."""
         return SshTransport(replace(self.address, user=user), self.root)
 
+    def reached(self) -> Reached:
+        """Return how the board is reached; see `Transport.reached`."""
+        from toolchain.boards.ssh.ways import client_reason
+
+        reason = client_reason(self.address)
+        return Reached("openssh", reason) if reason else Reached("paramiko")
+
     def ssh_command(self, options: Sequence[str] = (), *, asks: bool = False) -> list[str]:
         """Return the OpenSSH client's command line; see `Transport.ssh_command`."""
         from toolchain.boards.ssh.route import openssh_options
@@ -201,7 +211,9 @@ class SshTransport:
     def _next(self, script: Script, deadline: float) -> bytes:
         script.limit(min(_PATIENCE_S, deadline - time.monotonic()))
         try:
-            return script.stdout.read(_CHUNK)
+            return cast(io.BufferedReader, script.stdout).read1(
+                _CHUNK
+            )  # what has come: a slow link fills no chunk
         except TimeoutError as error:
             raise script.failure(error) from error
 
@@ -238,14 +250,14 @@ class SshTransport:
     def _feed(script: Script, input: bytes) -> None:
         # A command that ends without reading all of its input has not failed.
         with contextlib.suppress(OSError, EOFError):
-            script.channel.sendall(input)
+            script.channel.send(input, _FEED_S)
 
     def _script(self, script: str, *arguments: str, log: Path | None = None) -> Script:
         from toolchain.boards.ssh.remote import Script
 
         if any("\0" in word for word in arguments):
             raise UsageError("a command's words cannot hold a null character")
-        running = Script(self._connect(), script, self.root, *arguments, log=log)
+        running = Script(self._channel(), script, self.root, *arguments, log=log)
         if running.answer == "folder":
             running.close()
             raise ToolchainError(
@@ -256,23 +268,48 @@ class SshTransport:
 
     def _kill(self, script: Script) -> None:
         """Kill a command and its children: close its input for the watcher; if that fails, kill the group."""
-        with contextlib.suppress(OSError, EOFError):
-            script.channel.shutdown_write()
+        script.channel.end_input()
         if script.wait(_WATCHER_S) is None and script.pid:
-            with self._command(["sh", "-c", f"kill -KILL -{script.pid}"], 0, b"") as killing:
+            kill = f"kill -KILL -{script.pid} 2>/dev/null || kill -KILL {script.pid}"
+            with self._command(["sh", "-c", kill], 0, b"") as killing:
                 killing.wait(_KILL_S)
             script.wait(_KILL_S)
 
-    def _connect(self) -> SshConnection:
-        from toolchain.boards.ssh.connection import SshConnection
+    def _channel(self) -> Channel:
+        """Open a channel; in another connection if the server opens no more in those there are.
 
-        with self._lock:
-            if self._connection and not self._connection.alive:
-                self._connection.close()
-                self._connection = None
-            if self._connection is None:
-                self._connection = SshConnection(self.address)
-            return self._connection
+        A server that allows one session counts it for a moment after it has ended.
+        """
+        from toolchain.boards.ssh.connection import NoSessionError
+        from toolchain.boards.ssh.ways import connect
+
+        refused: list[SshConnection] = []
+        while True:
+            made: SshConnection | None = None
+            with self._lock:
+                for ended in [each for each in self._connections if not each.alive]:
+                    ended.close()
+                    self._connections.remove(ended)
+                others = [each for each in self._connections if each not in refused]
+                if not others:
+                    made = self._another(connect)
+                    others = [made]
+            for connection in others:
+                try:
+                    return connection.open()
+                except NoSessionError:
+                    if connection is made:
+                        raise
+                    refused.append(connection)
+
+    def _another(self, connect: Callable[[SshAddress], SshConnection]) -> SshConnection:
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            raise ToolchainError(
+                f"{self.address.label}: its server allows too few sessions for all that runs there",
+                "set `MaxSessions 10` in its sshd_config",
+            )
+        self._connections.append(connect(self.address))
+        return self._connections[-1]
 
 
 class SshProcess:
@@ -306,8 +343,7 @@ class SshProcess:
 
     def close(self) -> None:
         """End the command: close its input, then SIGTERM, then SIGKILL; then kill the rest of its group."""
-        with contextlib.suppress(OSError, EOFError):
-            self._script.channel.shutdown_write()
+        self._script.channel.end_input()
         try:
             with contextlib.suppress(LostError):  # its watcher on the board ends it anyway
                 if self._script.wait(self._CLOSE_S) is None:

@@ -252,6 +252,7 @@ def _reach(name: str | None) -> dict[str, Any]:
         "address": show_address(entry.user, entry.host, entry.port),
         "fingerprint": fingerprint(entry.host_key),
         "jump": entry.jump,
+        "ssh": entry.ssh,
         "groups": list(entry.groups),
         "root": entry.root,
         "device": entry.device,

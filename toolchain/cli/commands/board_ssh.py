@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -42,6 +42,13 @@ _board = click.argument("board", shell_complete=complete.boards)
 )
 @click.option("--jump", metavar="[USER@]HOST[:PORT]", help="Jump host to connect through.")
 @click.option("--group", "groups", metavar="G", multiple=True, help="Group of the board; may be repeated.")
+@click.option(
+    "--ssh",
+    type=click.Choice(["auto", "paramiko", "openssh"]),
+    default="auto",
+    show_default=True,
+    help="Who speaks with its SSH server; auto: the OpenSSH client where paramiko lacks something.",
+)
 @output_options
 def add(
     address: str,
@@ -53,6 +60,7 @@ def add(
     identity: Path | None,
     jump: str | None,
     groups: tuple[str, ...],
+    ssh: Literal["auto", "paramiko", "openssh"],
 ) -> None:
     """Add a board to toolchain.toml.
 
@@ -66,22 +74,9 @@ def add(
     from toolchain.errors import UsageError
 
     def trusted(host: str, found: str) -> bool:
-        if fingerprint is not None:
-            if found != fingerprint:
-                raise UsageError(
-                    f"--fingerprint {fingerprint}: {host} shows the host key {found}; nothing was changed",
-                    "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
-                )
-            return True
-        note(f"the host key of {host} is {found}")
-        if yes:
-            return True
-        if not sys.stdin.isatty():
-            raise UsageError(
-                f"nobody to ask whether {found} is the host key of {host}; nothing was changed",
-                f"if it is: --fingerprint {found}",
-            )
-        return click.confirm("Is that the board's?", err=True)
+        if fingerprint is None:
+            note(f"the host key of {host} is {found}")
+        return (yes and fingerprint is None) or _is_the_boards(host, found, fingerprint)
 
     def password(login: str) -> str:
         if not sys.stdin.isatty():
@@ -90,7 +85,7 @@ def add(
             )
         return str(click.prompt(f"Password of {login} (used once, not kept)", hide_input=True, err=True))
 
-    wanted = NewBoard(address, board_class, name, identity, jump, groups)
+    wanted = NewBoard(address, board_class, name, identity, jump, groups, ssh)
     added = add_board(wanted, trusted, password if install_key else None)
     board = find_board(added.name)
     if is_provisioned(board):  # by another host; else `board provision` measures
@@ -99,11 +94,86 @@ def add(
         "name": added.name,
         "file": str(added.file),
         **added.entry.model_dump(mode="json", by_alias=True),
+        "reached_by": added.reached.way,
+        "reached_reason": added.reached.reason or None,
     }
-    emit(
-        document,
-        lambda: click.echo(f"{added.name} is in {added.file}; next: toolchain board provision {added.name}"),
-    )
+    way = "paramiko" if added.reached.way == "paramiko" else f"the OpenSSH client ({added.reached.reason})"
+
+    def tell() -> None:
+        click.echo(f"{added.name} is in {added.file}, and is reached by {way}")
+        click.echo(f"next: toolchain board provision {added.name}")
+
+    emit(document, tell)
+
+
+def _is_the_boards(host: str, found: str, expected: str | None) -> bool:
+    """Return whether a host key is the board's: as expected, or as somebody says who is asked."""
+    from toolchain.errors import UsageError
+
+    if expected is not None:
+        if found != expected:
+            raise UsageError(
+                f"--fingerprint {expected}: {host} shows the host key {found}; nothing was changed",
+                "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+            )
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"nobody to ask whether {found} is the host key of {host}; nothing was changed",
+            f"if it is: --fingerprint {found}",
+        )
+    return click.confirm("Is that the board's?", err=True)
+
+
+@click.command()
+@_board
+@click.option(
+    "--fingerprint", metavar="SHA256:…", help="Expected host key: pinned without a question if it matches."
+)
+@click.option(
+    "--yes", is_flag=True, help="Ask nothing; with --fingerprint alone, since another key may be anybody's."
+)
+@output_options
+def repin(board: str, fingerprint: str | None, yes: bool) -> None:
+    """Pin the new host key of a board that was set up anew.
+
+    Shows the fingerprints of the pinned key and of the new one, and pins the new one once you say yes. The
+    board's groups, root, power and the rest of its entry stay; the machine's other devices get the key too.
+    """
+    from toolchain.boards.inventory.adding import repin_board
+    from toolchain.errors import UsageError
+
+    if yes and fingerprint is None:
+        raise UsageError(
+            "--yes would pin whatever key is shown, also that of somebody between you and the board",
+            "give the key's: --fingerprint SHA256:…, from `ssh-keygen -lf` on the board",
+        )
+
+    def trusted(host: str, old: str, new: str) -> bool:
+        note(f"the host key of {host} was {old}")
+        note(f"the host key of {host} is  {new}")
+        return _is_the_boards(host, new, fingerprint)
+
+    pinned = repin_board(board, trusted)
+    document = {
+        "name": board,
+        "boards": list(pinned.names),
+        "file": str(pinned.file),
+        "old": pinned.old,
+        "new": pinned.new,
+        "changed": pinned.old != pinned.new,
+        "login_error": pinned.login_error,
+    }
+    if pinned.login_error:
+        note(f"the login does not work yet: {pinned.login_error}")
+
+    def tell() -> None:
+        if pinned.old == pinned.new:
+            click.echo(f"{board} shows the pinned key {pinned.old}; nothing was changed")
+        else:
+            click.echo(f"{', '.join(pinned.names)}: pinned {pinned.new} in {pinned.file}")
+
+    emit(document, tell)
 
 
 @click.command()
@@ -166,6 +236,7 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
         "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
         "edge-rt": answer.edge_rt or "none",
         "devices": " ".join(answer.devices),
+        "ssh": f"{answer.ssh} ({answer.ssh_reason})" if answer.ssh_reason else answer.ssh,
         **{each["kind"]: _driver(each, emulated=answer.emulated) for each in answer.drivers},
         "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
     }
@@ -265,4 +336,4 @@ def logs(board: str, lines: int) -> None:
     emit({"file": str(file), "lines": text}, lambda: click.echo("\n".join(text)))
 
 
-COMMANDS = (add, status, execute, shell, logs, remove)
+COMMANDS = (add, repin, status, execute, shell, logs, remove)
