@@ -32,7 +32,7 @@ COMMANDS = {
     "rollback": "Take boards back to the release they ran before.",
     "fleet": "Show what the boards of a fleet run.",
     "ui": "Show boards, tuning, builds and rollouts on a page while they work.",
-    "runtime": "Export the C library that runs networks in your own program.",
+    "runtime": "edge-rt: its C library for your own program, and a check of its bytes.",
     "vta": "Inspect and test the accelerator VTA: configurations, programs, portability.",
     "image": "Manage the images with cross-compilers, in which build and tune can run.",
     "cache": "List and prune files that can be made again.",

@@ -15,7 +15,7 @@ from toolchain.errors import CheckError
 @click.group()
 @output_options
 def command() -> None:
-    """edge-rt, the program of boards: its C library for your own program, and a check of its bytes."""
+    """edge-rt: its C library for your own program, and a check of its bytes."""
 
 
 @command.command()
