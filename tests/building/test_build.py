@@ -43,13 +43,14 @@ def test_people_are_told_what_decided_and_what_was_made(
 ) -> None:
     show(built)
     tasks, records, code, *rest = capsys.readouterr().out.splitlines()
-    assert tasks == "tasks: 8 total, 0 tuned, 0 improved"
+    assert tasks == "tasks: 8 total, 0 with a record, 0 improved"
     assert records == "records: none; 8 tasks without one"
     counts = [each.split(" ", 1) for each in code.removeprefix("code: ").split(", ")]
     made = {rule: int(count) for count, rule in counts}
     assert sum(made.values()) == 8 and made["direct"] > 0
     assert rest[0] == "sample: seeded, normal floats"
-    assert rest[2:] == [f"library: {built.library}", f"bundle: {built.bundle}"]
+    assert rest[1] == "reference: onnxruntime on the file as it is given"
+    assert rest[3:] == [f"library: {built.library}", f"bundle: {built.bundle}"]
 
 
 def test_the_expected_output_is_not_ours(model: Model, built: BuildResult) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tvm.error import InternalError
 
 from tests.cli.running import Toolchain
 from tests.waiting import until
@@ -46,11 +47,18 @@ def test_an_error_is_a_sentence_a_hint_and_an_exit_code(
 
 def test_v_shows_the_whole_error_of_another_library(capfd: pytest.CaptureFixture[str]) -> None:
     error = ToolchainError("LLVM refused it: errors follow: no compare")
-    error.__cause__ = ValueError("errors follow:\n no compare\n  %6 = fcmp oeq i1 %5")
+    error.__cause__ = InternalError("errors follow:\n no compare\n  %6 = fcmp oeq i1 %5")
     assert failures.run(command_that(error), []) == 1
     assert "fcmp" not in capfd.readouterr().err
     assert failures.run(command_that(error), ["-v"]) == 1
     assert "%6 = fcmp oeq i1 %5" in capfd.readouterr().err
+
+
+def test_v_shows_no_error_that_may_repeat_a_password(capfd: pytest.CaptureFixture[str]) -> None:
+    error = ToolchainError("records_url is no address")
+    error.__cause__ = ValueError("Port could not be cast to integer value as 's3cret'")
+    assert failures.run(command_that(error), ["-v"]) == 1
+    assert "s3cret" not in capfd.readouterr().err
 
 
 def test_with_json_stdout_holds_the_document_alone(capfd: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,9 @@ _BY_SIGNAL = frozenset(128 + number for number in _ENDING)
 _MOST_SHOWN = 10_000
 """Characters of another library's error that -v shows; TVM's hold whole programs."""
 
+_OF_NETWORKS = frozenset({"google", "onnx", "onnxruntime", "tvm", "tvm_ffi"})
+"""Libraries whose errors -v shows whole."""
+
 _SPACE = "free some space"
 _RIGHTS = "change its owner or mode, or use another folder"
 _THIS_MACHINE = {
@@ -96,7 +99,7 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
     except StdoutError as error:
         return _report(False, error.exit_code, error.message, error.hint)
     except ToolchainError as error:
-        if error.__cause__ is not None and _verbose(_own(arguments)):
+        if _is_of_networks(error.__cause__) and _verbose(_own(arguments)):
             output.note(f"{type(error.__cause__).__name__}: {_indented(str(error.__cause__)[:_MOST_SHOWN])}")
         return _report(as_json, error.exit_code, error.message, error.hint)
     except BrokenPipeError:
@@ -111,6 +114,14 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
         return _report(as_json, 1, f"{where}{error.strerror}", _THIS_MACHINE[error.errno])
     except Exception as error:
         return _report_bug(as_json, arguments, error)
+
+
+def _is_of_networks(cause: BaseException | None) -> bool:
+    """Whether an error comes from a library that reads or compiles networks.
+
+    The texts of others repeat what a user wrote in toolchain.toml or in an address, passwords among it.
+    """
+    return cause is not None and type(cause).__module__.partition(".")[0] in _OF_NETWORKS
 
 
 def _path(context: click.Context | None, command: click.Command, arguments: Sequence[str]) -> str:

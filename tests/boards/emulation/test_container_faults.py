@@ -51,7 +51,7 @@ from toolchain.tuning.run.tune import tune
 pytestmark = pytest.mark.slow
 
 PASSWORD = "correct horse"  # noqa: S105 - of an account in a container on loopback
-NOTICED_S = 50  # 2 s until the first question, 8 s of silence, and a busy host; an upload has 64 s
+NOTICED_S = 60  # 2 s until the first question, 15 s of silence, and a busy host; an upload has 64 s
 FREE = {"total": 1, "free": 1, "pending": 0}
 
 
@@ -111,7 +111,7 @@ def test_a_new_host_key_is_refused_with_both_fingerprints(bench: Bench) -> None:
         bench.reload()
         other = fingerprint(" ".join(bench.inside(f"cat {file}.pub").split()[:2]))
         refused = bench.ran(*bench.run_of("box"))
-        assert refused.code == 2 and refused.says("the host key of 127.0.0.1 has changed", "board remove box")
+        assert refused.code == 2 and refused.says("the host key of 127.0.0.1 has changed", "board repin box")
         assert refused.says(fingerprint(bench.address.host_key), other), "both are named"
     finally:
         bench.inside("mv /root/key/* /etc/ssh && rmdir /root/key")
@@ -162,7 +162,7 @@ def test_a_frozen_board_is_told_whatever_goes_on_and_delays_no_other(bench: Benc
                 for process in (measuring, running):
                     lost = bench.ended(process, NOTICED_S)
                     assert lost.code == 1
-                    assert lost.says("board box: the connection was lost: nothing was heard from it for 8 s")
+                    assert lost.says("board box: the connection was lost: nothing was heard from it for")
                 upload.join(NOTICED_S)
                 assert time.monotonic() - begun < NOTICED_S
                 assert "lib/x was not replaced" in str(failures[0])
@@ -330,7 +330,7 @@ def test_ctrl_c_during_tuning_keeps_what_was_measured_and_leaves_nothing(bench: 
     said = []
     for line in tuning.stderr:
         said.append(line)
-        if " ms " in line and "default" not in line:
+        if " a call" in line and "default" not in line:
             break
     tuning.send_signal(signal.SIGINT)
     ended = bench.ended(tuning, 120)  # what is in flight comes to its end
