@@ -78,7 +78,7 @@ def test_what_was_tuned_on_the_cpu_alone_serves_beside_a_vta(invoke: Toolchain, 
     assert len(facts) == built["tasks"]["total"] + built["beside"]["tasks"]["total"]
     assert invoke("verify", built["bundle"], "--board", "local", "--json").document["passed"]
     said = invoke("build", *COMMON, "-o", "out")
-    assert f"in addition, on the CPU: {built['beside']['tasks']['total']} tasks, 1 tuned" in said.out
+    assert f"in addition, on the CPU: {built['beside']['tasks']['total']} tasks, 1 with a record" in said.out
 
 
 @pytest.mark.usefixtures("state", "file")

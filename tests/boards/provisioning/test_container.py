@@ -144,7 +144,9 @@ def test_sudo_with_a_password_needs_ask_sudo_and_the_right_one(board: Board) -> 
     unprovision(board)
     folder = with_root(board, "/opt/edge-toolchain")
     with sudo_wants_a_password(board):
-        with pytest.raises(ToolchainError, match=r"edge cannot write in /opt/edge-toolchain"):
+        with pytest.raises(
+            ToolchainError, match=r"to make the folder /opt/edge-toolchain for edge needs root"
+        ):
             provision(folder)
         with pytest.raises(UsageError, match="sudo refuses edge") as raised:
             provision(folder, how=How(ask_sudo=lambda: "wrong"))
@@ -239,7 +241,7 @@ def test_the_governor_of_a_gpu_is_set_by_root_and_restored(
         as_root(board, "rm -r /opt/class")
 
 
-@pytest.mark.parametrize("how", ["read-only", "full"])
+@pytest.mark.parametrize("how", ["read-only", "noexec"])
 def test_a_folder_that_takes_nothing_is_told_before_anything_is_written(board: Board, how: str) -> None:
     folder = with_root(board, "stuck/here")
     home = with_root(board, ".").transport
@@ -247,12 +249,13 @@ def test_a_folder_that_takes_nothing_is_told_before_anything_is_written(board: B
     if how == "read-only":
         home.run(["chmod", "555", "stuck"])
         assert provision(folder, how=How(dry_run=True)).steps[0].needs_root  # sudo could make it
-        with sudo_wants_a_password(board), pytest.raises(ToolchainError, match="edge cannot write in"):
+        needs_root = "to make the folder .*/stuck/here for edge needs root"
+        with sudo_wants_a_password(board), pytest.raises(ToolchainError, match=needs_root):
             provision(folder)
         home.run(["chmod", "755", "stuck"])
     else:
-        folder = with_root(board, "/dev/shm/here")  # 64 MiB
-        with pytest.raises(ToolchainError, match=r"MiB free in /dev/shm/here, .* MiB are needed"):
+        folder = with_root(board, "/dev/shm/here")  # as Docker mounts it
+        with pytest.raises(ToolchainError, match=r"no program may run in /dev/shm/here: .*noexec"):
             provision(folder)
         assert home.run(["ls", "/dev/shm"]).stdout == b""
     assert home.run(["ls", "stuck"]).stdout == b""
