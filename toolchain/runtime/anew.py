@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from toolchain.errors import CheckError
+from toolchain.files.scratch import scratch_folder
 from toolchain.runtime.cache import Runtime
 from toolchain.runtime.compile import compile_runtime
 from toolchain.runtime.compiled import FILES, digest_of, pinned_digests
@@ -73,10 +73,10 @@ def compile_anew(runtime: Runtime, progress: Callable[[str], None]) -> Anew:
     MissingError, ToolchainError
         See `compile_runtime`.
     """
-    with tempfile.TemporaryDirectory(prefix="edge-rt-anew-") as name:
-        folder = Path(name) / "build"
+    with scratch_folder() as scratch:
+        folder = scratch / "build"
         folder.mkdir()
-        compile_runtime(runtime.arch, folder, progress, zig_cache=Path(name) / "zig")
+        compile_runtime(runtime.arch, folder, progress, zig_cache=scratch / "zig")
         anew = digests_in(folder)
     kept = digests_in(runtime.program.parent)
     return Anew(runtime.arch, runtime.fingerprint, kept, anew, pinned_digests(runtime.arch))
