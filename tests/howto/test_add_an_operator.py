@@ -15,16 +15,16 @@ PAGE = "add-an-operator.md"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"alpha": 1.0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"metric": "euclidean"}], ids=str)
 def test_the_pages_test_passes_with_its_rule_alone(
-    options: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _rule, line, test = blocks(PAGE)
-    same = run_block(test)["test_quick_gelu"]
-    with pytest.raises(UsageError, match="QuickGelu"):
+    same = run_block(test)["test_distances_between_rows"]
+    with pytest.raises(UsageError, match="CDist"):
         same(options, tmp_path)
     with files_planted(PAGE, tmp_path) as (module,):
-        scope = {**vars(table), "activations": importlib.import_module(module)}
+        scope = {**vars(table), "distances": importlib.import_module(module)}
         for name, rule in eval(f"{{{line}}}", scope).items():  # noqa: S307 - ours
             monkeypatch.setitem(table.RULES, name, rule)
         same(options, tmp_path)

@@ -93,7 +93,7 @@ def test_ctrl_c_keeps_what_is_in_flight_and_says_how_to_go_on(network: Path) -> 
     assert "interrupted: finishing what is being built or measured" in rest
     assert (
         "These tasks: " in rest
-        and "ms per inference" in rest
+        and " per inference" in rest
         and "the same command continues from here" in rest
     )
     assert rest.splitlines().count("error: interrupted") == 1
