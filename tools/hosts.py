@@ -106,7 +106,6 @@ def image_of(suite: str, architecture: str, *, expired: bool) -> str:
         return name
     options = ['Acquire::Check-Valid-Until "false"'] if expired else []
     load = ["docker", "import", "-", name]
-    LOGS.mkdir(parents=True, exist_ok=True)
     with unpack(suite, architecture, PACKAGES, LOGS / f"{suite}.log", VARIANT, options) as system:
         subprocess.run(load, stdin=system, stdout=subprocess.DEVNULL, check=True, timeout=_IMPORT_S)
     return name
@@ -114,6 +113,7 @@ def image_of(suite: str, architecture: str, *, expired: bool) -> str:
 
 def attempt(suite: str, architecture: str, way: str, *, expired: bool) -> Tried:
     """Type a way's commands in a new container, and remove it."""
+    LOGS.mkdir(parents=True, exist_ok=True)  # also where the image is of an earlier checkout
     image = image_of(suite, architecture, expired=expired)
     name = f"edge-host-{suite}-{way}-{os.getpid()}"
     run = ["docker", "run", "--rm", "--init", "--name", name, *_NESTED, f"--volume={ROOT}:/source:ro"]
