@@ -185,7 +185,7 @@ def _crop(copy: _Copy, at: int) -> bool:
 
 
 def _constant(copy: _Copy, at: int) -> bool:
-    """Use another layer's constant of the same shape; if there is none, a tenth less of this one."""
+    """Replace a constant by another layer's of the same shape, or scale it by 0.9 if no layer has one."""
     node = copy.graph.node[at]
     tensors = [t for name in node.input if (t := copy.tensor(name)) is not None and np.prod(t.dims) > 1]
     if not tensors:

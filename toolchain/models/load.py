@@ -123,10 +123,7 @@ def check_source(source: str, options: ModelOptions) -> None:
     found = read_source(source, first)
     static, frozen = prepare(found, first)[1:]
     check_valid(static, found.origin)
-    graph = infer_shapes(_folded(static, found.origin, frozen)[1].model, found.origin)
-    check_not_empty(graph, found.origin)
-    check_types(input_specs(graph), found.origin)
-    check_element_types(graph, found.origin)
+    graph, _inputs = _typed(_folded(static, found.origin, frozen)[1], found.origin)
     with_checks(graph, found.origin)  # refuses constants outside of their bounds
 
 
@@ -151,11 +148,7 @@ def load_model(source: str, options: ModelOptions) -> Model:
         grouped, folded = _folded(integers.graph, found.origin, {})
     else:
         grouped, folded = _folded(static, found.origin, frozen)
-    graph = infer_shapes(folded.model, found.origin)
-    check_not_empty(graph, found.origin)
-    inputs = input_specs(graph)
-    check_types(inputs, found.origin)
-    check_element_types(graph, found.origin)
+    graph, inputs = _typed(folded, found.origin)
     full = as_float32(graph)
     computed = graph if full is graph else infer_shapes(full, found.origin)
     if options.quantizer in POWERS_OF_TWO:
@@ -234,6 +227,16 @@ def _integers_of(
         if not why:
             return f"{integers}, made from floats that are the file's"
     return f"{integers}; whether their floats are the file's is not known: onnxruntime said {why}"
+
+
+def _typed(folded: Folded, origin: str) -> tuple[onnx.ModelProto, tuple[TensorSpec, ...]]:
+    """Return a folded graph with its tensors' shapes, and its inputs, if code can be made of their types."""
+    graph = infer_shapes(folded.model, origin)
+    check_not_empty(graph, origin)
+    inputs = input_specs(graph)
+    check_types(inputs, origin)
+    check_element_types(graph, origin)
+    return graph, inputs
 
 
 def _folded(static: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> tuple[Folded, Folded]:

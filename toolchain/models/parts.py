@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 from toolchain.arrays import Array
 from toolchain.models.preparing.declared import dimensions
-from toolchain.models.walk import attributes_of, opset_of
+from toolchain.models.walk import attributes_of
 
 Ends = Mapping[int, tuple[int, ...]]
 """Axis -> where the parts along it end, in rising order; the last one is the axis's extent.
@@ -68,7 +68,7 @@ def joined_parts(model: onnx.ModelProto) -> dict[str, Ends]:
         names = [name for name in (*node.input, *node.output) if name]
         if rule is None or node.domain not in ("", "ai.onnx") or not all(name in shapes for name in names):
             continue
-        of_outputs = rule(_Node(node, opset_of(model), shapes, stored, joints))
+        of_outputs = rule(_Node(node, shapes, stored, joints))
         for name, at in zip(node.output, of_outputs, strict=False):
             joints[name] = {
                 axis: frozenset(inner)
@@ -101,18 +101,17 @@ def parts_of(expected: Array, joined: Ends | None, most: int) -> Ends:
     if not sizes.size or not np.isfinite(sizes).all():
         return {}
     ends = {axis: list(each) for axis, each in (joined or {}).items()}
-    differing = {
-        axis: differing_channels(along)
-        for axis in range(sizes.ndim)
-        if axis not in ends and sizes.size // sizes.shape[axis] >= _FEWEST_VALUES
-        for along in [_largest(sizes, axis)]
-        if _ratio(along) > CHANNELS_DIFFER
+    largest = [_largest(sizes, axis) for axis in range(sizes.ndim)]
+    ratios = {
+        axis: _ratio(along)
+        for axis, along in enumerate(largest)
+        if axis not in ends and sizes.size // len(along) >= _FEWEST_VALUES
     }
-    if differing:
-        axis = max(differing, key=lambda each: _ratio(_largest(sizes, each)))
-        ends[axis] = differing[axis]
+    if ratios and max(ratios.values()) > CHANNELS_DIFFER:
+        axis = max(ratios, key=lambda each: ratios[each])
+        ends[axis] = differing_channels(largest[axis])
     while prod(len(each) for each in ends.values()) > most:
-        _join_most_alike(ends, sizes)
+        _join_most_alike(ends, largest)
     return {axis: tuple(each) for axis, each in sorted(ends.items()) if len(each) > 1}
 
 
@@ -148,14 +147,12 @@ def _ratio(largest: Array) -> float:
     return float(present.max() / present.min()) if present.size else 1.0
 
 
-def _join_most_alike(ends: dict[int, list[int]], sizes: Array) -> None:
+def _join_most_alike(ends: dict[int, list[int]], largest: Sequence[Array]) -> None:
     """Remove that end between two neighbouring parts of an axis whose largest values differ least."""
     ratios = {
         (axis, at): max(one, other) / max(min(one, other), np.finfo(np.float64).tiny)
         for axis, each in ends.items()
-        for at, (one, other) in enumerate(
-            pairwise(np.maximum.reduceat(_largest(sizes, axis), [0, *each[:-1]]))
-        )
+        for at, (one, other) in enumerate(pairwise(np.maximum.reduceat(largest[axis], [0, *each[:-1]])))
     }
     axis, at = min(ratios, key=lambda place: ratios[place])
     del ends[axis][at]
@@ -167,12 +164,10 @@ class _Node:
     def __init__(
         self,
         node: onnx.NodeProto,
-        opset: int,
         shapes: Mapping[str, _Shape],
         stored: Mapping[str, onnx.TensorProto],
         joints: Mapping[str, _Joints],
     ) -> None:
-        self.opset = opset
         self.inputs = [(shapes[name], joints.get(name, {})) for name in node.input if name]
         self.outputs = [shapes[name] for name in node.output if name]
         self.attributes = attributes_of(node)
@@ -248,14 +243,11 @@ def _reshape(node: _Node) -> list[_At]:
     at: dict[int, set[int]] = {}
     for old, new in _groups(shape, node.outputs[0]):
         flat = _flat(shape, old, joints)
-        for axis in new:
-            # The places of all rows: none but the outermost axis can have them as ends of its own parts.
-            inner = prod(node.outputs[0][other] for other in new if other > axis)
-            if node.outputs[0][axis] > 1 and all(place % inner == 0 for place in flat):
-                at[axis] = {place // inner for place in flat}
-                break
-            if node.outputs[0][axis] > 1:
-                break
+        # The places are of all rows: no axis behind the outermost one can have them as ends of its parts.
+        outermost = next((axis for axis in new if node.outputs[0][axis] > 1), new[0])
+        inner = prod(node.outputs[0][axis] for axis in new if axis > outermost)
+        if all(place % inner == 0 for place in flat):
+            at[outermost] = {place // inner for place in flat}
     return [at]
 
 

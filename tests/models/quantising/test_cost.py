@@ -1,4 +1,4 @@
-"""What quantising costs is told of that part of the outputs which lost most."""
+"""The cost of quantising is that of the output part with the lowest SQNR."""
 
 from __future__ import annotations
 

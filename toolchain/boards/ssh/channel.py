@@ -69,7 +69,7 @@ class InFlight:
             self._on_way += size
 
     def answered(self) -> float | None:
-        """Take note of the answer to the oldest request; return its seconds, None if there is none."""
+        """Record the answer to the oldest request; return its round trip in seconds, None if none is open."""
         with self._changed:
             if not self._unanswered:
                 return None

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from toolchain.boards.ssh.address import SshAddress
@@ -95,8 +96,7 @@ class Client:
                 f"the path of the temporary folder {control.parent} is too long for a socket of ssh",
                 "set TMPDIR to a folder with a shorter path, such as /tmp",
             )
-        options = {**_OPTIONS, "ControlPath": str(control)}
-        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        words = _words({**_OPTIONS, "ControlPath": str(control)})
         way = openssh_options(self._address, write_known_hosts(self._address))
         with self._said.open("wb") as said:
             # A session of its own, so that Ctrl-C reaches us alone and we end the client in order.
@@ -193,6 +193,11 @@ class Client:
         )
 
 
+def _words(options: Mapping[str, str]) -> list[str]:
+    """Return options as the client's command line takes them."""
+    return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+
+
 def _program() -> str:
     if client := shutil.which("ssh"):
         return client
@@ -257,10 +262,9 @@ def ask_host_key_by_client(address: SshAddress) -> str:
             "PasswordAuthentication": "no",
             "KbdInteractiveAuthentication": "no",
         }
-        words = [word for key, value in asking.items() for word in ("-o", f"{key}={value}")]
         # The rest as for a connection, less what makes it accept the pinned key alone.
         way = openssh_options(address, known)
-        argv = [_program(), *words, *way, "--", address.host, "exit"]
+        argv = [_program(), *_words(asking), *way, "--", address.host, "exit"]
         try:
             asked = subprocess.run(
                 argv,

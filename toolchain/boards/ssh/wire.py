@@ -37,7 +37,7 @@ class Link(Protocol):
         """Close the socket, and end what carries it."""
 
     def complaint(self) -> str:
-        """Return the last line of the program that carries it; empty if there is none or it runs."""
+        """Return the last line that the carrying program printed; empty while it runs or without one."""
 
 
 class WatchedSocket:

@@ -116,7 +116,7 @@ class _Tables(Rebuilt):
         self.values[var] = self._looked_up(self.moved(source), table, int(ends.min))
 
     def _source(self, var: relax.Var, value: relax.Expr) -> relax.Var | None:
-        """Return the only byte that a value is computed of, number by number; None if there is none."""
+        """Return the one byte tensor from which a value is computed elementwise; None: not just one."""
         if operator_of(value) not in _KNOWN:
             return None
         found: set[relax.Var | None] = set()

@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 28
 def with_substitutes(
     model: onnx.ModelProto, origin: str, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> onnx.ModelProto:
-    """Return a model for onnxruntime whose weak operators are replaced; the same object if there is none.
+    """Return a model with onnxruntime's weak operators replaced; the same object if it has none.
 
     Of nodes inside of `If`, `Loop` and `Scan`, and of a file's own functions, nothing is replaced.
 
