@@ -12,7 +12,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.models.broken import FILES, floats, network, node, packed, weighted
+from tests.models.broken import FILES
+from tests.models.broken_graphs import floats, network, node, packed, weighted
 from tests.models.rewrites.judge import assert_same, loaded, refused
 from toolchain.errors import UsageError
 from toolchain.models.inspect import inspect_model
