@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -113,7 +114,11 @@ def test_the_limits_of_a_run(rack: Rack) -> None:
     assert revive(PowerCycles(), board), "another run has limits of its own"
 
 
-def test_the_time_between_two_cycles_counts_for_all_commands(rack: Rack) -> None:
+def test_the_time_between_two_cycles_counts_for_all_commands(
+    rack: Rack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Late in one second: the time of the first cycle, rounded up, would lie in the future.
+    monkeypatch.setattr("toolchain.boards.power.cycles.time", SimpleNamespace(time=lambda: 1_800_000_000.9))
     board = rack.board(between_s=600)
     rack.supply.switch("off")
     assert revive(PowerCycles(), board)

@@ -128,7 +128,8 @@ class PowerCycles:
         with self._switching:
             if stop.is_set():
                 return None
-            atomic.write_text(last, f"{time.time():.0f}\n", mode=0o600)
+            # Cut, not rounded: half a second ahead would read as a clock that was set, and count for nothing.
+            atomic.write_text(last, f"{int(time.time())}\n", mode=0o600)
             self._counts[board.name] = self._counts.get(board.name, 0) + 1
             try:
                 switch(board, "cycle")
