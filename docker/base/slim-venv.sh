@@ -4,11 +4,7 @@ set -eu
 cd "$1/lib/python3.11/site-packages"
 # Tests of packages; what is named `testing` is imported by others, and zig compiles its tests.
 find . -depth -type d ! -path './ziglang/*' \( -name tests -o -name __pycache__ \) -exec rm -r {} +
-# fontTools embeds fonts in PDF, which no report is; matplotlib imports its list of glyphs.
-find fontTools -mindepth 1 -maxdepth 1 ! -name __init__.py ! -name agl.py ! -name misc -exec rm -r {} +
-rm fontTools/misc/*.so
-rm -rf onnx/backend/test matplotlib/mpl-data/sample_data \
-  onnxruntime/transformers onnxruntime/tools
+rm -rf onnx/backend/test onnxruntime/transformers onnxruntime/tools
 
 # TVM: sources are kept that edge-rt is compiled from.
 rm -rf tvm/3rdparty/cutlass tvm/lib/libtvm_runtime_cuda.so tvm_ffi/3rdparty/libbacktrace

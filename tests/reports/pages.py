@@ -51,5 +51,4 @@ def assert_stands_alone(html: str, figures: int) -> None:
     assert "script" not in page.tags
     assert not re.search(r"url\((?!#)|@import", html)
     assert page.tags.count("svg") == figures
-    assert len(page.ids) == len(set(page.ids))  # figures must not take each other's clips and markers
-    assert not re.search(r"#0[123]0[01]0\d", html)  # every stand-in for a colour was replaced
+    assert len(page.ids) == len(set(page.ids))  # figures must not take each other's marks and titles

@@ -122,9 +122,9 @@ def test_runs_that_found_less_have_a_page_of_what_there_is(
 )
 def test_few_or_equal_latencies_are_drawn(times: list[float], p50: str, p95: str) -> None:
     drawn = ElementTree.fromstring(latencies(times))  # noqa: S314 (we wrote it)
-    texts = [each.text for each in drawn.iter() if each.tag.endswith("text")]
+    texts = [each.text for each in drawn.iter()]
     assert {f"p50 {p50}", f"p95 {p95}", f"latency [{p50.split()[1]}]", "runs"} <= set(texts)
-    marks = [each for each in drawn.iter() if each.tag.endswith("use")]
+    marks = [each for each in drawn.iter() if each.tag.endswith("circle")]
     assert len(marks) >= len(times)
 
 
@@ -163,7 +163,7 @@ def test_the_same_findings_give_the_same_bytes_in_every_process(html: str, tmp_p
     subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "there.html")],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "MPLBACKEND": "pdf"},
+        env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"},
         check=True,
         timeout=60,
     )
@@ -178,8 +178,8 @@ def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_matplotlib_is_imported_when_it_draws() -> None:
-    code = "import sys, toolchain.reports.demo; assert not {'matplotlib', 'jinja2', 'tvm'} & set(sys.modules)"
+def test_templates_are_imported_when_a_page_is_made() -> None:
+    code = "import sys, toolchain.reports.demo; assert not {'jinja2', 'tvm'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from toolchain.reports.figures import INK, SERIES, figure
+from toolchain.foreign import printable
+from toolchain.quantities import counted
+from toolchain.reports.figures import SERIES, Figure, logarithmic
 
 
 def predicted_and_measured(points: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -17,19 +19,18 @@ def predicted_and_measured(points: Mapping[str, Sequence[tuple[float, float]]]) 
     """
     everything = [ms for pairs in points.values() for pair in pairs for ms in pair]
     low, high = min(everything) / 1.5, max(everything) * 1.5
-    rows = min(len(points), len(SERIES))
-    with figure("predicted", 3.8 + 0.2 * rows) as (made, svg):
-        axes = made.subplots()
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.plot([low, high], [low, high], color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        handles = []
-        for colour, pairs in zip(SERIES, points.values(), strict=False):
-            predicted, measured = zip(*pairs, strict=True)
-            handles += axes.plot(predicted, measured, linestyle="", marker="o", markersize=4, color=colour)
-        axes.set_xlim(low, high)
-        axes.set_ylim(low, high)
-        axes.set_xlabel("predicted [ms]; a dot for each function, all of its calls")
-        axes.set_ylabel("measured [ms]")
-        made.legend(handles, list(points)[:rows], loc="outside lower left")
-    return svg[0]
+    shown = list(zip(SERIES, points.items(), strict=False))
+    figure = Figure(
+        "predicted",
+        "Predicted and measured time of each function",
+        "; ".join(f"{name}: {counted(len(pairs), 'function')}" for _, (name, pairs) in shown),
+        290,
+        above="measured [ms]",
+    )
+    axis = logarithmic(low, high)
+    plot = figure.plot(axis, axis, "predicted [ms]; a dot for each function, all of its calls")
+    plot.line((low, low), (high, high))
+    for colour, (name, pairs) in shown:
+        plot.dots(pairs, colour)
+        figure.explain("dot", colour, printable(name))
+    return figure.html()

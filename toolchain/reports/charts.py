@@ -10,127 +10,112 @@ import numpy as np
 from toolchain.foreign import printable
 from toolchain.quantities import counted, shown_ms, time_unit
 from toolchain.reports.curves import Curve
-from toolchain.reports.figures import FAINT, INK, SERIES, figure
+from toolchain.reports.figures import INK, REST, ROWS, SERIES, Axis, Figure, linear, rows_px
 
 _DOTS = 600  # drawn at most; more make the page large and the plot no clearer
 _TOP = 2.0  # slower trials, relative to the default, are drawn at this edge
 _BARS = 16  # operators shown by themselves
-_NAME = 44  # characters of an operator's name
-_CALLS_ROOM = 1.2  # how much wider than the longest bar the axis is, for the text behind it
 
 
 def tuning_curves(curves: Sequence[Curve]) -> str:
     """Plot the best so far of each task over its trials; the first eight in colours of their own."""
-    from matplotlib.ticker import MaxNLocator
-
     shown = [curve for curve in curves if curve.relative]
-    named = min(len(shown), len(SERIES))
-    rows = named + (len(shown) > named)
-    with figure("tuning", 3.2 + 0.2 * rows) as (made, svg):
-        axes = made.subplots()
-        handles = []
-        for place, curve in reversed(list(enumerate(shown))):  # the first task on top
-            colour = SERIES[place] if place < named else FAINT
-            trials = range(len(curve.relative) + 1)
-            levels = (1.0, *curve.relative)
-            handles += axes.step(trials, levels, where="post", color=colour, linewidth=1.8)
-            slow = [trial is not None and trial > _TOP for trial in curve.trials]
-            for marker, clipped in ((".", False), ("^", True)):
-                dots = [
-                    (number, min(trial, _TOP))
-                    for number, (trial, above) in enumerate(zip(curve.trials, slow, strict=True), 1)
-                    if trial is not None and above is clipped
-                ]
-                axes.plot(
-                    [number for number, _ in dots],
-                    [level for _, level in dots],
-                    linestyle="",
-                    marker=marker,
-                    color=colour,
-                    alpha=0.6,
-                )
-            axes.plot(
-                curve.failed,
-                [levels[trial] for trial in curve.failed],
-                linestyle="",
-                marker="x",
-                markersize=6,
-                color=colour,
-            )
-        axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set_xlabel("trials of the task (dot: its time; triangle: longer than shown; x: failed)")
-        axes.set_ylabel("time / default; line: best so far")
-        axes.set_ylim(0, _TOP * 1.05)
-        axes.set_xlim(0, 1.015 * max(len(curve.relative) for curve in shown))  # a cross at the end is seen
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        labels = [_label(curve) for curve in shown[:named]]
-        if len(shown) > named:
-            labels.append(counted(len(shown) - named, "more task"))
-        made.legend(list(reversed(handles))[:rows], labels, loc="outside lower left")
-    return svg[0]
+    named, more = shown[: len(SERIES)], shown[len(SERIES) :]
+    colours = [*SERIES[: len(named)], *(REST for _ in more)]
+    figure = Figure(
+        "tuning",
+        "Best time so far of each task relative to its default, over trials",
+        "; ".join(
+            f"{c.name}: {min(c.relative):.2f} after {counted(len(c.relative), 'trial')}" for c in named
+        ),
+        240,
+        above="time / default; line: best so far",
+    )
+    longest = max(len(curve.relative) for curve in shown)
+    plot = figure.plot(
+        linear(0, 1.015 * longest, whole=True),  # a cross at the end is seen
+        linear(0, 1.05 * _TOP),
+        "trials of the task (dot: its time; triangle: longer than shown; x: failed)",
+    )
+    for colour, curve in reversed(list(zip(colours, shown, strict=True))):  # the first task on top
+        levels = (1.0, *curve.relative)
+        trials = [(number, trial) for number, trial in enumerate(curve.trials, 1) if trial is not None]
+        plot.steps(list(enumerate(levels)), colour)
+        plot.dots([(number, trial) for number, trial in trials if trial <= _TOP], colour, 0.6)
+        plot.marks("triangle", [(number, _TOP) for number, trial in trials if trial > _TOP], colour)
+        plot.marks("cross", [(trial, levels[trial]) for trial in curve.failed], colour)
+    plot.line((0, 1.0), (longest, 1.0))
+    for colour, curve in zip(SERIES, named, strict=False):
+        figure.explain("line", colour, _label(curve))
+    if more:
+        figure.explain("line", REST, counted(len(more), "more task"))
+    return figure.html()
 
 
 def latencies(times_ms: Sequence[float]) -> str:
     """Plot the times of each run in their order, and how they spread."""
-    from matplotlib.ticker import MaxNLocator
-
     unit, unit_ms = time_unit(float(np.median(times_ms)))  # not by a straggler
     times = np.asarray(times_ms, dtype=np.float64) / unit_ms
     drawn = np.unique(np.linspace(0, len(times) - 1, min(len(times), _DOTS)).astype(int))
-    with figure("latencies", 3.2) as (made, svg):
-        order, spread = made.subplots(1, 2, sharey=True, width_ratios=(3, 1))
-        order.plot(drawn + 1, times[drawn], linestyle="", marker="o", markersize=3.5, color=SERIES[0])
-        order.set_xlabel("run" if len(drawn) == len(times) else f"run ({len(drawn)} of {len(times)} drawn)")
-        order.set_ylabel(f"latency [{unit}]")
-        order.xaxis.set_major_locator(MaxNLocator(integer=True))
-        spread.hist(
-            times, bins=min(40, max(5, len(times) // 4)), orientation="horizontal", color=SERIES[0], alpha=0.6
-        )
-        spread.set_xlabel("runs")
-        spread.xaxis.set_major_locator(MaxNLocator(integer=True))
-        for name, percent, style in (("p50", 50, "-"), ("p95", 95, "--")):
-            level = float(np.percentile(times, percent))
-            for axes in (order, spread):
-                line = axes.axhline(level, color=INK, linewidth=0.9, linestyle=style)
-            line.set_label(f"{name} {shown_ms(level * unit_ms)}")
-        made.legend(*spread.get_legend_handles_labels(), loc="outside upper right", ncols=2)
-        low, high = order.get_ylim()
-        if high - low < 0.02 * high:  # do not make a mountain of the last digit
-            order.set_ylim(low - 0.01 * high, high + 0.01 * high)
-    return svg[0]
+    levels = [(f"p{percent}", float(np.percentile(times, percent))) for percent in (50, 95)]
+    texts = [f"{name} {shown_ms(level * unit_ms)}" for name, level in levels]
+    upwards = _around(float(times.min()), float(times.max()))
+    figure = Figure(
+        "latencies",
+        "Latency of each run and its distribution",
+        f"{counted(len(times), 'run')}: {', '.join(texts)}",
+        250,
+        above=f"latency [{unit}]",
+    )
+    runs = "run" if len(drawn) == len(times) else f"run ({len(drawn)} of {len(times)} drawn)"
+    margin = max(0.5, 0.02 * len(times))
+    order = figure.plot(linear(1 - margin, len(times) + margin, whole=True), upwards, runs, width=0.68)
+    order.dots(zip(drawn + 1, times[drawn], strict=True), SERIES[0])
+    bins = min(40, max(5, len(times) // 4))
+    counts, edges = np.histogram(times, bins=bins, range=(upwards.low, upwards.high))
+    across = linear(0, 1.05 * float(counts.max()), most=4, whole=True)
+    spread = figure.plot(across, upwards, "runs", left=0.77, width=0.23)
+    for count, low, high in zip(counts, edges, edges[1:], strict=False):
+        if count:
+            spread.block((0.0, float(count)), (float(low), float(high)), SERIES[0])
+    for (_, level), text, dashed in zip(levels, texts, (False, True), strict=True):
+        for plot in (order, spread):
+            plot.line((plot.x.low, level), (plot.x.high, level), dashed=dashed)
+        figure.explain("dashed" if dashed else "line", INK, text)
+    return figure.html()
 
 
 def operators(measured: Sequence[Mapping[str, Any]]) -> str:
     """Plot the time of each operator per inference, the slowest first."""
     slowest = sorted(measured, key=lambda operator: -operator["ms"])
-    bars = [(_short(printable(str(each["name"]))), each["ms"], each["calls"]) for each in slowest[:_BARS]]
+    bars = [(printable(str(each["name"])), each["ms"], each["calls"]) for each in slowest[:_BARS]]
     if rest := slowest[_BARS:]:
         bars.append((f"{len(rest)} more", sum(e["ms"] for e in rest), sum(e["calls"] for e in rest)))
     unit, unit_ms = time_unit(max(ms for _, ms, _ in bars))
-    with figure("operators", 0.7 + 0.27 * len(bars)) as (made, svg):
-        axes = made.subplots()
-        places = range(len(bars))
-        axes.barh(places, [ms / unit_ms for _, ms, _ in bars], color=SERIES[0], height=0.66)
-        axes.set_yticks(places, [name for name, _, _ in bars])
-        axes.tick_params(axis="y", length=0)
-        axes.grid(visible=False, axis="y")
-        axes.invert_yaxis()
-        widest = max(ms for _, ms, _ in bars) / unit_ms
-        axes.set_xlim(0, widest * _CALLS_ROOM or 1)
-        for place, (_, ms, calls) in zip(places, bars, strict=True):
-            axes.text(ms / unit_ms + widest * 0.01, place, _behind(ms, calls), va="center", fontsize=8)
-        axes.set_xlabel(f"time per inference [{unit}] and number of calls")
-    return svg[0]
+    texts = [f"{shown_ms(ms)}, {calls:g} call{'' if calls == 1 else 's'}" for _, ms, calls in bars]
+    height_px, tops = rows_px(len(bars))
+    figure = Figure(
+        "operators",
+        "Time of each operator per inference",
+        "; ".join(f"{name}: {text}" for (name, _, _), text in zip(bars, texts, strict=True)),
+        height_px,
+        behind=max(map(len, texts)),
+    )
+    widest = max(ms for _, ms, _ in bars) / unit_ms
+    plot = figure.plot(linear(0, widest or 1), ROWS, f"time per inference [{unit}] and number of calls")
+    for top, (name, ms, _), text in zip(tops, bars, texts, strict=True):
+        plot.row(top, name).bar(top, (0, ms / unit_ms), SERIES[0]).behind(top, ms / unit_ms, text)
+    return figure.html()
+
+
+def _around(low: float, high: float) -> Axis:
+    """Return an axis with room around its values; nearly equal ones do not become a mountain."""
+    margin = 0.05 * (high - low)
+    if high - low < 0.02 * high:
+        margin = 0.01 * high
+    return linear(low - margin, high + margin) if margin else linear(-1, 1)
 
 
 def _label(curve: Curve) -> str:
     """Return a curve's name; lines that stay at 1 cover each other, so their names say where they are."""
     return curve.name + ("; stays at 1.00" if min(curve.relative) == 1.0 else "")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
-
-
-def _behind(ms: float, calls: float) -> str:
-    return f"{shown_ms(ms)}, {calls:g} call{'' if calls == 1 else 's'}"
