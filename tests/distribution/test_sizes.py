@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -35,3 +36,16 @@ def test_it_says_when_it_was_measured_and_what_it_sums_up_to() -> None:
 @pytest.mark.slow
 def test_a_size_is_that_of_the_files() -> None:
     assert 0.2 < mib("click") < 3 and mib("ziglang") > 100 * mib("click")
+
+
+def test_compiled_modules_do_not_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package, installed = tmp_path / "small", tmp_path / "small-1.0.dist-info"
+    (package / "__pycache__").mkdir(parents=True)
+    installed.mkdir()
+    (package / "__init__.py").write_bytes(b"#" * 2**20)
+    (package / "__pycache__" / "__init__.cpython-311.pyc").write_bytes(b"#" * 2**20)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: small\nVersion: 1.0\n")
+    names = ("small/__init__.py", "small/__pycache__/__init__.cpython-311.pyc", "small/gone.py")
+    (installed / "RECORD").write_text("".join(f"{name},,\n" for name in names))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert mib("small") == 1

@@ -2,7 +2,8 @@
 
     python -m tools.distribution.sizes [--write docs/howto/install.md]
 
-Sizes are those of installed files. `toolchain demo --board local` runs in a fresh environment, where every
+Sizes are those of installed files, without what Python compiles of them: whether pip does that is the user's
+choice. `toolchain demo --board local` runs in a fresh environment, where every
 process notes which modules it imports.
 """
 
@@ -52,9 +53,10 @@ def main() -> int:
 
 
 def mib(name: str) -> float:
-    """Return the size of an installed distribution's files."""
+    """Return the size of an installed distribution's files, without compiled modules."""
     files = metadata.distribution(name).files or []
-    return sum(path.stat().st_size for file in files if (path := Path(str(file.locate()))).is_file()) / 2**20
+    paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 2**20
 
 
 def tables(loaded: set[str]) -> str:
@@ -71,7 +73,7 @@ def tables(loaded: set[str]) -> str:
     python = ".".join(map(str, sys.version_info[:2]))
     lines = [
         f"Measured on {datetime.now(UTC):%Y-%m-%d} with Python {python} on x86-64: "
-        f"{sum(sizes.values()):.0f} MiB in {len(base)} distributions.",
+        f"{sum(sizes.values()):.0f} MiB in {len(base)} distributions, without compiled modules.",
         "",
         "| part | MiB | needed by | a demo loads it |",
         "|---|---|---|---|",
