@@ -128,7 +128,7 @@ class Figure:
         return plot
 
     def explain(self, kind: str, colour: str, text: str) -> None:
-        """Add a line to the legend; `kind`: line, dashed, dot or bar."""
+        """Add a line to the legend; `kind`: line, dashed, dot, bar or `bar pale`."""
         self._legend.append((kind, colour, text))
 
     def html(self) -> str:

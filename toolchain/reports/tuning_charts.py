@@ -79,7 +79,7 @@ def before_and_after(tasks: Sequence[RunTask]) -> str:
         plot.row(top, name).bar(top, (0, before_ms / unit_ms), SERIES[7], 0.5)
         plot.bar(top + BAR_PX, (0, after_ms / unit_ms), SERIES[0])
         plot.behind(top, max(before_ms, after_ms) / unit_ms, text, lanes=2)
-    figure.explain("bar", SERIES[7], "default")
+    figure.explain("bar pale", SERIES[7], "default")
     figure.explain("bar", SERIES[0], "chosen")
     return figure.html()
 
