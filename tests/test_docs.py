@@ -13,6 +13,7 @@ from toolchain.profiles import class_names
 
 ROOT = Path(__file__).parent.parent
 TEXTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -24,6 +25,70 @@ def test_reference_is_current(name: str) -> None:
 def test_links_lead_somewhere(text: Path) -> None:
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text.read_text()):
         assert (text.parent / link).exists(), f"{text}: {link}"
+
+
+def test_every_text_is_reached_from_the_readme() -> None:
+    waiting, reached = [ROOT / "README.md"], set()
+    while waiting:
+        if (text := waiting.pop()) not in reached:
+            reached.add(text)
+            for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text.read_text()):
+                target = (text.parent / link).resolve()
+                waiting += {target, target / "README.md"} & set(TEXTS)
+    assert not [str(text.relative_to(ROOT)) for text in TEXTS if text not in reached]
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_has_its_number_and_a_status(decision: Path) -> None:
+    number = decision.name[:4].lstrip("0")
+    title, empty, status, *_ = decision.read_text().split("\n")
+    assert title.startswith(f"# {number}. ")
+    assert not empty
+    assert status.startswith("**Status:** ")
+    problem = problem_of_status(status.removeprefix("**Status:** "), decision)
+    assert problem is None, f"{decision.name}: {problem}"
+
+
+def problem_of_status(status: str, decision: Path) -> str | None:
+    if status == "accepted":
+        return None
+    if not (link := re.fullmatch(r"superseded by \[(\d+)\]\((\d{4}-[a-z0-9-]+\.md)\)", status)):
+        return f"{status!r} is neither `accepted` nor `superseded by [N](00NN-….md)`"
+    if not (decision.parent / link[2]).is_file():
+        return f"there is no {link[2]}"
+    if int(link[1]) != int(link[2][:4]) or link[2] == decision.name:
+        return f"{link[1]} is not the number of another decision, {link[2]}"
+    return None
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        ("Accepted", "neither"),
+        ("", "neither"),
+        ("superseded by 19", "neither"),
+        ("superseded by [19](0019-gone.md)", "no 0019-gone.md"),
+        ("superseded by [18](0019-generated-cpu-code.md)", "18 is not the number"),
+        ("superseded by [15](0015-default-schedules-by-rows.md)", "another"),
+    ],
+)
+def test_a_wrong_status_is_found(status: str, problem: str) -> None:
+    decision = ROOT / "docs/decisions/0015-default-schedules-by-rows.md"
+    assert problem in (problem_of_status(status, decision) or "")
+
+
+def test_the_index_of_decisions_has_them_all() -> None:
+    rows, _, gaps = (ROOT / "docs/decisions/README.md").read_text().partition("## Numbers without a page")
+    index = re.findall(r"^\| (\d+) \| \[(.+?)\]\(([^)]+)\) \| (.+?) \| .+ \|$", rows, re.MULTILINE)
+    expected = []
+    for decision in DECISIONS:
+        title, _, status, *_ = decision.read_text().split("\n")
+        number, _, name = title.removeprefix("# ").partition(". ")
+        expected.append((number, name, decision.name, status.removeprefix("**Status:** ")))
+    assert index == expected
+    numbers = {int(number) for number, *_ in expected}
+    missing = re.findall(r"^\| (\d+) \| .+ \|$", gaps, re.MULTILINE)
+    assert set(map(int, missing)) == set(range(1, max(numbers) + 1)) - numbers, "say why there is no page"
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))

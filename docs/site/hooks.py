@@ -111,7 +111,6 @@ def contents() -> dict[str, str | None]:
     waiting = [
         *(ROOT / name for name in TEXTS),
         *texts(),
-        ROOT / "docs/decisions",
         *(ROOT / "docs/site").glob("*.js"),
     ]
     while waiting:
@@ -154,7 +153,7 @@ def links(text: Path) -> Iterator[Path]:
 def listing(folder: Path, files: list[Path]) -> str:
     """Return a page that lists the files of a folder, texts by their title."""
     name = folder.relative_to(ROOT).as_posix()
-    lines = [f"# {'Decisions' if name == 'docs/decisions' else f'`{name}`'}", ""]
+    lines = [f"# `{name}`", ""]
     for file in files:
         found = re.search(r"^# (.+)", file.read_text(), re.MULTILINE) if file.suffix == ".md" else None
         label = found[1] if found else f"`{file.relative_to(folder).as_posix()}`"
