@@ -143,7 +143,7 @@ def test_a_sample_is_for_the_shape_that_it_has(tmp_path: Path) -> None:
 def test_shapes_that_come_out_the_same_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = recogniser(tmp_path / "recogniser.onnx")
     same = loaded(source, "x=1,3,16,16")
-    monkeypatch.setattr(several, "load_model", lambda _source, _options: same)
+    monkeypatch.setattr(several, "load_model", lambda *_arguments: same)
     with pytest.raises(UsageError, match=r"two of these shapes are the same for .*\.onnx: x=1,3,16,16"):
         loaded(source, "x=1,3,16,{16,40}")
 
