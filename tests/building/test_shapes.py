@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models.sequences import attention, lstm_with_lengths, recogniser
+from tests.models.sequences import attention, detector, lstm_with_lengths, recogniser
 from toolchain.backends.packed.network.agreement import Agreement
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import BuildOptions, BuildResult, build
 from toolchain.building.padding import check_padding
+from toolchain.building.tolerances import Expectation
 from toolchain.bundles.manifest import SCHEMA_VERSION
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
@@ -120,6 +121,13 @@ def test_padding_that_changes_an_output_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_padding_that_changes_a_small_part_of_an_output_is_refused(tmp_path: Path) -> None:
+    model = loaded(detector(tmp_path / "detector.onnx"), "x=1,8,{16,32}")
+    with pytest.raises(UsageError, match=r"computes something else: output 'y'.* part \[:, 4:8\]"):
+        built(model, tmp_path / "out", pad=True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_sample_is_for_the_shape_that_it_has(tmp_path: Path) -> None:
     model = loaded(recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,{16,40}")
     sample = {"x": np.full((1, 3, 16, 16), 0.5, np.float32)}
@@ -135,7 +143,7 @@ def test_a_sample_is_for_the_shape_that_it_has(tmp_path: Path) -> None:
 def test_shapes_that_come_out_the_same_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = recogniser(tmp_path / "recogniser.onnx")
     same = loaded(source, "x=1,3,16,16")
-    monkeypatch.setattr(several, "load_model", lambda _source, _options: same)
+    monkeypatch.setattr(several, "load_model", lambda *_arguments: same)
     with pytest.raises(UsageError, match=r"two of these shapes are the same for .*\.onnx: x=1,3,16,16"):
         loaded(source, "x=1,3,16,{16,40}")
 
@@ -170,7 +178,7 @@ def test_a_release_has_the_library_and_the_largest_shapes_sample(tmp_path: Path)
 def test_padding_needs_a_shape_to_grow_into(tmp_path: Path) -> None:
     model = loaded(recogniser(tmp_path / "recogniser.onnx"), "x=1,3,16,16")
     with pytest.raises(UsageError, match="none of the shapes fits into another"):
-        check_padding(model, [seeded_reference(model)], 1e-3)
+        check_padding(model, [Expectation(seeded_reference(model))], 1e-3)
 
 
 def test_samples_that_no_bundle_holds_are_refused_before_anything_is_compiled(

@@ -288,3 +288,27 @@ def test_parts_of_a_reference_of_zeros() -> None:
     assert output_error("y", r, r, BY_PARTS).passed
     found = output_error("y", r + 1, r, BY_PARTS)
     assert not found.passed and found.problem == "the reference is zero everywhere"
+
+
+@pytest.mark.parametrize(
+    ("y", "r", "allowed", "words"),
+    [
+        (BOXES_AND_SCORES * 0, BOXES_AND_SCORES, BY_PARTS, "relative to 640, the largest of part [:, 0:4]"),
+        (
+            np.array([1, 5]),
+            np.array([1, 2]),
+            Tolerance(TOLERANCE),
+            "differs by up to 3, where values must be",
+        ),
+        (
+            np.ones(2, np.float32),
+            np.zeros(2, np.float32),
+            Tolerance(TOLERANCE),
+            "reference is zero everywhere",
+        ),
+        (np.ones(3), np.ones(2), Tolerance(TOLERANCE), "shape [3] where [2] is expected"),
+    ],
+    ids=["a part", "integers", "a reference of zeros", "another shape"],
+)
+def test_a_failure_says_what_is_wrong(y: np.ndarray, r: np.ndarray, allowed: Tolerance, words: str) -> None:
+    assert words in output_error("y", y, r, allowed).failure

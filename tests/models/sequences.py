@@ -98,3 +98,20 @@ def lstm_with_lengths(path: Path, width: int = 16, hidden: int = 16) -> Path:
     )
     given = [("x", _FLOAT, ["t", "n", width]), ("lengths", _INT32, ["n"])]
     return graph.save(path, given, value, 4)
+
+
+def detector(path: Path, stride: float = 640.0) -> Path:
+    """Write a detector over `x` (1, 8, w) whose scores are relative to the mean of all places.
+
+    Its output has boxes of four numbers in pixels, and four scores to 1, at each place.
+    """
+    graph = _Graph()
+    values = []
+    for begin in (0, 4):
+        bounds = (graph.constant(np.array([at])) for at in (begin, begin + 4, 1))
+        values.append(graph.node("Slice", "x", *bounds))
+    boxes, logits = values
+    boxes = graph.node("Mul", boxes, graph.constant(np.array(stride, np.float32)))
+    mean = graph.node("ReduceMean", logits, axes=[2], keepdims=1)
+    scores = graph.node("Sigmoid", graph.node("Sub", logits, mean))
+    return graph.save(path, [("x", _FLOAT, [1, 8, "w"])], graph.node("Concat", boxes, scores, axis=1), 3)

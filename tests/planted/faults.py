@@ -12,6 +12,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
+from toolchain.models.parts import ArrayPart
 from toolchain.models.walk import attributes_of
 
 Region = tuple[slice, ...]
@@ -260,7 +261,8 @@ def planted(model: onnx.ModelProto, parts: dict[str, Sequence[Region]]) -> Itera
                 yield Fault(name, node.name or node.output[0], copy.model)
     for name, regions in parts.items():
         for region in regions:
-            yield Fault(ZEROED, f"{name}[{', '.join(map(_written, region))}]", _zeroed(model, name, region))
+            wrong, part = _zeroed(model, name, region)
+            yield Fault(ZEROED, f"{name}{part}", wrong)
 
 
 def _spread(places: Sequence[int]) -> list[int]:
@@ -273,12 +275,8 @@ def _spread(places: Sequence[int]) -> list[int]:
     return order
 
 
-def _written(piece: slice) -> str:
-    return f"{'' if piece.start is None else piece.start}:{'' if piece.stop is None else piece.stop}"
-
-
-def _zeroed(model: onnx.ModelProto, name: str, region: Region) -> onnx.ModelProto:
-    """Return the network with zeros in a region of an output of floats."""
+def _zeroed(model: onnx.ModelProto, name: str, region: Region) -> tuple[onnx.ModelProto, ArrayPart]:
+    """Return the network with zeros in a region of an output of floats, and the region."""
     copy = _Copy(model)
     output = next(value for value in copy.graph.output if value.name == name)
     shape = [dim.dim_value for dim in output.type.tensor_type.shape.dim]
@@ -295,7 +293,8 @@ def _zeroed(model: onnx.ModelProto, name: str, region: Region) -> onnx.ModelProt
     copy.graph.node.append(
         helper.make_node("Mul", [f"{name}/whole", f"{name}/mask"], [name], f"{name}/zeroed")
     )
-    return copy.model
+    bounds = [piece.indices(extent)[:2] for piece, extent in zip(region, shape, strict=False)]
+    return copy.model, ArrayPart(bounds, shape[: len(bounds)])
 
 
 def halves(shape: Sequence[int]) -> list[Region]:

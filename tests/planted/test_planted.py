@@ -99,6 +99,7 @@ def test_a_library_with_the_fault_inside_fails(name: str, kind: str | None, tmp_
         for fault in judge.faults()
         if kind in (None, fault.kind) and judge.trial(fault).moved and fault.kind in (kind or ZEROED, *KINDS)
     }
+    assert chosen, "no fault moves a part: this network shows nothing"
     for number, fault in enumerate(list(chosen.values())[-3:]):
         wrong = read_bundle(compiled(judge, fault, tmp_path / f"wrong{number}")).library
         mixed = tmp_path / f"mixed{number}.bundle"

@@ -216,10 +216,10 @@ def build(
     references = references_for(model, options)
     if model.others:
         progress(check_size(model, references))
+    made_by = bundling(model, backend, target, made_for, references, linker, pad=options.pad)
     if options.pad:
         progress("checking that zeros behind the inputs change nothing")
-        check_padding(model, references, tolerance_of(model, backend))
-    made_by = bundling(model, backend, target, made_for, references, linker, pad=options.pad)
+        check_padding(model, made_by.expectations, tolerance_of(model, backend))
     reference, cases = references[0], made_by.cases
     with scratch_folder() as folder:
         progress("lowering the network")

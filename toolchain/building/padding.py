@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from toolchain.arrays import Array
+from toolchain.building.tolerances import Expectation
 from toolchain.errors import UsageError
-from toolchain.models.judging.reference import Reference
-from toolchain.models.judging.session import ReferenceSession
+from toolchain.measuring.numerics import OutputDeviation, compare
+from toolchain.measuring.verify import tolerances_of
+from toolchain.models.judging.session import Outputs, ReferenceSession
 from toolchain.models.load import Model
 from toolchain.models.samples import UnusableSampleError
 from toolchain.models.several import input_elements, shape_of
@@ -19,15 +21,16 @@ _HINT = (
 )
 
 
-def check_padding(model: Model, references: Sequence[Reference], tolerance: float) -> None:
+def check_padding(model: Model, expectations: Sequence[Expectation], tolerance: float) -> None:
     """Compute each shape's sample again, padded to the next shape, and compare what the outputs share.
 
     Zeros behind the inputs must change nothing at the places that the outputs of the smaller shape have.
+    These are compared as `verify` compares them.
 
     Parameters
     ----------
-    references
-        A sample with its expected outputs for each of the model's `shapes`.
+    expectations
+        A sample with its expected outputs, and their comparison, for each of the model's `shapes`.
     tolerance
         Largest allowed max|y-r| / max|r| of floating-point outputs.
 
@@ -36,20 +39,22 @@ def check_padding(model: Model, references: Sequence[Reference], tolerance: floa
     UsageError
         An output changes, or no shape fits into another.
     """
-    pairs = list(_pairs(model, references))
+    pairs = list(_pairs(model, expectations))
     if not pairs:
         raise UsageError(
             "--pad: none of the shapes fits into another", "list shapes that grow, or leave --pad out"
         )
-    for small, large, reference in pairs:
-        sample = {spec.name: padded(reference.sample[spec.name], spec.shape) for spec in large.inputs}
+    for small, large, expected in pairs:
+        sample = {
+            spec.name: padded(expected.reference.sample[spec.name], spec.shape) for spec in large.inputs
+        }
         what = f"--pad: {model.name} padded with zeros from {shape_of(small)} to {shape_of(large)}"
         try:
             outputs = ReferenceSession(large, "--sample").outputs(sample)
         except UnusableSampleError as error:
             raise UsageError(f"{what}: {error.reason}", _HINT) from error
-        if problem := _difference(reference.outputs, outputs, tolerance):
-            raise UsageError(f"{what} computes something else: {problem}", _HINT)
+        for wrong in _deviations(small, expected, outputs, tolerance):
+            raise UsageError(f"{what} computes something else: output {wrong.name!r}: {wrong.failure}", _HINT)
 
 
 def padded(array: Array, shape: Sequence[int]) -> Array:
@@ -57,12 +62,12 @@ def padded(array: Array, shape: Sequence[int]) -> Array:
     return np.pad(array, [(0, room - extent) for room, extent in zip(shape, array.shape, strict=True)])
 
 
-def _pairs(model: Model, references: Sequence[Reference]) -> Iterator[tuple[Model, Model, Reference]]:
-    """Yield each shape that fits into another, the smallest of those others, and the shape's reference."""
-    for small, reference in zip(model.shapes, references, strict=True):
+def _pairs(model: Model, expectations: Sequence[Expectation]) -> Iterator[tuple[Model, Model, Expectation]]:
+    """Yield each shape that fits into another, the smallest of those others, and what the shape computes."""
+    for small, expected in zip(model.shapes, expectations, strict=True):
         larger = [each for each in model.shapes if each is not small and _fits(small, each)]
         if larger:
-            yield small, min(larger, key=input_elements), reference
+            yield small, min(larger, key=input_elements), expected
 
 
 def _fits(small: Model, large: Model) -> bool:
@@ -73,21 +78,13 @@ def _fits(small: Model, large: Model) -> bool:
     )
 
 
-def _difference(expected: Mapping[str, Array], found: Mapping[str, Array], tolerance: float) -> str:
-    """Say which output differs at the places that both have; empty if none does."""
-    for name, small in expected.items():
-        large = found[name]
-        if any(extent > room for extent, room in zip(small.shape, large.shape, strict=True)):
-            return f"output {name!r} has the shape {list(large.shape)} where {list(small.shape)} is expected"
-        shared = large[tuple(slice(extent) for extent in small.shape)]
-        if not np.issubdtype(small.dtype, np.floating):
-            if not np.array_equal(shared, small):
-                return (
-                    f"output {name!r} differs in {np.count_nonzero(shared != small)} of {small.size} values"
-                )
-            continue
-        largest = float(np.abs(small).max(initial=0.0)) or 1.0
-        error = float(np.abs(shared.astype(np.float64) - small).max(initial=0.0)) / largest
-        if error > tolerance:
-            return f"output {name!r} is off by {error:.3g} of its largest value, tolerance {tolerance:g}"
-    return ""
+def _deviations(
+    small: Model, expected: Expectation, outputs: Outputs, tolerance: float
+) -> Iterator[OutputDeviation]:
+    """Yield the outputs that differ at the places that both shapes have."""
+    due = expected.reference.outputs
+    shared = {name: outputs[name][tuple(map(slice, array.shape))] for name, array in due.items()}
+    allowed = tolerances_of(due, tolerance, expected.tolerances, expected.parts)
+    for deviation in compare(shared, due, allowed, small.softmax_outputs).outputs:
+        if not deviation.passed:
+            yield deviation

@@ -1,24 +1,6 @@
 """Compares the outputs of a board with the reference.
 
-The error of an output y with reference r is max|y - r| / max|r|: it is relative to the largest value, so that
-rounding errors of small values among large ones are accepted.
-
-Where an output has parts (see `models.parts`), each is relative to its own largest value, and the worst
-part's error is the output's: scores to 1 are not hidden by boxes to 640. The scale of a part is at least
-`LEAST_SCALE` of the whole output's.
-
-Probabilities need more care: a softmax maps wrong logits to numbers so small that the largest hides them.
-Outputs of a softmax are therefore compared as centred log-probabilities, log(max(p, 1e-30)) minus its mean
-over the last axis, which equal the centred logits, relative to s, the largest of the reference's. The last
-axis is the class axis of every classifier; if it is another axis, the log-probabilities are relative to
-another mean, and the comparison is no weaker. Where the reference is 0, as of a masked class, its logarithm
-is no logit: it counts neither for means nor for s, and differences there are relative to -log(1e-30). s is at
-least 1e-3, for float32 has no smaller differences of logits than 1e-6.
-
-Centred logarithms show neither a common factor, such as of a softmax that forgot to divide, nor what is below
-0. The probabilities themselves are therefore compared, too, relative to (1 + 2s) max|r|: logits that are off
-by d change a probability p by at most 2dp, so that an error of the logits that is allowed stays allowed. The
-larger of the two errors is the output's.
+`models.deviation` defines the error of an output. Here it gets its tolerance.
 
 Integers and booleans must be equal, except quantised values: outputs of a quantised network, as integers or
 as dequantised numbers, are compared in quantisation steps. NaN or infinity anywhere is a failure.
@@ -27,13 +9,13 @@ as dequantised numbers, are compared in quantisation steps. NaN or infinity anyw
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import asdict, dataclass, field
-from itertools import pairwise
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from toolchain.arrays import Array
+from toolchain.models.deviation import deviation, index_of_largest
+from toolchain.models.parts import ArrayPart
 
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "tfloat32": 1e-2, "int8": 1e-3}
 """Largest max|y-r| / max|r| of a floating-point output, by the type to which values are rounded on the way.
@@ -43,14 +25,7 @@ causes much larger ones. With float16 the sums themselves may be rounded to it. 
 many bits as in float16, but sums and values between layers are float32.
 """
 
-LEAST_SCALE = 1e-4
-"""Least scale of a part, relative to the whole output's. With the tolerance of float32 this allows an error
-of 1e-7 of the largest value everywhere, which is about its rounding (2^-24)."""
-
 _SLACK = 0.01  # in steps: how far a float may be from the exact multiple of a step
-
-_LEAST_PROBABILITY = 1e-30  # representable in float32; smaller probabilities carry no information
-_LEAST_SPREAD = 1e-3  # of logits
 
 
 @dataclass(frozen=True)
@@ -128,6 +103,24 @@ class OutputDeviation:
     reason: str = ""
     part: list[list[int]] | None = None
     part_scale: float | None = None
+
+    @property
+    def failure(self) -> str:
+        """The reason why an output did not pass, in words, without its worst values."""
+        if self.problem or self.max_rel_error is None:
+            return self.problem or "not comparable"
+        if self.error_steps is not None:
+            return (
+                f"{self.values_off} values are off by up to {self.error_steps:.3g} steps of {self.step:g}, "
+                f"where {self.values} values may be off by up to {self.steps:g} steps ({self.reason})"
+            )
+        if self.compared_as == "equal":
+            return f"differs by up to {self.max_abs_error:g}, where values must be equal"
+        how = f"{self.compared_as}: {self.reason}" if self.reason else self.compared_as
+        if self.part is not None:
+            name = ArrayPart(self.part, self.shape)
+            how += f", relative to {self.part_scale:.3g}, the largest of part {name}"
+        return f"error {self.max_rel_error:.3g} above the tolerance {self.tolerance:g} ({how})"
 
 
 @dataclass(frozen=True)
@@ -233,123 +226,36 @@ def output_error(
     if inexact:
         for array, whose in ((output, "the board's"), (reference, "the reference's")):
             if not np.isfinite(array).all():
-                index = _index(~np.isfinite(array))
+                index = index_of_largest(~np.isfinite(array))
                 return failed(f"{whose} value at {list(index)} is {array[index]}", index)
-    difference, scale = _difference(output, reference, softmax and inexact)
-    ends = allowed.ends if compared_as == "values" else {}
-    if ends and difference.size:
-        scales = part_scales(reference, ends)
-        with np.errstate(divide="ignore"):  # the reference may be zero everywhere
-            errors = np.divide(difference, scales, out=np.zeros_like(difference), where=difference > 0)
-        worst = _index(errors)
-        scale = float(np.broadcast_to(scales, difference.shape)[worst])
-    else:
-        worst = _index(difference)
-    absolute = float(difference[worst]) if difference.size else 0.0
-    off = None
+    worst = deviation(
+        output, reference, allowed.ends if compared_as == "values" else {}, softmax=softmax and inexact
+    )
+    scale, off = worst.scale, None
     if allowed.step is not None:
         scale = largest or 1.0
+        difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
         off = int(np.count_nonzero(difference > allowed.step / 2))
     too_many = off is not None and allowed.values is not None and off > allowed.values
-    relative = _relative(absolute, scale)
+    relative = replace(worst, scale=scale).relative
     return OutputDeviation(
         name=name,
         shape=list(reference.shape),
-        max_abs_error=absolute,
+        max_abs_error=worst.absolute,
         max_rel_error=relative if np.isfinite(relative) else None,
-        worst_index=list(worst),
-        value=float(output[worst]) if difference.size else None,
-        expected=float(reference[worst]) if difference.size else None,
+        worst_index=list(worst.index),
+        value=float(output[worst.index]) if reference.size else None,
+        expected=float(reference[worst.index]) if reference.size else None,
         tolerance=tolerance,
         compared_as=compared_as,
         passed=bool(relative <= tolerance and not too_many),
         problem=None if np.isfinite(relative) else "the reference is zero everywhere",
         step=allowed.step,
         steps=allowed.number if in_steps else None,
-        error_steps=None if allowed.step is None else absolute / allowed.step,
+        error_steps=None if allowed.step is None else worst.absolute / allowed.step,
         values=allowed.values,
         values_off=off,
         reason=allowed.reason,
-        part=_part(worst, reference.shape, ends) if ends and difference.size else None,
-        part_scale=scale if ends and difference.size else None,
+        part=None if worst.part is None else [list(bounds) for bounds in worst.part.bounds],
+        part_scale=None if worst.part is None else scale,
     )
-
-
-def part_scales(reference: Array, ends: Mapping[int, tuple[int, ...]]) -> Array:
-    """Return what errors are relative to at each place of an output, as an array that broadcasts to it.
-
-    Parameters
-    ----------
-    reference
-        The expected values, finite and at least one.
-    ends
-        Axis -> where the parts along it end, the last at the axis's extent.
-    """
-    scales = np.abs(reference.astype(np.float64))
-    whole = scales.max()
-    for axis in range(scales.ndim):
-        ends_here = ends.get(axis, (scales.shape[axis],))
-        begins = [0, *ends_here[:-1]]
-        scales = np.maximum.reduceat(scales, begins, axis=axis)
-        if axis in ends:
-            scales = np.repeat(scales, np.diff([0, *ends_here]), axis=axis)
-    least: Array = np.maximum(scales, LEAST_SCALE * whole)
-    return least
-
-
-def _part(
-    index: tuple[int, ...], shape: tuple[int, ...], ends: Mapping[int, tuple[int, ...]]
-) -> list[list[int]]:
-    """Return begin and end on each axis of the part that has the element at an index."""
-    box = []
-    for axis, (at, extent) in enumerate(zip(index, shape, strict=True)):
-        bounds = [0, *ends.get(axis, (extent,))]
-        box.append(next([begin, end] for begin, end in pairwise(bounds) if at < end))
-    return box
-
-
-def _difference(output: np.ndarray, reference: np.ndarray, softmax: bool) -> tuple[np.ndarray, float]:
-    """Return |y - r| in float64, and what it is relative to; for a softmax see the module."""
-    if not np.issubdtype(reference.dtype, np.inexact):
-        unequal = output != reference
-        # float64 may round a difference of large integers to zero.
-        difference = np.maximum(np.abs(output.astype(np.float64) - reference.astype(np.float64)), unequal)
-        return difference, max(1.0, float(np.abs(reference.astype(np.float64)).max(initial=0)))
-    y, r = output.astype(np.float64), reference.astype(np.float64)
-    values = np.abs(y - r), float(np.abs(r).max(initial=0))
-    if not softmax:
-        return values
-    logarithms = _logarithms(y, r)
-    probabilities = values[0], values[1] * (1 + 2 * logarithms[1])
-    return max(logarithms, probabilities, key=lambda each: _relative(float(each[0].max(initial=0)), each[1]))
-
-
-def _relative(error: float, scale: float) -> float:
-    if error == 0:
-        return 0.0
-    return error / scale if scale > 0 else np.inf
-
-
-def _logarithms(output: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the differences of centred logarithms, and the spread of the reference's."""
-    counted = reference > 0
-    y, r = (_centred(np.log(np.maximum(each, _LEAST_PROBABILITY)), counted) for each in (output, reference))
-    spread = max(float(np.abs(r[counted]).max(initial=0)), _LEAST_SPREAD)
-    difference = np.abs(y - r)
-    own_scale = max(spread, -np.log(_LEAST_PROBABILITY))
-    return np.where(counted, difference, difference * (spread / own_scale)), spread
-
-
-def _centred(logarithms: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    if not logarithms.ndim:
-        return logarithms
-    total = np.where(counted, logarithms, 0).sum(axis=-1, keepdims=True)
-    centred: np.ndarray = logarithms - total / np.maximum(counted.sum(axis=-1, keepdims=True), 1)
-    return centred
-
-
-def _index(score: np.ndarray) -> tuple[int, ...]:
-    """Return the index of the first largest element; an empty tuple for an empty array."""
-    if score.size == 0:
-        return ()
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))

@@ -14,7 +14,7 @@ from toolchain.devices.table import kind_of
 from toolchain.errors import CheckError
 from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
-from toolchain.measuring.numerics import Comparison, OutputDeviation, Tolerance, compare
+from toolchain.measuring.numerics import Comparison, Tolerance, compare
 from toolchain.measuring.place import place
 
 
@@ -61,12 +61,10 @@ class VerifyResult:
         if self.passed:
             return
         worst = self.comparison.worst
-        if worst.problem or worst.max_rel_error is None:
-            what = worst.problem or "not comparable"
-        else:
-            what = (
-                f"{_beyond(worst)}; worst at {worst.worst_index}: {worst.value:.6g} "
-                f"where {worst.expected:.6g} is expected"
+        what = worst.failure
+        if worst.max_rel_error is not None:
+            what += (
+                f"; worst at {worst.worst_index}: {worst.value:.6g} where {worst.expected:.6g} is expected"
             )
         raise CheckError(
             f"wrong numbers on board {self.place['board']}: output {worst.name!r}: {what}",
@@ -100,24 +98,6 @@ def tolerances_of(
         divided = ends.get(each.output, {})
         tolerances[each.output] = Tolerance(each.number, each.step, each.values, each.reason, divided)
     return tolerances
-
-
-def _beyond(error: OutputDeviation) -> str:
-    if error.error_steps is None:
-        how = f"{error.compared_as}: {error.reason}" if error.reason else error.compared_as
-        if error.part is not None:
-            how += f", relative to {error.part_scale:.3g}, the largest of part {_box(error.part)}"
-        return f"error {error.max_rel_error:.3g} above the tolerance {error.tolerance:g} ({how})"
-    allowed = f"{error.values} values may be off by up to {error.steps:g} steps"
-    return (
-        f"{error.values_off} values are off by up to {error.error_steps:.3g} steps of {error.step:g}, "
-        f"where {allowed} ({error.reason})"
-    )
-
-
-def _box(part: list[list[int]]) -> str:
-    """Return a part as Python slices an array."""
-    return "[" + ", ".join(f"{begin}:{end}" for begin, end in part) + "]"
 
 
 def verify_bundle(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 import onnx
@@ -11,16 +11,21 @@ from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
+from toolchain.models.deviation import deviation
+from toolchain.models.parts import Ends, parts_of
 from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.shape_lists import MOST_PARTS
 
 ALIKE = 1e-4
-"""Largest difference of two forms, relative to an output's largest value.
+"""Largest difference of two forms, relative to the largest value of an output or of a part of it.
 
 Both run unoptimised on one thread and mostly give equal bits; a form that is folded sums in another order.
 """
 
 ALIKE_IN_HALVES = 2e-2
 """The same for a network of float16, whose other form may compute in float32."""
+
+_FLOAT32 = 1e-3  # the tolerance for which the least scales of `deviation` are made
 
 
 def check_alike(
@@ -31,6 +36,9 @@ def check_alike(
     step: str,
     origin: str,
     tolerance: float = ALIKE,
+    *,
+    joined: Mapping[str, Ends],
+    softmax_outputs: Set[str],
 ) -> str:
     """Check that two forms of a network give equal outputs.
 
@@ -42,6 +50,10 @@ def check_alike(
         Values of inputs of `before` that may be constants of `after`.
     step
         What makes `after` of `before`, for messages.
+    joined
+        The parts of which outputs are joined, by output: each part is compared in its own scale.
+    softmax_outputs
+        Names of the outputs that are probabilities, which are compared by their logarithms.
 
     Returns
     -------
@@ -61,34 +73,38 @@ def check_alike(
     stay = {value.name for value in after.graph.input}
     found = _computed(after, names, {k: v for k, v in {**inputs, **frozen}.items() if k in stay})
     for name, due, got in zip(names, wanted, found, strict=True):
-        if due.shape != got.shape or due.dtype.kind != got.dtype.kind:
-            far = f"is {got.dtype}{list(got.shape)} instead of {due.dtype}{list(due.shape)}"
-        elif (off := difference(due, got)) > tolerance:
-            far = f"is off by {off:.2g} of its largest value"
-        else:
-            continue
-        raise ToolchainError(
-            f"{origin}: {step} changes what the network computes: output {name!r} {far} in onnxruntime",
-            "this is a fault of the toolchain: report it with the file; `toolchain model inspect` lists its "
-            "operators",
-        )
+        if unlike := _unlike(due, got, joined.get(name), tolerance, softmax=name in softmax_outputs):
+            raise ToolchainError(
+                f"{origin}: {step} changes what the network computes: output {name!r} {unlike} in "
+                "onnxruntime",
+                "this is a fault of the toolchain: report it with the file; `toolchain model inspect` lists "
+                "its operators",
+            )
     return ""
 
 
-def difference(due: Array, got: Array) -> float:
-    """Return the largest difference relative to the largest finite value, if that is not 0.
+def _unlike(due: Array, got: Array, joined: Ends | None, tolerance: float, *, softmax: bool) -> str:
+    """Say how an output differs from what is due; empty if it does not by more than the tolerance.
 
-    It is infinite if NaN or infinity lie elsewhere, or integers differ.
+    NaN and infinities must lie at the same places, integers must be equal.
     """
+    if due.shape != got.shape or due.dtype.kind != got.dtype.kind:
+        return f"is {got.dtype}{list(got.shape)} instead of {due.dtype}{list(due.shape)}"
     if due.dtype.kind != "f":
-        return 0.0 if np.array_equal(due, got) else float("inf")
-    due, got = due.astype(np.float64), got.astype(np.float64)
+        return "" if np.array_equal(due, got) else f"differs in {np.count_nonzero(due != got)} values"
     finite = np.isfinite(due)
     if not np.array_equal(due[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
-        return float("inf")
-    far = float(np.abs(due[finite] - got[finite]).max(initial=0.0))
-    largest = float(np.abs(due[finite]).max(initial=0.0))
-    return far / largest if largest else far
+        return "is NaN or infinite at other places"
+    due, got = np.where(finite, due, 0), np.where(finite, got, 0)
+    softmax = softmax and due.dtype != np.float16  # whose small probabilities have few bits, or are 0
+    ends = {} if softmax else parts_of(due, joined, MOST_PARTS)
+    coarser = max(1.0, _FLOAT32 / tolerance)
+    worst = deviation(got, due, ends, softmax=softmax, coarser=coarser)
+    error = worst.relative if worst.scale else worst.absolute
+    if error <= tolerance:
+        return ""
+    largest = "its largest value" if worst.part is None else f"the largest value of its part {worst.part}"
+    return f"is off by {error:.2g} of {largest}"
 
 
 def _computed(model: onnx.ModelProto, names: list[str], inputs: Mapping[str, Array]) -> list[Array]:

@@ -16,14 +16,19 @@ from tvm.ir.expr import GenericConst
 from toolchain import tvm_compat
 from toolchain.errors import UsageError
 from toolchain.models.entries import MAIN, entry_name
-from toolchain.models.load import Model, load_model
+from toolchain.models.load import FoldedSource, Model, load_model
 from toolchain.models.options import ModelOptions, format_shape
 
 _SMALL = 256  # bytes; smaller constants are not worth a hash
 
 
-def load_shapes(source: str, options: ModelOptions) -> Model:
+def load_shapes(source: str, options: ModelOptions, half_loaded: FoldedSource | None = None) -> Model:
     """Load a network in one or several shapes.
+
+    Parameters
+    ----------
+    half_loaded
+        The answer of `check_source` for the same source and options, so that nothing is folded twice.
 
     Returns
     -------
@@ -39,15 +44,15 @@ def load_shapes(source: str, options: ModelOptions) -> Model:
         their extents, or the network is to be quantised.
     """
     if options.several is None:
-        return load_model(source, options)
+        return load_model(source, options, half_loaded)
     if options.quantizer:
         raise UsageError(
             f"{options.several}: integers are of one shape, since each shape would get scales of its own",
             "give one shape, or leave out --dtype int8",
         )
     models: list[Model] = []
-    for each in options.each():
-        model = load_model(source, each)
+    for number, each in enumerate(options.each()):
+        model = load_model(source, each, None if number else half_loaded)
         if models and model.onnx == models[0].onnx:  # the same file, with its weights: kept once
             model = replace(model, onnx=models[0].onnx)
         models.append(model)

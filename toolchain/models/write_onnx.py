@@ -13,7 +13,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.foreign import first_line
 from toolchain.models.folding.fold import fold
-from toolchain.models.load import quantised_for_cpus
+from toolchain.models.load import fold_source, quantised_for_cpus
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.preparing.cutting import with_output_types
 from toolchain.models.preparing.prepare import prepare
@@ -43,9 +43,6 @@ def export_model(source: str, options: ModelOptions, path: Path) -> Quantised | 
     """
     if path.is_dir():
         raise UsageError(f"-o {path} is a folder", f"name a file in it: -o {path}/model.onnx")
-    found = read_source(source, options)
-    given, model, frozen = prepare(found, options)
-    check_valid(model, found.origin)
     quantised = None
     if options.quantizer in POWERS_OF_TWO:
         raise UsageError(
@@ -53,9 +50,14 @@ def export_model(source: str, options: ModelOptions, path: Path) -> Quantised | 
             f"use --quantizer {'|'.join(AFFINE)}",
         )
     if options.quantizer:
-        quantised, _ = quantised_for_cpus(given, model, frozen, options, found)
+        half_loaded = fold_source(source, options)
+        found = half_loaded.source
+        quantised, _ = quantised_for_cpus(half_loaded, options)
         model = quantised.graph
     else:
+        found = read_source(source, options)
+        _, model, frozen = prepare(found, options)
+        check_valid(model, found.origin)
         with_output_types(model, fold(model, found.origin, frozen).model)
         _store(model.graph, frozen)
     try:

@@ -11,6 +11,8 @@ from tests.cli.bad_models import MODELS
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from toolchain.bundles.read import read_bundle
+from toolchain.models.options import ModelOptions
+from toolchain.models.reading.source import Source, read_source
 
 
 @pytest.mark.usefixtures("state")
@@ -25,6 +27,25 @@ def test_library_and_bundle_are_there_and_the_tasks_counted(invoke: Toolchain, f
     ran = invoke("build", "good.onnx", "--board", "rk3399", "-o", "out", "--require-tuned")
     assert ran.code == 1 and ran.says("toolchain tune", "4 of 4 tasks")
     assert all(row["task"] in ran.err for row in document["records"])
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("line", ["build good.onnx -o out", "tasks good.onnx", "tune good.onnx --dry-run"])
+def test_a_file_is_read_once(
+    invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    from toolchain.models import load
+
+    reads: list[str] = []
+
+    def counted(source: str, options: ModelOptions) -> Source:
+        reads.append(source)
+        return read_source(source, options)
+
+    monkeypatch.setattr(load, "read_source", counted)
+    ran = invoke(*line.split(), "--board", "local")
+    assert ran.code == 0, ran.err
+    assert (files / "good.onnx").is_file() and reads == ["good.onnx"]
 
 
 @pytest.mark.slow

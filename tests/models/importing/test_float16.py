@@ -59,6 +59,14 @@ def test_new_names_meet_no_old_ones(name: str, place: str) -> None:
     np.testing.assert_array_equal(outputs_of(full, {"x": x})[0], outputs_of(as_float32(dense()), {"x": x})[0])
 
 
+def test_a_node_that_has_its_outputs_name_keeps_it() -> None:
+    """Exporters name a node after its output, and onnxruntime takes each name of a node once."""
+    model = dense()
+    model.graph.node[-1].name = "y"
+    x = np.ones((3, 64), np.float16)
+    assert outputs_of(as_float32(model), {"x": x})[0].dtype == np.float16
+
+
 @pytest.mark.parametrize(
     ("operator", "inputs", "attributes"),
     [

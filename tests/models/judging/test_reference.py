@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, inliner
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from tests.models.graphs import classifier, graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.models import load
+from toolchain.models.judging import session
 from toolchain.models.judging.reference import reference_outputs, sample_inputs, seeded_reference
 from toolchain.models.preparing import prepare
 from toolchain.models.preparing.modernise import modernise
+from toolchain.models.proof import check_alike
+from toolchain.models.samples import UnusableSampleError
 
 
 def test_samples_follow_seed_and_dtype(tmp_path: Path) -> None:
@@ -219,6 +225,55 @@ def test_functions_with_what_others_judge_are_written_out_and_compared(
         reference_outputs(model, {"x": x})
 
 
+def detector_in_a_function() -> onnx.ModelProto:
+    """Boxes to 640 and scores to 1, joined, the scores by a function."""
+    return onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+        net (float[1, 4, 8] x) => (float[1, 8, 8] y)
+        <float stride = {640.0}> {
+            b = Mul (x, stride)
+            s = own.act (x)
+            y = Concat <axis = 1> (b, s)
+        }
+        <domain: "own", opset_import: ["" : 18]>
+        act (x) => (z) { h = Neg (x) g = Sigmoid (h) z = Celu (g) }"""
+    )
+
+
+def test_a_function_that_is_written_out_wrong_shows_in_a_small_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(detector_in_a_function(), tmp_path)
+    monkeypatch.setattr(session, "is_judged_by_others", lambda _model: True)
+    assert "written out, which onnxruntime computes alike" in seeded_reference(model).computed_from
+    monkeypatch.setattr(inliner, "inline_selected_functions", with_a_hard_sigmoid)
+    with pytest.raises(ToolchainError, match=r"writing its functions out changes .* part \[:, 4:8\]"):
+        seeded_reference(model)
+
+
+def with_a_hard_sigmoid(model: onnx.ModelProto, *_keys: object, **_options: object) -> onnx.ModelProto:
+    flat = inliner.inline_local_functions(model)
+    next(node for node in flat.graph.node if node.op_type == "Sigmoid").op_type = "HardSigmoid"
+    return flat
+
+
+def test_a_file_is_proven_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs: list[str] = []
+
+    def counted(*arguments: Any, **options: Any) -> str:
+        proofs.append("")
+        return check_alike(*arguments, **options)
+
+    monkeypatch.setattr(session, "check_alike", counted)
+    reference = session.ReferenceSession(loaded(sigmoid_in_a_function(), tmp_path), "--sample")
+    with pytest.raises(UnusableSampleError):
+        reference.outputs({"x": np.full((1, 8), np.nan, np.float32)})
+    for value in (1, 2, 3):
+        reference.outputs({"x": np.full((1, 8), value, np.float32)})
+    assert len(proofs) == 2, "the first sample, whose outputs are NaN, proves nothing"
+    assert reference.computed_from.count("computes alike") == 1
+
+
 def without_its_first_node(model: onnx.ModelProto, _keys: object, **_options: object) -> onnx.ModelProto:
     flat = inliner.inline_local_functions(model)
     flat.graph.node[0].op_type = "Identity"
@@ -243,3 +298,68 @@ def test_integers_are_made_from_floats_that_are_the_files(
     monkeypatch.setattr(prepare, "modernise", wrong)
     with pytest.raises(ToolchainError, match="preparing it changes what the network computes: output 'prob'"):
         loaded(classifier(), tmp_path, quantizer="mse")
+
+
+def detector(classes: int = 4) -> onnx.ModelProto:
+    """A convolution's channels as boxes to some 640 and scores to 1, joined."""
+    random = np.random.default_rng(0)
+    weights = {
+        "w": random.normal(size=(4 + classes, 3, 1, 1)).astype(np.float32),
+        "stride": np.array(640, np.float32),
+        "sizes": np.array([4, classes]),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Split", ["c", "sizes"], ["fractions", "logits"], axis=1),
+        helper.make_node("Mul", ["fractions", "stride"], ["pixels"]),
+        helper.make_node("Sigmoid", ["logits"], ["scores"]),
+        helper.make_node("Concat", ["pixels", "scores"], ["y"], axis=1),
+    ]
+    shapes = [tensor_info("x", (1, 3, 4, 4))], [tensor_info("y", (1, 4 + classes, 4, 4))]
+    return graph_of(nodes, *shapes, weights)
+
+
+def test_integers_of_floats_that_are_wrong_in_a_small_part_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = seeded_reference(loaded(detector(), tmp_path, quantizer="mse"))
+    assert reference.computed_from.endswith("made from floats that are the file's")
+
+    def wrong(model: onnx.ModelProto, _origin: str) -> onnx.ModelProto:
+        return with_a_hard_sigmoid(model)
+
+    monkeypatch.setattr(prepare, "modernise", wrong)
+    with pytest.raises(ToolchainError, match=r"output 'y' is off by .* its part \[:, 4:8\]"):
+        loaded(detector(), tmp_path, quantizer="mse")
+
+
+def in_half(model: onnx.ModelProto) -> onnx.ModelProto:
+    half: onnx.ModelProto = convert_float_to_float16(onnx.shape_inference.infer_shapes(model))
+    return half
+
+
+def test_parts_of_a_file_in_float16_are_compared_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "modernise", lambda model, _origin: with_a_hard_sigmoid(model))
+    with pytest.raises(ToolchainError, match=r"output 'y' is off by .* its part \[:, 4:8\]"):
+        loaded(in_half(detector()), tmp_path, quantizer="mse")
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_rounding_of_float16_that_one_sample_amplifies_is_no_fault(
+    half: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples_so_far = []
+
+    def amplified(*arguments: Any, **_options: Any) -> str:
+        samples_so_far.append(arguments)
+        if len(samples_so_far) == 1:
+            raise ToolchainError("amplified")
+        return ""
+
+    monkeypatch.setattr(load, "check_alike", amplified)
+    if half:
+        reference = seeded_reference(loaded(in_half(detector()), tmp_path, quantizer="mse"))
+        assert reference.computed_from.endswith("made from floats that are the file's")
+    else:
+        with pytest.raises(ToolchainError, match="amplified"):
+            loaded(detector(), tmp_path, quantizer="mse")

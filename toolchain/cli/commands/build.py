@@ -113,7 +113,7 @@ def command(
             "use --engine host; or build without --check, and `toolchain verify` the bundle",
         )
     find_target(board_name(board)).profile.device(code.device_kind)
-    check_source(model, options)  # before cores are measured, and containers started
+    half_loaded = check_source(model, options)  # before cores are measured, and containers started
 
     from toolchain.api.rates import with_chosen_rates
 
@@ -127,14 +127,17 @@ def command(
         [output],
         model=model,
     ):
+        del half_loaded  # which holds the network's weights
         return container.run()
 
-    from toolchain.api.networks import build, load
+    from toolchain.api.networks import build
     from toolchain.building.build import BuildOptions
     from toolchain.measuring.arrays import read_inputs
+    from toolchain.models.several import load_shapes
     from toolchain.records.shipped.file import SHIPPED
 
-    loaded = load(model, options)
+    loaded = load_shapes(model, options, half_loaded)
+    del half_loaded  # which holds the network's weights once more
     sample = read_inputs(inputs, loaded.inputs, "--sample", shapes=not loaded.others) if inputs else None
     how = BuildOptions(
         code=code,

@@ -68,7 +68,7 @@ def command(
     code: CodeOptions,
 ) -> None:
     """List the tunable tasks of a network, the heaviest first."""
-    from toolchain.api.networks import list_tasks, load
+    from toolchain.api.networks import list_tasks
     from toolchain.api.rates import with_chosen_rates
     from toolchain.api.records import open_records
     from toolchain.backends.table import backend_for
@@ -76,6 +76,7 @@ def command(
     from toolchain.building.chosen import chosen
     from toolchain.cli.explained import show_explained
     from toolchain.models.load import check_source
+    from toolchain.models.several import load_shapes
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:
@@ -85,12 +86,13 @@ def command(
     if show is not None and explain is not None:
         raise UsageError("--show and --explain cannot be used together", "ask one after the other")
     target = find_target(board_name(board))
-    check_source(model, options)  # before cores are measured
+    half_loaded = check_source(model, options)  # before cores are measured
     note(f"reading {model} and finding its tasks")
     if as_code or explain is not None:
         target = with_chosen_rates(target, code, note)
     backend = backend_for(target.profile, code)
-    loaded = load(model, options)
+    loaded = load_shapes(model, options, half_loaded)
+    del half_loaded  # which holds the network's weights once more
     if show is None and explain is None:
         show_tasks(list_tasks(loaded, target, code, cluster=cluster))
         return

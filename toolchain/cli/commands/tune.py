@@ -192,7 +192,7 @@ def command(
         if path and not dry_run:
             check_writable(path)
     boards = find_measured(board_name(board), on_boards=on_boards and not offline)
-    check_source(model, options)  # before boards are reserved, and containers started
+    half_loaded = check_source(model, options)  # before boards are reserved, and containers started
     if on_boards and not dry_run and not offline:
         hold_places(boards)
     engine = engine if on_boards else engine or "host"  # a model or simulator starts its own container
@@ -204,6 +204,7 @@ def command(
     if container := container_for(
         engine, profile, code.device_kind, files_of(model, files=reads), writes, model=model
     ):
+        del half_loaded  # which holds the network's weights
         if dry_run or not on_boards or offline:
             return container.run()
         from toolchain.rpc.lab import join
@@ -215,16 +216,18 @@ def command(
         with join(boards, search["threads"] or cores.cores, cores.cpu, progress=thinned_out(note)) as lab:
             return container.run(lab)
 
-    from toolchain.api.networks import load, tune
+    from toolchain.api.networks import tune
     from toolchain.api.records import open_records
     from toolchain.devices.table import kind_of
+    from toolchain.models.several import load_shapes
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run.plan import plan_model
 
     named = tuple(name.strip() for name in tasks.split(",") if name.strip())
     sample_ms = kind_of(code.device_kind).sample_ms if min_repeat_ms is None else min_repeat_ms
     how = TuneOptions(tasks=named, min_repeat_ms=sample_ms, **search)
-    backend, loaded = backend_for(profile, code), load(model, options)
+    backend, loaded = backend_for(profile, code), load_shapes(model, options, half_loaded)
+    del half_loaded  # which holds the network's weights once more
     if dry_run:
         with open_records(note) as store:
             planned = plan_model(loaded, backend, boards, store, how)

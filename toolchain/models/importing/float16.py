@@ -57,8 +57,12 @@ def as_float32(model: onnx.ModelProto) -> onnx.ModelProto:
             node.output[place] = names.get(name, name)
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
-    before = [_cast(name, names[name], FULL) for name in sorted(_halves(graph.input))]
-    after = [_cast(names[name], name, HALF) for name in sorted(_halves(graph.output))]
+
+    def cast(source: str, target: str, code: int) -> onnx.NodeProto:
+        return helper.make_node("Cast", [source], [target], used.free(f"{target}/cast"), to=code)
+
+    before = [cast(name, names[name], FULL) for name in sorted(_halves(graph.input))]
+    after = [cast(names[name], name, HALF) for name in sorted(_halves(graph.output))]
     nodes = [*before, *graph.node, *after]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -76,7 +80,3 @@ def _halves(values: list[onnx.ValueInfoProto]) -> set[str]:
 def _widen(tensor: onnx.TensorProto) -> None:
     if tensor.data_type == HALF:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float32"), tensor.name))
-
-
-def _cast(source: str, target: str, code: int) -> onnx.NodeProto:
-    return helper.make_node("Cast", [source], [target], target, to=code)

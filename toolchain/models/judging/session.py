@@ -34,7 +34,8 @@ class ReferenceSession:
 
     The graph is the file's as it came, so that whatever the toolchain does to it is under test. It is brought
     to operators of today (`preparing.modernise`) only if onnxruntime cannot load it, or if its own functions
-    hold operators that are judged by others (`judging.substitutes`); the latter is compared with the file.
+    hold operators that are judged by others (`judging.substitutes`); the latter is compared with the file,
+    with the first sample that it can use.
 
     If a Sigmoid produces an output, this class computes it from the value that onnxruntime gives for the
     Sigmoid's input: onnxruntime's own Sigmoid has a relative error of a tenth and more near 0.
@@ -42,7 +43,8 @@ class ReferenceSession:
     Attributes
     ----------
     computed_from
-        What the outputs are computed from, in words.
+        What the outputs are computed from, in words. Whether functions that were written out compute the same
+        is known after the first sample.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class ReferenceSession:
             flat = modernise(graph, model.source)
             if is_judged_by_others(flat):
                 self._unproven = graph = flat
-                self.computed_from += ", its functions written out, which onnxruntime computes alike"
+                self.computed_from += ", its functions written out"
         try:
             self._begin(graph)
         except UsageError as error:
@@ -91,10 +93,7 @@ class ReferenceSession:
             onnxruntime cannot run the graph with these inputs, or an output is NaN or infinite and so cannot
             be compared.
         """
-        if self._unproven is not None:
-            step = "writing its functions out"
-            source, frozen = self._model.source, self._model.frozen
-            check_alike(self._model.onnx, self._unproven, inputs, frozen, step, source)
+        why = self._prove(self._unproven, inputs) if self._unproven else ""
         try:
             found = self._run(self._session, inputs)
         except Exception as error:  # onnxruntime's errors have no common parent
@@ -116,7 +115,28 @@ class ReferenceSession:
                 + ("; or export the network again, from weights that are numbers" if blamed else ""),
                 reason,
             )
+        if self._unproven:  # once is enough; a sample whose outputs are NaN would have proved nothing
+            self._unproven = None
+            self.computed_from += (
+                f"; onnxruntime cannot compute it with them: {why}"
+                if why
+                else ", which onnxruntime computes alike"
+            )
         return found
+
+    def _prove(self, flat: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> str:
+        """Compare the file with the same without functions; return why onnxruntime cannot run the file."""
+        model = self._model
+        return check_alike(
+            model.onnx,
+            flat,
+            inputs,
+            model.frozen,
+            "writing its functions out",
+            model.source,
+            joined=model.joined,
+            softmax_outputs=model.softmax_outputs,
+        )
 
     def _open(self, graph: onnx.ModelProto) -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()

@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 
 from toolchain.arrays import Array
-from toolchain.models.parts import Ends, boxes, joined_parts, parts_of
+from toolchain.models.joints import joined_parts
+from toolchain.models.parts import Ends, divide, parts_of
 from toolchain.models.quantising.calibration import Inputs, Tapped
 from toolchain.models.shape_lists import MOST_PARTS
 from toolchain.models.softmax import softmax_outputs
@@ -213,9 +214,9 @@ class _NoiseOfParts:
             whole = name in self._probabilities
             ends = {} if whole else parts_of(wanted, self._joined.get(name), MOST_PARTS)
             self._ends[name] = {axis: at for axis, at in ends.items() if axis}  # the first one is of images
-        for box in boxes(wanted.shape, self._ends[name]):
-            part = self._noise.setdefault(_box_name(name, box, self._ends[name]), _Noise())
-            part.add(wanted[box], got[box])
+        for part in divide(wanted.shape, self._ends[name]):
+            noise = self._noise.setdefault(f"{name}{part}", _Noise())
+            noise.add(wanted[part.slices], got[part.slices])
 
     def worst(self) -> tuple[str, float]:
         """Return name and SQNR of the part that lost most; the name is empty if there is only one."""
@@ -223,14 +224,6 @@ class _NoiseOfParts:
             return "", _MOST_DB
         part, noise = min(self._noise.items(), key=lambda item: item[1].db)
         return part if len(self._noise) > 1 else "", noise.db
-
-
-def _box_name(name: str, box: tuple[slice, ...], ends: Ends) -> str:
-    """Return a part of an output as Python slices arrays."""
-    pieces = [f"{piece.start}:{piece.stop}" if axis in ends else ":" for axis, piece in enumerate(box)]
-    while pieces and pieces[-1] == ":":
-        pieces.pop()
-    return f"{name}[{', '.join(pieces)}]" if pieces else name
 
 
 def _share(part: int, whole: int) -> float:
