@@ -135,6 +135,9 @@ def off(by: float, at: int = 0, of: np.ndarray = FLOATS) -> np.ndarray:
         (np.array([[0.51, 0.49, 0]]), np.array([[0.5, 0.5, 0]]), Tolerance(1e-3), True, False),
         (np.array([[1, 1e-20]]), np.array([[1, 0.0]]), Tolerance(1e-3), True, False),
         (np.array([[1, 1e-31]]), np.array([[1, 0.0]]), Tolerance(1e-3), True, True),
+        # Neighbours in float16, where numbers are few: rounding alone, which is no wrong logit.
+        (np.array([[1, 1.2e-7]], "float16"), np.array([[1, 6e-8]], "float16"), Tolerance(2e-2), True, True),
+        (np.array([[1, 6e-4]], "float16"), np.array([[1, 9e-4]], "float16"), Tolerance(2e-2), True, False),
         (np.array([2**53 + 1]), np.array([2**53]), Tolerance(1.0), False, False),
         (np.array([7]), np.array([7]), Tolerance(1e-3), False, True),
         (np.array([3, 5], "int8"), np.array([3, 4], "int8"), Tolerance(1.0, 1.0, 1), False, True),

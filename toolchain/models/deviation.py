@@ -8,12 +8,13 @@ part's error is the output's: scores to 1 are not hidden by boxes to 640. The sc
 `LEAST_SCALE` of the whole output's.
 
 Probabilities need more care: a softmax maps wrong logits to numbers so small that the largest hides them.
-Outputs of a softmax are therefore compared as centred log-probabilities, log(max(p, 1e-30)) minus its mean
+Outputs of a softmax are therefore compared as centred log-probabilities, log(max(p, least)) minus its mean
 over the last axis, which equal the centred logits, relative to s, the largest of the reference's. The last
 axis is the class axis of every classifier; if it is another axis, the log-probabilities are relative to
 another mean, and the comparison is no weaker. Where the reference is 0, as of a masked class, its logarithm
-is no logit: it counts neither for means nor for s, and differences there are relative to -log(1e-30). s is at
-least 1e-3, for float32 has no smaller differences of logits than 1e-6.
+is no logit: it counts neither for means nor for s, and differences there are relative to -log(least). s is at
+least 1e-3, for float32 has no smaller differences of logits than 1e-6. `least` is 1e-30; of float16 it is
+2^-14, below which its numbers lie so far apart that rounding alone changes their logarithms.
 
 Centred logarithms show neither a common factor, such as of a softmax that forgot to divide, nor what is below
 0. The probabilities themselves are therefore compared, too, relative to (1 + 2s) max|r|: logits that are off
@@ -31,6 +32,7 @@ from toolchain.arrays import Array
 from toolchain.models.parts import LEAST_SCALE, ArrayPart, Ends, part_at, part_scales
 
 _LEAST_PROBABILITY = 1e-30  # representable in float32; smaller probabilities carry no information
+_LEAST_OF_HALVES = 2.0**-14  # the smallest number of float16 that has all its digits
 _LEAST_SPREAD = 1e-3  # of logits
 
 
@@ -110,7 +112,8 @@ def _difference(output: Array, reference: Array, softmax: bool, coarser: float) 
     values = np.abs(y - r), float(np.abs(r).max(initial=0))
     if not softmax:
         return values
-    logarithms = _logarithms(y, r, coarser)
+    least = _LEAST_OF_HALVES if reference.dtype == np.float16 else _LEAST_PROBABILITY
+    logarithms = _logarithms(y, r, least, coarser)
     probabilities = values[0], values[1] * (1 + 2 * logarithms[1])
     return max(logarithms, probabilities, key=lambda each: _relative(float(each[0].max(initial=0)), each[1]))
 
@@ -121,13 +124,13 @@ def _relative(error: float, scale: float) -> float:
     return error / scale if scale > 0 else np.inf
 
 
-def _logarithms(output: Array, reference: Array, coarser: float) -> tuple[Array, float]:
+def _logarithms(output: Array, reference: Array, least: float, coarser: float) -> tuple[Array, float]:
     """Return the differences of centred logarithms, and the spread of the reference's."""
     counted = reference > 0
-    y, r = (_centred(np.log(np.maximum(each, _LEAST_PROBABILITY)), counted) for each in (output, reference))
+    y, r = (_centred(np.log(np.maximum(each, least)), counted) for each in (output, reference))
     spread = max(float(np.abs(r[counted]).max(initial=0)), _LEAST_SPREAD * coarser)
     difference = np.abs(y - r)
-    own_scale = max(spread, -np.log(_LEAST_PROBABILITY))
+    own_scale = max(spread, -np.log(least))
     return np.where(counted, difference, difference * (spread / own_scale)), spread
 
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kBillion = 1e9;
 constexpr double kSlack = 0.01;               // in steps: how far a float may be from the exact multiple of a step
-constexpr double kLeastProbability = 1e-30, kLeastSpread = 1e-3, kLeastScale = 1e-4;  // as numerics.py has them
+// As models/deviation.py has them, which says why.
+constexpr double kLeastProbability = 1e-30, kLeastOfHalves = 0x1p-14, kLeastSpread = 1e-3, kLeastScale = 1e-4;
 
 Deviation Incomparable(std::string problem) { return {false, std::nullopt, std::move(problem)}; }
 
@@ -43,7 +44,9 @@ class Numbers {
     for (size_t i = 0; i < count_; ++i) largest = std::max(largest, std::abs((*this)[i]));
     return largest;
   }
-  double Logarithm(size_t i) const { return std::log(std::max((*this)[i], kLeastProbability)); }
+  double Least() const { return type_.bytes == 2 ? kLeastOfHalves : kLeastProbability; }
+  double Logarithm(size_t i) const { return std::log(std::max((*this)[i], Least())); }
+
  private:
   const char* data_;
   const NumberType& type_;
@@ -163,11 +166,11 @@ Difference OfLogarithms(const Numbers& output, const Numbers& expected, size_t c
       if (counted) spread = std::max(spread, std::abs(exact));
     }
   }
-  const double own_scale = std::max(spread, -std::log(kLeastProbability));
+  const double own_scale = std::max(spread, -std::log(expected.Least()));
   return {std::max(error, error_of_zeros * (spread / own_scale)), spread};
 }
 
-// A common factor, and what is below 0, show in the values alone; numerics.py says why their scale is this one.
+// A common factor, and what is below 0, show in the values alone; models/deviation.py says why their scale is this one.
 Difference OfProbabilities(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape) {
   const Difference logarithms = OfLogarithms(output, expected, count, shape);
   Difference values = OfValues(output, expected, count, true, 0);

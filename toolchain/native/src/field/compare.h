@@ -1,4 +1,4 @@
-// Compares an output with the expected one, as toolchain/measuring/numerics.py does.
+// Compares an output with the expected one, as toolchain/models/deviation.py does.
 #pragma once
 
 #include <cstdint>
