@@ -242,7 +242,11 @@ class SshTransport:
         if running.answer in problem:
             running.close()
             raise ToolchainError(
-                f"{self.address.label}: cannot start {argv[0]} in {self.root}: {problem[running.answer]}"
+                f"{self.address.label}: cannot start {argv[0]} in {self.root}: {problem[running.answer]}",
+                "its input needs a folder that the login can write: /tmp, or "
+                f"{'its home' if self.root == '.' else self.root}"
+                if running.answer == "pipe"
+                else "",
             )
         return running
 
