@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from toolchain.boards.emulation import stored
 from toolchain.boards.inventory import register
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress, parse_address
@@ -135,6 +136,11 @@ def repin_board(name: str, trusted: Callable[[str, str, str], bool]) -> Repinned
     from toolchain.boards.ssh.ways import ask_host_key
 
     entry = configuration().boards.get(name)
+    if entry is None and name in stored.names():
+        raise UsageError(
+            f"{name} is an emulated board, whose host key is pinned as it is made; nothing was changed",
+            stored.removal_hint(name),
+        )
     if entry is None or entry.host == THIS_HOST:
         known = ", ".join(each for each, there in configuration().boards.items() if there.host != THIS_HOST)
         raise UsageError(
