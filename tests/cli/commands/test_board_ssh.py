@@ -225,6 +225,26 @@ def test_an_emulated_board_with_another_host_key_is_made_anew(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("way", ["paramiko", "openssh"])
+def test_one_login_is_enough_to_add_a_board_or_to_pin_its_new_key(
+    invoke: Toolchain, folder: Path, tmp_path: Path, way: str
+) -> None:
+    def logins() -> int:
+        return (one.folder / "log").read_text().count("Accepted publickey")
+
+    with sshd(tmp_path / "one") as one:
+        assert invoke(*add(one, "--name", "one", "--yes", "--ssh", way)).code == 0
+        assert logins() == 1
+        text = (folder / FILE_NAME).read_text()
+        (folder / FILE_NAME).write_text(text.replace(one.host_key, make_key(tmp_path / "old")))
+        configuration.cache_clear()
+        pinned = invoke("board", "repin", "one", "--fingerprint", fingerprint(one.host_key), "--json")
+        assert (pinned.code, pinned.document["login_error"]) == (0, None)
+        assert logins() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
 def test_who_speaks_with_a_server_is_said_with_the_reason(
     invoke: Toolchain, folder: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -70,7 +71,6 @@ def add(
     from toolchain.api.rates import measure_if_unknown
     from toolchain.boards.edge_rt.install import is_provisioned
     from toolchain.boards.inventory.adding import NewBoard, add_board
-    from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
 
     def trusted(host: str, found: str) -> bool:
@@ -87,11 +87,12 @@ def add(
 
     wanted = NewBoard(address, board_class, name, identity, jump, groups, ssh)
     added = add_board(wanted, trusted, password if install_key else None)
-    board = find_board(added.name)
-    if is_provisioned(board):  # by another host; else `board provision` measures
-        measure_if_unknown(board, note)
+    name = added.board.name
+    with contextlib.closing(added.board.transport):
+        if is_provisioned(added.board):  # by another host; else `board provision` measures
+            measure_if_unknown(added.board, note)
     document = {
-        "name": added.name,
+        "name": name,
         "file": str(added.file),
         **added.entry.model_dump(mode="json", by_alias=True),
         "reached_by": added.reached.way,
@@ -100,8 +101,8 @@ def add(
     way = "paramiko" if added.reached.way == "paramiko" else f"the OpenSSH client ({added.reached.reason})"
 
     def tell() -> None:
-        click.echo(f"{added.name} is in {added.file}, and is reached by {way}")
-        click.echo(f"next: toolchain board provision {added.name}")
+        click.echo(f"{name} is in {added.file}, and is reached by {way}")
+        click.echo(f"next: toolchain board provision {name}")
 
     emit(document, tell)
 
