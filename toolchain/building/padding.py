@@ -13,6 +13,7 @@ from toolchain.models.judging.session import ReferenceSession
 from toolchain.models.load import Model
 from toolchain.models.samples import UnusableSampleError
 from toolchain.models.several import input_elements, shape_of
+from toolchain.quantities import counted
 
 _HINT = (
     "leave --pad out; inputs of other shapes are refused then. Networks that take masks or lengths allow it"
@@ -82,9 +83,8 @@ def _difference(expected: Mapping[str, Array], found: Mapping[str, Array], toler
         shared = large[tuple(slice(extent) for extent in small.shape)]
         if not np.issubdtype(small.dtype, np.floating):
             if not np.array_equal(shared, small):
-                return (
-                    f"output {name!r} differs in {np.count_nonzero(shared != small)} of {small.size} values"
-                )
+                differing = np.count_nonzero(shared != small)
+                return f"output {name!r} differs in {differing} of {counted(small.size, 'value')}"
             continue
         largest = float(np.abs(small).max(initial=0.0)) or 1.0
         error = float(np.abs(shared.astype(np.float64) - small).max(initial=0.0)) / largest

@@ -16,6 +16,7 @@ from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.execute import fetched_outputs
 from toolchain.measuring.numerics import Comparison, OutputDeviation, Tolerance, compare
 from toolchain.measuring.place import place
+from toolchain.quantities import counted
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,17 @@ def tolerances_of(
 
 
 def _beyond(error: OutputDeviation) -> str:
-    if error.error_steps is None:
+    if error.error_steps is None or error.steps is None:
         how = f"{error.compared_as}: {error.reason}" if error.reason else error.compared_as
         if error.part is not None:
             how += f", relative to {error.part_scale:.3g}, the largest of part {_box(error.part)}"
         return f"error {error.max_rel_error:.3g} above the tolerance {error.tolerance:g} ({how})"
-    allowed = f"{error.values} values may be off by up to {error.steps:g} steps"
+    allowed = (
+        f"{counted(error.values or 0, 'value')} may be off by up to {counted(error.steps, 'step', form='g')}"
+    )
     return (
-        f"{error.values_off} values are off by up to {error.error_steps:.3g} steps of {error.step:g}, "
+        f"{counted(error.values_off or 0, 'value is', 'values are')} off by up to "
+        f"{counted(error.error_steps, 'step', form='.3g')} of {error.step:g}, "
         f"where {allowed} ({error.reason})"
     )
 

@@ -133,4 +133,4 @@ def _short(name: str) -> str:
 
 
 def _behind(ms: float, calls: float) -> str:
-    return f"{shown_ms(ms)}, {calls:g} call{'' if calls == 1 else 's'}"
+    return f"{shown_ms(ms)}, {counted(calls, 'call', form='g')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolchain.foreign import printable
-from toolchain.quantities import shown_ms, time_unit
+from toolchain.quantities import counted, shown_ms, time_unit
 from toolchain.reports.figures import FAINT, INK, SERIES, figure
 from toolchain.reports.runs import RunTask
 
@@ -80,7 +80,10 @@ def before_and_after(tasks: Sequence[RunTask]) -> str:
         axes.invert_yaxis()
         axes.set_xlim(0, widest * _ROOM)
         more = len(tasks) - len(shown)
-        axes.set_xlabel(f"time of one call [{unit}]" + (f"; {more} more tasks are not drawn" if more else ""))
+        axes.set_xlabel(
+            f"time of one call [{unit}]"
+            + (f"; {counted(more, 'more task is', 'more tasks are')} not drawn" if more else "")
+        )
         made.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2)
     return svg[0]
 

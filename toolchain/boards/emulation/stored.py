@@ -32,7 +32,7 @@ class BoardState(BaseModel):
 
     @property
     def guest(self) -> Guest | None:
-        """What is behind a port of this host; None for a board that is a process."""
+        """The container or machine behind a port of this host; None for a board that is a process."""
         return self.container or self.system
 
     @property

@@ -15,6 +15,7 @@ from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.terminal import bytes_for
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.boards.edge_rt.status import Status
@@ -260,7 +261,8 @@ def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
     if not kind["details"]:
         return note + " ".join(kind["names"])
     return "; ".join(
-        f"{each['name']} ({note}{each['type']}, {each['compute_units']} units at {each['clock_mhz']} MHz, "
+        f"{each['name']} ({note}{each['type']}, "
+        f"{counted(each['compute_units'], 'unit')} at {each['clock_mhz']} MHz, "
         f"work groups to {each['max_work_group']}, {each['local_bytes'] // 1024} KiB local, "
         f"{each['global_bytes'] // 2**20} MiB, float{each['float_lanes']}"
         f"{', half' if each['half'] else ''}, driver {each['driver_version']})"
