@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -207,6 +208,17 @@ def test_it_says_which_command_wants_what() -> None:
     assert all(check.wanted_by for check in checks)
     wanted = {check.name: check.wanted_by for check in checks}
     assert "--device opencl" in wanted["opencl"] and "--kind system" in wanted["qemu-system"]
+
+
+def test_commands_that_want_something_exist() -> None:
+    """A reader types them: there never was a `board ssh`."""
+    commands = (Path(__file__).parents[1] / "docs/reference/cli.md").read_text()
+    checks = [*doctor._check_emulator(), *doctor._check_machines(), *doctor._check_ssh()]
+    for part in {part for check in checks for part in check.wanted_by.split(", ")} - {
+        "boards behind a jump host"
+    }:
+        command = re.split(r" --| \(", part)[0]
+        assert f"\n## toolchain {command}\n" in commands
 
 
 def test_the_cost_model_is_trained_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

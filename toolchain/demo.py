@@ -22,6 +22,7 @@ from toolchain.measuring.bench import BenchResult
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
+from toolchain.quantities import counted
 from toolchain.reports.demo import DemoReport, write_demo_report
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.events import Event, Listener, Trial
@@ -161,7 +162,7 @@ def demo_options(
 
 def _count(tuning: TuneOptions) -> str:
     tasks = "the heaviest task" if tuning.heaviest == 1 else f"the {tuning.heaviest} heaviest tasks"
-    return f"{tuning.trials} candidates of {tasks}"
+    return f"{counted(tuning.trials, 'candidate')} of {tasks}"
 
 
 def _start_board(note: Note) -> Board:

@@ -54,13 +54,16 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def counted(number: int, thing: str, things: str | None = None) -> str:
-    """Return a number with its noun, in the plural unless the number is 1.
+def counted(number: float, thing: str, things: str | None = None, form: str = "") -> str:
+    """Return a number with its noun, in the plural unless the number is shown as 1.
 
     Parameters
     ----------
     thing, things
         The noun in the singular, which may have words before it (`more board`), and in the plural; default:
         with an s.
+    form
+        Format of the number, such as `,` or `.3g`.
     """
-    return f"{number} {thing if number == 1 else things or f'{thing}s'}"
+    shown = f"{number:{form}}"
+    return f"{shown} {thing if shown == '1' else things or f'{thing}s'}"

@@ -54,8 +54,6 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("bed", [OPENWRT, YOCTO, READ_ONLY], ids=["OpenWrt", "Yocto", "read-only"])
 def test_the_whole_way(bed: Bed, invoke: Toolchain, folder: Path, network: Path, tmp_path: Path) -> None:
-    # A first trust is handed over as a command's input, which takes a folder for temporary files.
-    deploys = bed is not READ_ONLY
     with running(bed, tmp_path / "bed") as there:
         add(invoke, folder, there)
         before = there.everything()
@@ -66,13 +64,12 @@ def test_the_whole_way(bed: Bed, invoke: Toolchain, folder: Path, network: Path,
         timed = ran(invoke, "bench", bundle, "--board", "bed", "--time", "0.3", "--json").document
         assert timed["mean_ms"] > 0
         _kill_a_bench(bundle, folder, there)
-        if deploys:
-            _deploy(invoke, bundle, there)
+        _deploy(invoke, bundle, there)
         status = ran(invoke, "board", "status", "bed", "--json").document[0]
         assert status["edge_rt"] and status["disk_free_mib"] > 0
         ran(invoke, "board", "provision", "bed", "--remove")
         left = {path for path in there.everything() - before if not path.startswith("/data/edge/field")}
-        assert left == ({"/data/edge"} if deploys else set()), "the releases stay"
+        assert left == {"/data/edge"}, "the releases stay"
 
 
 def _kill_a_bench(bundle: Path, folder: Path, bed: RunningBed) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.cli.lying.liar import npy, npz
 from toolchain.bundles.manifest import Tensor
 from toolchain.measuring.npz import npz_size, read_npz
+from toolchain.quantities import counted
 
 ARRAYS = (
     np.arange(6, dtype="float32").reshape(1, 2, 3),
@@ -62,5 +63,5 @@ def test_a_changed_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, pla
 def test_a_file_that_was_cut_off_is_not_read(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
     file = tmp_path_factory.getbasetemp() / "cut.npz"
     file.write_bytes(RIGHT[:size])
-    with pytest.raises(ValueError, match=f"{size} bytes"):
+    with pytest.raises(ValueError, match=counted(size, "byte")):
         read_npz(file, SPECS)

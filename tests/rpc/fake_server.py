@@ -66,7 +66,7 @@ LIES: dict[str, tuple[bytes, str]] = {
     "many values": (packet(Code.RETURN, struct.pack("<i", 1 << 30)), f"sent {1 << 30} values"),
     "fewer than none": (packet(Code.RETURN, struct.pack("<i", -1)), "sent -1 values"),
     "two values": (packet(Code.RETURN, rpc.values(rpc.number(1), rpc.number(2))), "returned 2 values"),
-    "a tensor": (packet(Code.RETURN, rpc.values(TENSOR + rpc.tensor(1, 0))), "returned 1 values where one"),
+    "a tensor": (packet(Code.RETURN, rpc.values(TENSOR + rpc.tensor(1, 0))), "returned 1 value where one"),
     "a tensor of many": (
         packet(Code.RETURN, rpc.values(TENSOR + struct.pack("<Qiii", 1, 1, 0, 1 << 30) + bytes(12))),
         f"sent a tensor of {1 << 30} dimensions",

@@ -17,6 +17,7 @@ import pytest
 from tests.fuzz import rpc_frames as rpc
 from tests.rpc import fake_server as fake
 from tests.waiting import until
+from toolchain.quantities import counted
 from toolchain.rpc import packets
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.gate import Gate
@@ -243,7 +244,7 @@ def test_a_copy_is_as_large_as_it_was_asked_for(size: int) -> None:
     assert told == []
     with gate(partial(session, 1)) as (opened, told), client(opened) as connection:
         connection.sendall(asked)
-        assert f"{size + 1} bytes where {size} were asked for".encode() in rest(connection)
+        assert f"{counted(size + 1, 'byte')} where {size} were asked for".encode() in rest(connection)
 
 
 def test_a_large_question_arrives_whole() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import relax
+from tvm.script import tirx as T  # noqa: N812
 
 from toolchain.linking import ZigLinker
 from toolchain.lowering.objects.export import export_objects
@@ -34,16 +35,17 @@ TARGETS = {
 }
 CLASSES = {"x86_64": "x86_64", "aarch64": "rk3399", "armv7": "pynq"}
 WIDE = 2304  # its square is 20 MiB of numbers
+ROWS, LONG = 32, 5000
 WEIGHT = np.linspace(-1, 1, 8 * 16, dtype="float32").reshape(8, 16)
 
 
 @lru_cache
 def library(name: str, arch: str) -> bytes:
-    """Return the bytes of a network's library: `dense`, `identity` or `wide`."""
+    """Return the bytes of a network's library: `dense`, `identity`, `rows` or `wide`."""
     folder = Path(tempfile.mkdtemp(prefix="edge-rt-tests-"))
     try:
         with tvm.target.Target(TARGETS[arch]) as target:
-            made = {"dense": _dense, "identity": _identity, "wide": _wide}[name]()
+            made = {"dense": _dense, "identity": _identity, "rows": _rows, "wide": _wide}[name]()
             executable = tvm.compile(made, target=target)
         out = folder / "out.so"
         ZigLinker().link(export_objects(executable, folder), out, load_profile(CLASSES[arch]))
@@ -80,6 +82,31 @@ def _dense() -> Any:
         scaled = builder.emit(relax.op.multiply(hidden, relax.const(np.float32(0.125))))
         result = builder.emit(relax.op.add(relax.op.exp(scaled), bias))
         builder.emit_func_output(relax.Tuple([hidden, result]))
+    return builder.get()
+
+
+@T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+def _reversed_rows(
+    x: T.Buffer((ROWS, LONG), "float32"),  # type: ignore[valid-type]
+    y: T.Buffer((ROWS, LONG), "float32"),  # type: ignore[valid-type]
+) -> None:
+    T.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True})
+    for i in T.parallel(ROWS):
+        row = T.alloc_buffer((LONG,), "float32")  # too large for the stack
+        for j in range(LONG):
+            row[j] = x[i, j]
+        for j in range(LONG):
+            y[i, j] = row[LONG - 1 - j]
+
+
+def _rows() -> Any:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((ROWS, LONG), "float32"))
+    with builder.function("main", [x]):
+        function = builder.add_func(_reversed_rows, "reversed_rows")
+        builder.emit_func_output(
+            builder.emit(relax.call_tir(function, [x], out_ty=relax.TensorType((ROWS, LONG), "float32")))
+        )
     return builder.get()
 
 

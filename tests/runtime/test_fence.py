@@ -156,7 +156,7 @@ def test_a_session_is_begun_once_and_first(server: Server) -> None:
             "announces 1099511627776 bytes",
         ),
         (rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(b"a\0b"))), "shorter than its length"),
-        (rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(b"a")), b"x"), "1 bytes too many"),
+        (rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(b"a")), b"x"), "1 byte too many"),
         (rpc.frame(Code.GET_FUNCTION, rpc.values(struct.pack("<iI", 65, 66))), "of two types"),
         (rpc.frame(Code.GET_FUNCTION, rpc.values(struct.pack("<i", 10))), "type 10, which no client sends"),
         (rpc.frame(Code.GET_FUNCTION, rpc.values()), "kGetGlobalFunc with other arguments"),

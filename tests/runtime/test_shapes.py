@@ -158,7 +158,7 @@ def test_edge_rt_of_every_architecture_chooses_and_pads(edge: Edge, tmp_path: Pa
 
 def test_an_input_that_was_never_set_is_named(lines: tuple[Model, Bundle, Path], native: Edge) -> None:
     code, document = native("run", lines[2], "--output", lines[2].with_name("out.npz"))
-    assert code == 2 and "takes 1 inputs, --input gives 0" in document["error"]["message"]
+    assert code == 2 and "takes 1 input, --input gives 0" in document["error"]["message"]
 
 
 def test_users_run_and_bench_each_shape(lines: tuple[Model, Bundle, Path]) -> None:

@@ -331,8 +331,8 @@ def test_what_a_session_asks_in_vain(native: Edge, tracker: int, tmp_path: Path)
             (("../0.bin", 1, 1, 0, x, y), "the file name .* is refused"),
             (("none.bin", 1, 1, 0, x, y), "there is no such file"),
             (("0.bin", 1, 1, 0), "called with 0 inputs and 0 outputs, and has 1 and 1"),
-            (("0.bin", 1, 1, 0, x), "called with 1 inputs and 0 outputs"),
-            (("0.bin", 1, 1, 0, x, y, y), "called with 1 inputs and 2 outputs"),
+            (("0.bin", 1, 1, 0, x), "called with 1 input and 0 outputs"),
+            (("0.bin", 1, 1, 0, x, y, y), "called with 1 input and 2 outputs"),
         ]:
             with pytest.raises((tvm.error.RPCError, TypeError, ValueError), match=words):
                 measure(*arguments)

@@ -248,6 +248,40 @@ def test_times_are_shown_as_in_the_terminal(page: Served, tab: Tab) -> None:
     log.end(EndLine(how="done"))
 
 
+@pytest.mark.parametrize(
+    ("boards", "described", "last"),
+    [
+        (1, "1 board: 0 with the release, 0 failed, 0 at work, 1 waiting", "field-0"),
+        (101, "101 boards: 0 with the release, 0 failed, 0 at work, 101 waiting", "… 1 more board"),
+        (102, "102 boards: 0 with the release, 0 failed, 0 at work, 102 waiting", "… 2 more boards"),
+    ],
+)
+def test_one_board_is_singular(page: Served, tab: Tab, boards: int, described: str, last: str) -> None:
+    log = EventLog()
+    log.begin("deploy", "camera 1.4.0", tuple(f"field-{number}" for number in range(boards)))
+    tab.open(page.url, width=1080)
+    tab.until("document.querySelector('svg.shares') !== null")
+    assert tab.value("document.querySelector('svg.shares').getAttribute('aria-label')") == described
+    assert tab.value("document.querySelector('#now tbody tr:last-child td').textContent") == last
+    log.end(EndLine(how="done"))
+
+
+def test_one_trial_is_singular(page: Served, tab: Tab) -> None:
+    log = EventLog()
+    log.begin("tune", "small.onnx")
+    log.write(TasksLine(tasks=(ListedTask(id="w", name="conv", weight=1, flops=1),), trials=1))
+    log.write(TrialLine(task="w", stage="default", number=0, ms=2.0, best_ms=2.0))
+    log.write(TrialLine(task="w", stage="search", number=1, ms=1.5, best_ms=1.5))
+    tab.open(page.url, width=1080)
+    tab.until("document.querySelector('svg.curve text:last-of-type') !== null")
+    label = tab.value("document.querySelector('svg.curve').getAttribute('aria-label')")
+    assert label.startswith("sum of the best times over 1 trial: ")
+    assert "1 trial" in tab.value(
+        "[...document.querySelectorAll('svg.curve text')].map((each) => each.textContent)"
+    )
+    log.end(EndLine(how="done"))
+
+
 def test_what_ended_on_another_day_has_its_date(page: Served, tab: Tab, state: Path) -> None:
     end = {"event": "ended", "at": 1_700_000_060.0, "how": "done"}
     write_log(

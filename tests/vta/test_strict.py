@@ -149,12 +149,12 @@ NOT_PORTABLE: dict[str, tuple[Change, str, int, str]] = {
         of.LOAD_INP,
         "with padding",
     ),
-    "hazard": (changed(of.GEMM, dst_factor_in=0), "hazard", of.GEMM, "ACC[0] is used again after 1 steps"),
+    "hazard": (changed(of.GEMM, dst_factor_in=0), "hazard", of.GEMM, "ACC[0] is used again after 1 step"),
     "hazard of a source": (
         changed(of.ADD, op=AluOp.ADD, uop_bgn=0, uop_end=1, dst_factor_in=2, src_factor_in=1, iter_in=4),
         "hazard",
         of.ADD,
-        "after 1 steps",
+        "after 1 step",
     ),
     "hazard of a reset": (changed(of.RESET, dst_factor_in=0), "hazard", of.RESET, "used again"),
     "INP of a reset": (changed(of.RESET, src_factor_in=293), "bounds", of.RESET, "names INP[2051] of 2048"),
@@ -164,7 +164,7 @@ NOT_PORTABLE: dict[str, tuple[Change, str, int, str]] = {
     "ACC undefined": (removed(of.RESET), "undefined", of.GEMM - 1, "ACC[0]"),
     "source undefined": (changed(of.LOAD_ACC, x_size=1), "undefined", of.SHR, "ACC[101]"),
     "UOP undefined": (changed(of.LOAD_UOP, x_size=2), "undefined", of.SHR, "micro-op 2"),
-    "tokens left": (changed(of.MIN, push_prev=True), "tokens", -1, "1 tokens of G2L are left"),
+    "tokens left": (changed(of.MIN, push_prev=True), "tokens", -1, "1 token of G2L is left"),
     "FINISH before store": (
         lambda vectors: (removed(of.WAIT)(vectors), vectors.change(of.STORE, push_prev=False)),
         "finish",

@@ -32,6 +32,7 @@ from toolchain.models.judging.reference import Reference, given_reference, seede
 from toolchain.models.load import Model
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.several import shape_of
+from toolchain.quantities import counted
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.build_for import BuildFor
@@ -350,7 +351,7 @@ def _require_tuned(
     tune = f"toolchain tune {quote(model.source)}{where}{model.options.typed()}{options.code.typed()}{which}"
     there = " or ".join(f"--device {quote(device)}" for device in others)
     raise ToolchainError(
-        f"--require-tuned: {len(missing)} of {len(decisions)} tasks of {model.name} "
+        f"--require-tuned: {len(missing)} of {counted(len(decisions), 'task')} of {model.name} "
         f"have no record that applies on {board}: {listed}",
         f"{tune}; {there} uses the records of another device" if others else tune,
     )

@@ -18,6 +18,7 @@ from toolchain.models.judging.spread import RUNS, noisy_outputs
 from toolchain.models.load import Model
 from toolchain.models.parts import Ends, parts_of
 from toolchain.models.shape_lists import MOST_PARTS
+from toolchain.quantities import counted
 
 _MOST_ENDS = 1024  # of all outputs: a release has at most 4096 values
 _FEWEST = 8  # values of a part, of which it is said that they are all the same
@@ -158,7 +159,7 @@ def rounding_tolerances(
     runs = list(noisy_outputs(model, reference.sample, uncertain, noise)) if uncertain else []
     known = "all sums are exact, a last rounding may meet a half"
     if uncertain:
-        places = f"{len(uncertain)} rounding" + ("s" if len(uncertain) > 1 else "")
+        places = counted(len(uncertain), "rounding")
         known = f"{RUNS} runs of the reference with noise of {noise:g} before {places} differ by"
     found = []
     for name, expected in reference.outputs.items():
@@ -173,7 +174,11 @@ def rounding_tolerances(
             off = max((each.values_off or 0 for each in spread), default=0)
             number = float(max(1, min(math.ceil(ROOM * far - 0.01), int(_range(expected, step) * MOST))))
             values = max(1, ROOM * off, int(HALVES * _busy(expected, step)))
-            reason = f"{known} {far:.3g} steps in {off} values" if uncertain else known
+            reason = (
+                f"{known} {counted(far, 'step', form='.3g')} in {counted(off, 'value')}"
+                if uncertain
+                else known
+            )
             found.append(OutputTolerance(output=name, step=step, number=number, values=values, reason=reason))
             continue
         far = max((each.max_rel_error or 0.0 for each in spread), default=0.0)

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from toolchain.bundles import layout
 from toolchain.errors import CheckError, UsageError
+from toolchain.quantities import counted
 
 REBUILD = "copy it again, or build it again: `toolchain build MODEL --board BOARD -o DIR`"
 
@@ -30,7 +31,7 @@ class Reader:
         data = self.file.read(size) if size <= self.left else b""
         if len(data) != size:
             raise UsageError(
-                f"bundle {self.path} is truncated: it has {self.position + self.left} bytes, "
+                f"bundle {self.path} is truncated: it has {counted(self.position + self.left, 'byte')}, "
                 f"but needs at least {self.position + size}",
                 REBUILD,
             )
@@ -42,7 +43,9 @@ class Reader:
     def first_size(self) -> int:
         """Read the manifest's header and return the manifest's size, the only one not known beforehand."""
         if self.left < layout.BLOCK:
-            raise UsageError(f"{self.path} is truncated or not a bundle: it has {self.left} bytes", REBUILD)
+            raise UsageError(
+                f"{self.path} is truncated or not a bundle: it has {counted(self.left, 'byte')}", REBUILD
+            )
         block = self.take(layout.BLOCK)
         found = layout.parse_header(block)
         if found is None or not (found.hostile or found.path == layout.MANIFEST):
@@ -67,7 +70,7 @@ class Reader:
         block = self.take(layout.BLOCK)
         if block != layout.header(name, size):
             found = layout.parse_header(block) or "a damaged header"
-            raise self.refused(f"it has {found} where {name} of {size} bytes is expected")
+            raise self.refused(f"it has {found} where {name} of {counted(size, 'byte')} is expected")
         return self.content(size)
 
     def end(self) -> None:
@@ -78,4 +81,4 @@ class Reader:
         if any(block) or any(rest):
             raise self.refused("bytes after its last member are not zero")
         if self.left:
-            raise self.refused(f"{self.left} bytes follow its end")
+            raise self.refused(f"{counted(self.left, 'byte follows', 'bytes follow')} its end")

@@ -9,6 +9,7 @@ import numpy as np
 
 from toolchain.arrays import Array
 from toolchain.bundles.manifest import Tensor
+from toolchain.quantities import counted
 
 _MAGIC = b"\x93NUMPY\x01\x00"
 _ALIGNMENT = 64
@@ -58,7 +59,7 @@ def decode(data: bytes, spec: Tensor) -> Array:
     if not data.startswith(start):
         raise ValueError(f"its header is not that of {form(spec.dtype, spec.shape)}")
     if len(data) - len(start) != spec.nbytes:
-        raise ValueError(f"{len(data) - len(start)} bytes of elements, expected {spec.nbytes}")
+        raise ValueError(f"{counted(len(data) - len(start), 'byte')} of elements, expected {spec.nbytes}")
     return np.frombuffer(data, stored_dtype(spec), offset=len(start)).reshape(spec.shape)
 
 

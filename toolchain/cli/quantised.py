@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli.output import is_verbose, note, table
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.models.quantising.result import Quantised
@@ -29,9 +30,7 @@ def show_quantised(quantised: Quantised) -> None:
         for name, share in (("top-1", cost.top1), ("top-5", cost.top5))
         if share is not None
     )
-    integers = ", ".join(
-        f"{number} {kind}{'s' if number != 1 else ''}" for kind, number in quantised.counts.items()
-    )
+    integers = ", ".join(counted(number, kind) for kind, number in quantised.counts.items())
     worst = f" ({cost.part})" if cost.part else ""
     images = f"{cost.images} {'random inputs' if cost.random else 'images'}"
     click.echo(f"scales: {cost.quantizer}, calibrated with {images}")

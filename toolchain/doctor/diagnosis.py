@@ -160,7 +160,7 @@ def _check_emulator() -> Iterator[Check]:
 
 
 def _check_ssh() -> Iterator[Check]:
-    wanted_by = "board ssh, boards behind a jump host"
+    wanted_by = "board shell, lab start, tune, boards behind a jump host"
     yield check_tool("ssh client", ["ssh", "-V"], "optional", "apt-get install openssh-client", wanted_by)
 
 
@@ -209,7 +209,7 @@ count = ctypes.c_uint()
 code = ctypes.CDLL("libOpenCL.so.1").clGetPlatformIDs(0, None, ctypes.byref(count))
 if code or not count.value:
     raise SystemExit(f"libOpenCL.so.1 finds no driver ({code})")
-print(f"libOpenCL.so.1 with {count.value} drivers")
+print(f"libOpenCL.so.1 with {count.value} driver{'' if count.value == 1 else 's'}")
 """
 
 

@@ -198,7 +198,7 @@ def _check(
     problem = None
     least, shortest = _least_ms(placed), min(answer.times_ms)
     if len(answer.times_ms) > samples:
-        problem = f"times_ms has {len(answer.times_ms)} samples where {samples} were asked for"
+        problem = f"times_ms has {counted(len(answer.times_ms), 'sample')} where {samples} were asked for"
     elif answer.number < number:
         problem = f"number is {answer.number} where at least {number} were asked for"
     elif (total := answer.number * sum(answer.times_ms) / 1000) > _CLOCKS * limit.seconds:

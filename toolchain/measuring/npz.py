@@ -16,6 +16,7 @@ import numpy as np
 
 from toolchain.bundles.manifest import Tensor
 from toolchain.bundles.tensors import form, framed, stored_dtype
+from toolchain.quantities import counted
 
 _FIELDS = struct.Struct("<HHHHHIIIHH")  # the fields that are in both zip headers of a member
 _VERSION, _UTF8_NAMES, _STORED, _TIME, _DATE, _NO_EXTRA = 20, 0x800, 0, 0, 0x21, 0
@@ -39,7 +40,7 @@ def read_npz(file: Path, specs: Sequence[Tensor]) -> dict[str, np.ndarray]:
     """
     size, expected = file.stat().st_size, npz_size(specs)
     if size != expected:
-        raise ValueError(f"it has {size} bytes, but the manifest's outputs need {expected}")
+        raise ValueError(f"it has {counted(size, 'byte')}, but the manifest's outputs need {expected}")
     content = bytearray(size)
     with file.open("rb") as opened:
         opened.readinto(content)

@@ -18,6 +18,7 @@ from toolchain.errors import UsageError
 from toolchain.models.entries import MAIN, entry_name
 from toolchain.models.load import FoldedSource, Model, load_model
 from toolchain.models.options import ModelOptions, format_shape
+from toolchain.quantities import counted
 
 _SMALL = 256  # bytes; smaller constants are not worth a hash
 
@@ -95,7 +96,7 @@ def _check_alike(models: Sequence[Model], options: ModelOptions) -> None:
 
 
 def _form(spec: Any) -> str:
-    return f"{spec.name} ({spec.dtype}, {len(spec.shape)} axes)"
+    return f"{spec.name} ({spec.dtype}, {counted(len(spec.shape), 'axis', 'axes')})"
 
 
 def _placed(

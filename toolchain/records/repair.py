@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolchain.quantities import counted
 from toolchain.records.store import RecordStore
 
 _NAMED = 3  # rows in a warning
@@ -12,7 +13,7 @@ def skipped(store: RecordStore) -> str | None:
     rows = store.unreadable
     if not rows:
         return None
-    count = f"{len(rows)} unreadable record{'s' if len(rows) > 1 else ''}"
+    count = counted(len(rows), "unreadable record")
     named = "; ".join(f"row {number}: {problem}" for number, problem in list(rows.items())[:_NAMED])
     more = f"; and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return f"skipped {count} of {store.name}: {named}{more}; `toolchain records repair` removes them"

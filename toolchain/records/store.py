@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from toolchain.configuration.settings import data_dir, settings
 from toolchain.errors import ToolchainError
+from toolchain.quantities import counted
 from toolchain.records import columns, ranking, rows
 from toolchain.records.database import (
     ConnectionRenewedError,
@@ -375,6 +376,7 @@ class RecordStore:
         try:
             yield
         except DatabaseGoneError as error:
-            kept = f"the {self._added} records added so far are stored, the one in progress is lost"
+            added = counted(self._added, "record added so far is", "records added so far are")
+            kept = f"the {added} stored, the one in progress is lost"
             message = f"{error.message}; {kept}" if self._added else error.message
             raise ToolchainError(message, error.hint) from error

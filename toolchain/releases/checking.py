@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from toolchain.errors import CheckError
+from toolchain.quantities import counted
 from toolchain.releases.envelope import Envelope
 from toolchain.releases.keys import PublicKey
 
@@ -25,7 +26,7 @@ def check_signatures(envelope: Envelope, keys: Collection[PublicKey], threshold:
     if len(signers) < threshold:
         known = ", ".join(sorted(key.fingerprint for key in signers))
         raise CheckError(
-            f"{what} is signed by {len(signers)} of the {threshold} trusted keys that it needs"
+            f"{what} is signed by {len(signers)} of the {counted(threshold, 'trusted key')} that it needs"
             + (f" ({known})" if known else ""),
             "let another holder of a trusted key sign it, or give the trust that it was signed for",
         )

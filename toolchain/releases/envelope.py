@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from toolchain.errors import CheckError, UsageError
+from toolchain.quantities import counted
 from toolchain.releases.keys import SIGNATURE_BYTES, PublicKey
 from toolchain.releases.strict_json import MOST_BYTES, dump, parse
 
@@ -164,7 +165,7 @@ def _signature(value: object) -> Signature:
     if len(keyid.encode()) > _MOST_ID:
         raise ValueError(f"an id has more than the {_MOST_ID} bytes allowed")
     if len(decoded) != SIGNATURE_BYTES:
-        raise ValueError(f"a signature has {len(decoded)} bytes, not {SIGNATURE_BYTES}")
+        raise ValueError(f"a signature has {counted(len(decoded), 'byte')}, not {SIGNATURE_BYTES}")
     return Signature(keyid, decoded)
 
 

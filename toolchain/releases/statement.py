@@ -22,6 +22,7 @@ from toolchain.boards.edge_rt.apps import is_app_name
 from toolchain.bundles import layout
 from toolchain.errors import CheckError
 from toolchain.models.shape_lists import MOST_PARTS
+from toolchain.quantities import counted
 from toolchain.releases.schema import Count, Hex, Moment, Strict, Word
 from toolchain.releases.strict_json import dump, parse
 from toolchain.releases.version import Version
@@ -220,7 +221,9 @@ class Statement(BaseModel):
                 "the parts are not manifest.json, library.so, sample/0.npy, …, expected/0.npy, …"
             )
         if len(self.predicate.sizes) != len(parts):
-            raise ValueError(f"it has {len(self.predicate.sizes)} sizes for {len(parts)} parts")
+            raise ValueError(
+                f"it has {counted(len(self.predicate.sizes), 'size')} for {counted(len(parts), 'part')}"
+            )
         if any((each.parts is None) == self.by_parts for each in self.predicate.test.outputs):
             raise ValueError(f"test: parts belong to the type {BY_PARTS}, and to no other")
         if len(self.predicate.test.outputs) != sum(name.startswith("expected/") for name in parts):

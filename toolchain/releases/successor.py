@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from toolchain.answers import problem
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 from toolchain.releases.keys import PublicKey
 from toolchain.releases.moments import day
 from toolchain.releases.trust import Role, Trust, TrustedKey
@@ -122,7 +123,7 @@ def _made(version: int, expires: int, roles: Mapping[str, tuple[Sequence[PublicK
             raise UsageError(f"one key is named twice for {name}", "name each key once")
         if not 1 <= threshold <= len(keys):
             raise UsageError(
-                f"the threshold of {name} is {threshold}, but it would have {len(keys)} keys",
+                f"the threshold of {name} is {threshold}, but it would have {counted(len(keys), 'key')}",
                 f"give {option} N, or more keys",
             )
     every = dict.fromkeys(key for keys, _ in roles.values() for key in keys)

@@ -9,6 +9,7 @@ from pydantic import Field, StrictInt, ValidationError, model_validator
 
 from toolchain.answers import Several, problem
 from toolchain.errors import CheckError
+from toolchain.quantities import counted
 from toolchain.releases.checking import check_signatures
 from toolchain.releases.envelope import Envelope
 from toolchain.releases.keys import PublicKey
@@ -48,7 +49,7 @@ class Role(Strict):
         if len(set(self.keyids)) != len(self.keyids):
             raise ValueError("a key id occurs twice")
         if self.threshold > len(self.keyids):
-            raise ValueError(f"threshold is {self.threshold}, but it has {len(self.keyids)} keys")
+            raise ValueError(f"threshold is {self.threshold}, but it has {counted(len(self.keyids), 'key')}")
         return self
 
 

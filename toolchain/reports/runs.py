@@ -9,6 +9,7 @@ from datetime import datetime
 from statistics import fmean
 
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 from toolchain.records.record import Record
 from toolchain.tasks.task import ID_LENGTH
 
@@ -169,7 +170,7 @@ def read_run(
         min(record.created for record in measured),
         max(_time(record) for record in own) - begun,
         first.key.board_class,
-        f"{first.key.device or first.key.cpu}, {first.key.threads} threads",
+        f"{first.key.device or first.key.cpu}, {counted(first.key.threads, 'thread')}",
         first.provenance.modelled,
         tuple(tasks),
         tuple(_boards([record for record in own if _is_trial(record)])),

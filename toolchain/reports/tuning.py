@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolchain.files import atomic
+from toolchain.quantities import counted
 from toolchain.records.store import RecordStore
 from toolchain.reports.charts import tuning_curves
 from toolchain.reports.curves import Curve, curves
@@ -83,7 +84,7 @@ def _in_use(result: TuneResult, board: str) -> float | None:
 
 def _heaviest(run: Run) -> str:
     """Return a name for a network of which only the tasks are known, the heaviest first."""
-    more = f" and {len(run.tasks) - 1} more tasks" if len(run.tasks) > 1 else ""
+    more = f" and {counted(len(run.tasks) - 1, 'more task')}" if len(run.tasks) > 1 else ""
     return f"{run.tasks[0].name}{more}"
 
 
@@ -94,7 +95,7 @@ def _verdict(run: Run) -> str:
         return "the run ended before its last comparison; builds use the fastest that was measured"
     if not changed:
         return "the defaults stay: nothing beat them in the last comparison"
-    return f"builds use something else than the default for {changed} of {len(run.tasks)} tasks"
+    return f"builds use something else than the default for {changed} of {counted(len(run.tasks), 'task')}"
 
 
 def _curves(run: Run) -> list[Curve]:

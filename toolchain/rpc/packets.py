@@ -13,6 +13,8 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
+from toolchain.quantities import counted
+
 MAGIC = 0xFF271  # tvm/rpc/base.py, RPC_MAGIC
 REFUSALS = (MAGIC + 1, MAGIC + 2)  # the key is in use; there is no such key
 MAX_KEY_BYTES = 4096
@@ -156,7 +158,9 @@ def check_header(size: int, code: int, question: Question | None) -> None:
         raise LieError(f"sent {name_of(code)} {asked}")
     if code == PacketCode.COPY_ACK and question is not None:
         if size != CODE_BYTES + question.copied_bytes:
-            raise LieError(f"sent {size - CODE_BYTES} bytes where {question.copied_bytes} were asked for")
+            raise LieError(
+                f"sent {counted(size - CODE_BYTES, 'byte')} where {question.copied_bytes} were asked for"
+            )
     elif not CODE_BYTES <= size <= MAX_ANSWER_BYTES:
         raise LieError(f"announced {name_of(code)} of {size} bytes; the most is {MAX_ANSWER_BYTES}")
 
@@ -171,7 +175,7 @@ def check_answer(code: int, body: bytes | memoryview, question: Question | None)
     """
     if code == PacketCode.SHUTDOWN:
         if len(body):
-            raise LieError(f"sent kShutdown with {len(body)} bytes")
+            raise LieError(f"sent kShutdown with {counted(len(body), 'byte')}")
         return
     try:
         kinds, first = _kinds(body)
@@ -182,12 +186,12 @@ def check_answer(code: int, body: bytes | memoryview, question: Question | None)
             raise LieError("sent an exception that is no text")
     elif question is None or question.code is not PacketCode.CALL_FUNC:
         if len(kinds) != 1 or kinds[0] is _Kind.DL_TENSOR_PTR:
-            raise LieError(f"returned {len(kinds)} values where one was asked for")
+            raise LieError(f"returned {counted(len(kinds), 'value')} where one was asked for")
     elif first in _TENSOR_TYPES:
         if kinds != [_Kind.INT, _Kind.DL_TENSOR_PTR, _Kind.OPAQUE_PTR]:
             raise LieError("returned a tensor that is none")
     elif len(kinds) != 2 or kinds[0] is not _Kind.INT or kinds[1] is _Kind.DL_TENSOR_PTR:
-        raise LieError(f"returned {len(kinds)} values that are no call's")
+        raise LieError(f"returned {counted(len(kinds), 'value')} that are no call's")
 
 
 def exception(message: str) -> bytes:
@@ -209,7 +213,7 @@ def _kinds(body: bytes | memoryview) -> tuple[list[_Kind], int]:
     """
     (count,) = struct.unpack_from("<i", body)
     if not 1 <= count <= 3:
-        raise LieError(f"sent {count} values")
+        raise LieError(f"sent {counted(count, 'value')}")
     place, first = 4, 0
     kinds: list[_Kind] = []
     for _ in range(count):
@@ -223,7 +227,7 @@ def _kinds(body: bytes | memoryview) -> tuple[list[_Kind], int]:
         place = _end(kind, body, place)
         kinds.append(kind)
     if place != len(body):
-        raise LieError(f"sent {len(body) - place} bytes behind its values")
+        raise LieError(f"sent {counted(len(body) - place, 'byte')} behind its values")
     return kinds, first
 
 
@@ -234,7 +238,7 @@ def _end(kind: _Kind, body: bytes | memoryview, place: int) -> int:
     elif kind is _Kind.DL_TENSOR_PTR:
         _, device, rank, _ = _TENSOR.unpack_from(body, place)
         if not 0 <= rank <= _MOST_RANK:
-            raise LieError(f"sent a tensor of {rank} dimensions")
+            raise LieError(f"sent a tensor of {counted(rank, 'dimension')}")
         (kind_of_device,) = struct.unpack_from("<i", device)
         if not 0 < kind_of_device < _MOST_DEVICES:  # the client adds its session to that number
             raise LieError(f"sent a tensor of device {kind_of_device}")

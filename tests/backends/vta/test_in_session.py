@@ -66,7 +66,7 @@ def test_the_driver_is_said_before_anything_is_run() -> None:
         (MEASURED, "sim", "vta:pynq ran what vta:sim was to run"),
         ({**SIMULATED, "device": "vta:pynq"}, "", "a simulation's a model's"),
         ({**SIMULATED, "modelled": None}, "", "a simulation's a model's"),
-        ({**MEASURED, "times_ms": [1.5]}, "pynq", "1 times where 2 were asked for"),
+        ({**MEASURED, "times_ms": [1.5]}, "pynq", "1 time where 2 were asked for"),
         ({**SIMULATED, "modelled": {**MODEL, "mhz": 99}}, "sim", "at 99 MHz, where the program has"),
         ({**SIMULATED, "modelled": {**MODEL, "version": 9}}, "sim", "cycle model 9"),
         ({**SIMULATED, "modelled": {**MODEL, "cycles": 0}}, "sim", "cycles"),

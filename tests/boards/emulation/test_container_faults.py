@@ -111,7 +111,7 @@ def test_a_new_host_key_is_refused_with_both_fingerprints(bench: Bench) -> None:
         bench.reload()
         other = fingerprint(" ".join(bench.inside(f"cat {file}.pub").split()[:2]))
         refused = bench.ran(*bench.run_of("box"))
-        assert refused.code == 2 and refused.says("the host key of 127.0.0.1 has changed", "board repin box")
+        assert refused.code == 2 and refused.says("the host key of 127.0.0.1 has changed", "emulate stop box")
         assert refused.says(fingerprint(bench.address.host_key), other), "both are named"
     finally:
         bench.inside("mv /root/key/* /etc/ssh && rmdir /root/key")

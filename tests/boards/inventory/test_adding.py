@@ -99,4 +99,5 @@ def test_a_login_that_starts_no_commands_is_not_entered(folder: Path, tmp_path: 
 def test_a_login_that_starts_commands_is_entered(folder: Path, server: Sshd) -> None:
     address = f"{getpass.getuser()}@127.0.0.1:{server.port}"
     added = add_board(NewBoard(address, "rk3399", name="open", identity=server.identity), lambda *_: True)
-    assert added.name == "open" and "[boards.open]" in (folder / FILE_NAME).read_text()
+    added.board.transport.close()
+    assert added.board.name == "open" and "[boards.open]" in (folder / FILE_NAME).read_text()

@@ -169,6 +169,16 @@ def test_a_board_that_cannot_be_used_is_refused_untouched(name: str, tmp_path: P
         assert bed.everything() == before
 
 
+def test_what_a_killed_command_left_goes_with_the_rest(tmp_path: Path) -> None:
+    """Where nothing else can be written, input of commands goes through a folder below the board's own."""
+    with started(Bed(read_only=True, file_systems=DATA), "/data/edge", tmp_path) as (bed, board):
+        before = bed.everything()
+        provision(board)
+        (bed.root / "data/edge/.input.999999999").mkdir()
+        assert unprovision(board).changed
+        assert bed.everything() == before
+
+
 @pytest.mark.parametrize("renewed", [provision, install], ids=["provision", "any command"])
 def test_old_versions_make_room_for_a_new_one(renewed: Callable[[Board], object], tmp_path: Path) -> None:
     """Little flash holds as many versions as are kept, and not one more."""

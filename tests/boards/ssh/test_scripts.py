@@ -89,6 +89,58 @@ def test_input_of_a_size_reaches_the_command_and_no_more(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No folder for temporary files."""
+    monkeypatch.setenv("TMPDIR", "/gone")
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_input_goes_through_the_boards_folder_where_no_other_can_be_written(tmp_path: Path) -> None:
+    done = ran(scripts.RUN, tmp_path, "0", "5", "cat", content=b"12345")
+    assert said(done)[1] == b"12345" and (done.returncode, done.stderr) == (0, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_killed_run_leaves_a_private_folder_which_the_next_run_removes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, programs = tmp_path / "board", tmp_path / "programs"
+    root.mkdir()
+    programs.mkdir()
+    mkfifo = programs / "mkfifo"
+    mkfifo.write_text("#!/bin/sh\nkill -KILL $PPID\n")
+    mkfifo.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+        assert ran(scripts.RUN, root, "0", "5", "cat", content=b"12345").returncode == -9
+    (left,) = root.iterdir()
+    assert left.stat().st_mode & 0o777 == 0o700
+    alive = root / f".input.{os.getpid()}"
+    alive.mkdir()
+    assert said(ran(scripts.RUN, root, "0", "5", "cat", content=b"12345"))[1] == b"12345"
+    assert list(root.iterdir()) == [alive], "another run is still at work there"
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize("there", ["file", "link"])
+def test_what_has_the_name_of_a_runs_folder_is_not_followed(tmp_path: Path, there: str) -> None:
+    root, other = tmp_path / "board", tmp_path / "other"
+    root.mkdir()
+    other.mkdir()
+    (other / "precious").touch()
+    left = root / ".input.999999999"
+    left.symlink_to(other) if there == "link" else left.touch()
+    assert said(ran(scripts.RUN, root, "0", "5", "cat", content=b"12345"))[1] == b"12345"
+    assert (other / "precious").exists()
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_board_that_can_write_nowhere_is_said_before_anything_starts() -> None:
+    assert said(ran(scripts.RUN, "/proc", "0", "5", "cat", content=b"12345")) == (b"pipe", b"")
+
+
 def test_a_command_ends_when_the_channel_does(tmp_path: Path) -> None:
     """With its children, at once: `sleep` would take a minute."""
     line = scripts.command_line(scripts.RUN, TOKEN, str(tmp_path), "0", "0", "sh", "-c", "sleep 60 & wait")

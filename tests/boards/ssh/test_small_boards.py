@@ -113,6 +113,20 @@ def test_a_server_that_allows_no_session_says_which_setting(tmp_path: Path) -> N
         board.close()
 
 
+def test_no_folder_for_temporary_files_is_needed_but_the_boards_own(tmp_path: Path) -> None:
+    with sshd(tmp_path / "sshd", "SetEnv SHLVL=0 TMPDIR=/gone") as server:
+        board = SshTransport(server.address(), str(server.root))
+        assert board.run(["cat"], b"secret").stdout == b"secret"
+        assert list(server.root.iterdir()) == []
+        board.close()
+        board = SshTransport(server.address(), "/proc")
+        assert board.run(["echo", "x"]).stdout == b"x\n", "without input none is needed"
+        with pytest.raises(ToolchainError, match="cannot start cat in /proc: no temporary folder") as raised:
+            board.run(["cat"], b"secret")
+        assert "/tmp, or /proc" in raised.value.hint
+        board.close()
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     with dropbear(tmp_path_factory.mktemp("dropbear")) as running:

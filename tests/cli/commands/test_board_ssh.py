@@ -16,6 +16,8 @@ from tests.boards.ssh.proxy import proxy
 from tests.boards.ssh.sshd import Sshd, make_key, sshd
 from tests.cli.running import Toolchain
 from toolchain.boards.edge_rt.status import Status, statuses
+from toolchain.boards.emulation import stored
+from toolchain.boards.emulation.containers import ContainerBoard
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.boards.ssh.hostkeys import fingerprint
 from toolchain.cli.commands.board_ssh import _line
@@ -194,6 +196,51 @@ def test_a_new_host_key_is_pinned_and_the_rest_of_the_entry_stays(
     assert again.code == 0 and not again.document["changed"]
     unknown = invoke("board", "repin", "nobody")
     assert unknown.code == 2 and unknown.says("the boards there are: gpu0, gpu1")
+
+
+@pytest.mark.usefixtures("state", "folder")
+def test_an_emulated_board_with_another_host_key_is_made_anew(
+    server: Sshd, invoke: Toolchain, tmp_path: Path
+) -> None:
+    """Its key is no entry of toolchain.toml: there is nothing that `board repin` could change."""
+    container = ContainerBoard(port=server.port, host_key=make_key(tmp_path / "old"), id="gone")
+    box = stored.BoardState(
+        name="box",
+        board_class="rk3399",
+        kind="container",
+        container=container,
+        device="opencl",
+        groups=("desk",),
+    )
+    (stored.boards_folder() / "box").mkdir(parents=True)
+    stored.write_state(stored.boards_folder() / "box", box)
+    refused = invoke("board", "exec", "box", "--", "true")
+    assert refused.code == 2 and refused.says("the host key of 127.0.0.1 has changed")
+    assert "repin" not in refused.err
+    anew = "emulate start rk3399 --kind container --name box --opencl --group desk`"
+    assert refused.says("toolchain board emulate stop box", anew)
+    pinned = invoke("board", "repin", "box")
+    assert pinned.code == 2 and pinned.says("box is an emulated board", "toolchain board emulate stop box")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize("way", ["paramiko", "openssh"])
+def test_one_login_is_enough_to_add_a_board_or_to_pin_its_new_key(
+    invoke: Toolchain, folder: Path, tmp_path: Path, way: str
+) -> None:
+    def logins() -> int:
+        return (one.folder / "log").read_text().count("Accepted publickey")
+
+    with sshd(tmp_path / "one") as one:
+        assert invoke(*add(one, "--name", "one", "--yes", "--ssh", way)).code == 0
+        assert logins() == 1
+        text = (folder / FILE_NAME).read_text()
+        (folder / FILE_NAME).write_text(text.replace(one.host_key, make_key(tmp_path / "old")))
+        configuration.cache_clear()
+        pinned = invoke("board", "repin", "one", "--fingerprint", fingerprint(one.host_key), "--json")
+        assert (pinned.code, pinned.document["login_error"]) == (0, None)
+        assert logins() == 2
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_another_memory(invoke: Toolchain, dump: Path) -> None:
     (dump / "expected.bin").write_bytes(wrong)
     told = invoke("vta", "simulate", dump)
     assert told.code == 4
-    assert told.says("1 bytes", f"byte {OUTPUTS + 5}, in output 0", f"simulate {dump} --strict")
+    assert told.says("in 1 byte;", f"byte {OUTPUTS + 5}, in output 0", f"simulate {dump} --strict")
     assert "vta disasm" in invoke("vta", "simulate", dump, "--strict").err
     said = invoke("vta", "simulate", dump, "--json")
     assert said.code == 4 and said.document["passed"] is False

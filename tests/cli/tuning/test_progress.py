@@ -80,7 +80,7 @@ def test_an_interrupted_run_says_what_was_found_and_how_to_go_on(capsys: pytest.
         capsys.readouterr()
         raise KeyboardInterrupt
     said = re.sub(" +", " ", capsys.readouterr().err)
-    assert "44fe76e2 1.000 ms 8.000 GFLOP/s 3 (1 failed) trials fused_conv2d" in said
+    assert "44fe76e2 1.000 ms 8.000 GFLOP/s 3 trials (1 failed) fused_conv2d" in said
     assert "90ab12cd 1.000 ms 1.000 GFLOP/s 0 trials fused_dense" in said
     assert "These tasks: 4.000 ms per inference (7.000 ms without tuning) Trials: 3/20" in said
     assert "the same command continues from here" in said

@@ -50,7 +50,7 @@ def written(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Path]:
         ({"data": np.zeros((4, 3, 5), np.float32)}, r"float32\[4, 3, 5\], the input data \[2, 3, 4\]"),
         ({"data": np.zeros((4, 3, 4), np.float64)}, r"is float64\[4, 3, 4\]"),
         ({"scale": np.float32(1)}, r"is float32\[\], the input scale \[2\]"),
-        ({"data": np.zeros((3, 3, 4), np.float32)}, "holds 3 images, which are no batches of 2"),
+        ({"data": np.zeros((3, 3, 4), np.float32)}, "holds 3 images, not batches of 2"),
         ({"data": np.zeros((0, 3, 4), np.float32)}, "holds 0 images"),
         ({"data": np.full((4, 3, 4), np.nan, np.float32)}, "NaN or infinity in 48 of 48"),
         ({"data": np.zeros((6, 3, 4), np.float32)}, "unlike numbers of batches: .*3.*2"),

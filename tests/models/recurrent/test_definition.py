@@ -84,7 +84,7 @@ def test_multiplications_are_counted(tmp_path: Path) -> None:
     ("case", "words"),
     [
         (Case("RNN", attributes={"activations": ["Swish"]}), "'Swish'"),
-        (Case("LSTM", attributes={"activations": ["Tanh"]}), "1 activations"),
+        (Case("LSTM", attributes={"activations": ["Tanh"]}), "1 activation for"),
         (Case("GRU", attributes={"hidden_size": 6}), "hidden_size"),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_task_without_a_default_is_left_out(offline: Offline, folder: Path, st
 BAD: list[tuple[str, Callable[[list[Any]], None], str]] = [
     ("a lie", lambda found: found[1].update(ms=[1e-300, 1e-300]), "needs at least"),
     ("a year", lambda found: found[1].update(ms=[3e10, 1.0]), "s in a process that had"),
-    ("too few", lambda found: found[1].update(ms=[1.0]), "it has 1 times, not 2"),
+    ("too few", lambda found: found[1].update(ms=[1.0]), "it has 1 time, not 2"),
     ("none", lambda found: found[1].update(ms=[]), "it has 0 times, not 2"),
     ("both", lambda found: found[1].update(failure="timeout"), "it has 2 times, not 0"),
     ("infinity", lambda found: found[1].update(ms=[float("inf"), 1.0]), "cannot be right"),

@@ -47,7 +47,7 @@ def test_tasks_that_no_time_is_left_for_are_left_out_but_for_the_first(
         return
     left, said = events
     assert left == LeftOut((TASK, TASK)) and isinstance(said, Notice)
-    assert said.text.startswith("2 of 3 tasks are left out of this run, the last ones: --time was too short")
+    assert said.text.startswith("2 tasks are left out of this run, the last of 3: --time was too short")
     assert f"--tasks {TASK.id},{TASK.id}" in said.text
     assert "Builds still use what earlier runs measured for 2 of them." in said.text
 

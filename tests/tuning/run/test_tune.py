@@ -145,7 +145,7 @@ def test_candidates_that_all_fail_end_the_run_with_the_first_reason(
 
     monkeypatch.setattr(LibraryBuilder, "build", broken)
     with pytest.raises(
-        ToolchainError, match=r"all \d candidates of the first round failed.*no such instruction"
+        ToolchainError, match=r"every candidate of the first round failed, \d in all.*no such instruction"
     ):
         here.tune()
     assert {record.failure for record in here.searched} == {"build"}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.vta.instructions import instructions
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import (
     Alu,
@@ -179,7 +180,7 @@ def test_what_no_encoder_writes_is_refused(word: int, says: str) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 15, 17])
 def test_a_cut_program_is_refused(length: int) -> None:
-    with pytest.raises(UsageError, match=f"this one has {length} bytes"):
+    with pytest.raises(UsageError, match=f"this one has {counted(length, 'byte')}"):
         decode_program(bytes(length), NEW)
 
 

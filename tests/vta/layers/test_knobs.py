@@ -54,15 +54,15 @@ def test_text_that_says_none_is_named(text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"tile_b": 2}, "tile_b=2 does not divide the 1 images"),
+        ({"tile_b": 2}, "tile_b=2 does not divide the 1 image"),
         ({"tile_h": 9}, "tile_h=9 does not divide the 56 rows"),
         ({"tile_w": 112}, "tile_w=112 does not divide the 56 columns"),
         ({"tile_ci": 3}, "tile_ci=3 does not divide the 4 blocks of input"),
         ({"tile_co": 3}, "tile_co=3 does not divide the 4 blocks of output"),
         ({"oc_nthread": 3}, "oc_nthread=3 and h_nthread=1"),
         ({"oc_nthread": 2, "h_nthread": 2}, "one of them may be 2"),
-        ({"tile_co": 4, "oc_nthread": 2}, "oc_nthread=2 does not divide the 1 pieces that tile_co makes"),
-        ({"tile_h": 56, "tile_w": 14, "h_nthread": 2}, "h_nthread=2 does not divide the 1 pieces"),
+        ({"tile_co": 4, "oc_nthread": 2}, "oc_nthread=2 does not divide the 1 piece that tile_co makes"),
+        ({"tile_h": 56, "tile_w": 14, "h_nthread": 2}, "h_nthread=2 does not divide the 1 piece"),
         ({"tile_ci": 4}, "2320 elements of INP, which has 2048: make tile_h, tile_w or tile_ci smaller"),
         ({"tile_h": 14, "tile_co": 4}, "3144 elements of ACC, which has 2048"),
     ],

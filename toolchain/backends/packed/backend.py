@@ -32,6 +32,7 @@ from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
 from toolchain.models.load import Model
 from toolchain.profiles import Profile
+from toolchain.quantities import counted
 from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
 from toolchain.tasks.options import CodeOptions
@@ -96,7 +97,10 @@ class PackedNetwork(FusedNetwork):
         text = list_code(made.func, self.target.target, form)
         if form != "tir":
             return text
-        lines = [f"# {machine.isa}: {machine.lanes} lanes, {machine.threads} threads", f"# {point}"]
+        lines = [
+            f"# {machine.isa}: {counted(machine.lanes, 'lane')}, {counted(machine.threads, 'thread')}",
+            f"# {point}",
+        ]
         lines += [f"# {each.shape} {each.dtype}: {_said(each)}" for each in made.parameters]
         return "\n".join([*lines, text])
 

@@ -10,6 +10,7 @@ from toolchain.answers import Answer, Several, Word, lie, shown, understood
 from toolchain.devices.device import VTA
 from toolchain.measuring.answers import Milliseconds, Simulated
 from toolchain.measuring.device import simulation
+from toolchain.quantities import counted
 from toolchain.tasks.upload import Often, Times
 from toolchain.vta.design.config import VtaConfig
 
@@ -74,7 +75,9 @@ class UploadedProgram:
         if modelled is None:
             if len(said.times_ms) != often.repeat:
                 raise lie(
-                    self._board, _WHAT, f"{len(said.times_ms)} times where {often.repeat} were asked for"
+                    self._board,
+                    _WHAT,
+                    f"{counted(len(said.times_ms), 'time')} where {often.repeat} were asked for",
                 )
             return Times(tuple(said.times_ms))
         if (modelled.mhz, modelled.version) != (model.mhz, model.version):

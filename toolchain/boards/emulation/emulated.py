@@ -27,6 +27,7 @@ from toolchain.boards.emulation.drivers import (
     usual_device,
     with_test_bed,
 )
+from toolchain.boards.emulation.guest import Guest
 from toolchain.boards.emulation.qemu import emulator
 from toolchain.boards.emulation.requirements import check_host, check_kind, check_test_bed
 from toolchain.boards.emulation.stored import (
@@ -83,10 +84,8 @@ def load(name: str) -> Board:
     folder, state = boards_folder() / name, read_state(name)
     transport: Transport
     profile = with_test_bed(load_profile(state.board_class), state.device)
-    if state.container:
-        transport = SshTransport(state.container.address(name, folder), _ROOT)
-    elif state.system:
-        transport = SshTransport(state.system.address(name, folder), _ROOT)
+    if state.guest:
+        transport = _over_ssh(state, state.guest, folder)
     else:
         if not (folder / "root").is_dir():
             raise ToolchainError(f"board {name}: its folder {folder / 'root'} is gone", removal_hint(name))
@@ -177,6 +176,10 @@ def start(
     return load(name)
 
 
+def _over_ssh(state: BoardState, guest: Guest, folder: Path) -> SshTransport:
+    return SshTransport(guest.address(state.name, folder, state.start_command), _ROOT)
+
+
 def _process(root: Path, profile: Profile, device: str) -> LocalTransport:
     return LocalTransport(root, emulator(profile), driver_environment(device, root))
 
@@ -191,13 +194,15 @@ def _start_container(profile: Profile, name: str, told: Callable[[str], None], d
             containers.sweep(engine, known_containers())
             told(f"starting {name}")
             made = containers.start(engine, image, profile, name, folder, more=driver)
+            state = BoardState(
+                name=name, board_class=profile.name, kind="container", container=made, device=device
+            )
             try:
-                with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
+                with closing(_over_ssh(state, made, folder)) as transport:
                     board = _board(name, profile, transport)
                     provision(board, how=How(progress=told))
                     check_driver(board, device)
-                state = BoardState(name=name, board_class=profile.name, kind="container", container=made)
-                write_state(folder, state.model_copy(update={"device": device}))
+                write_state(folder, state)
             except BaseException:
                 engine.remove(made.id)
                 raise
@@ -212,11 +217,12 @@ def _start_system(profile: Profile, name: str, told: Callable[[str], None]) -> B
     with _new_board(profile, name) as folder:
         try:
             made = machines.start(profile, name, folder, told)
-            with closing(SshTransport(made.address(name, folder), _ROOT)) as transport:
+            state = BoardState(name=name, board_class=profile.name, kind="system", system=made)
+            with closing(_over_ssh(state, made, folder)) as transport:
                 board = _board(name, profile, transport)
                 provision(board, how=How(progress=told))
                 check_driver(board, "")
-            write_state(folder, BoardState(name=name, board_class=profile.name, kind="system", system=made))
+            write_state(folder, state)
         except BaseException:
             end_machine(folder)
             raise

@@ -31,7 +31,7 @@ class Guest(BaseModel):
     port: int
     host_key: str
 
-    def address(self, name: str, folder: Path) -> SshAddress:
+    def address(self, name: str, folder: Path, start_command: str) -> SshAddress:
         """Return the SSH address of the board; `folder` is its folder in the state directory."""
         return SshAddress(
             host="127.0.0.1",
@@ -41,6 +41,7 @@ class Guest(BaseModel):
             identity=folder / IDENTITY,
             name=name,
             use_config=False,
+            start_command=start_command,
         )
 
 

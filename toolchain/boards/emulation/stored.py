@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from toolchain.boards.emulation.containers import ContainerBoard
+from toolchain.boards.emulation.guest import Guest
 from toolchain.boards.emulation.system.board import SystemBoard
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import ToolchainError, UsageError
@@ -28,6 +29,19 @@ class BoardState(BaseModel):
     system: SystemBoard | None = None
     device: str = ""  # kind of device whose driver the board has
     groups: tuple[str, ...] = ()  # names under which it is deployed to together with others
+
+    @property
+    def guest(self) -> Guest | None:
+        """The container or machine behind a port of this host; None for a board that is a process."""
+        return self.container or self.system
+
+    @property
+    def start_command(self) -> str:
+        """Command that starts such a board."""
+        words = ["toolchain board emulate start", self.board_class, "--kind", self.kind, "--name", self.name]
+        if self.device:
+            words.append(f"--{self.device}")
+        return " ".join([*words, *(word for group in self.groups for word in ("--group", group))])
 
     @model_validator(mode="before")
     @classmethod

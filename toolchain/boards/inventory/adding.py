@@ -6,8 +6,10 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from toolchain.boards.board import Board
+from toolchain.boards.emulation import stored
 from toolchain.boards.inventory import register
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress, parse_address
@@ -22,6 +24,9 @@ from toolchain.files.plain import expanded
 from toolchain.foreign import last_line
 from toolchain.profiles import load_profile
 from toolchain.runtime import arch_of
+
+if TYPE_CHECKING:
+    from toolchain.boards.ssh.connection import SshConnection
 
 _INSTALL_S = 30.0
 
@@ -41,9 +46,15 @@ class NewBoard:
 
 @dataclass(frozen=True)
 class Added:
-    """A board that was added: its entry, the file that has it, and how it was reached."""
+    """A board that was added: its entry, the file that has it, and how it was reached.
 
-    name: str
+    Attributes
+    ----------
+    board
+        The board itself; its transport holds the connection by which its login was tried.
+    """
+
+    board: Board
     entry: BoardEntry
     file: Path
     reached: Reached
@@ -84,7 +95,7 @@ def add_board(
             f"the host key of {host}, {fingerprint(host_key)}, was not accepted; nothing was changed",
             "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the board",
         )
-    reached = _log_in(replace(address, host_key=host_key), password)
+    address = replace(address, host_key=host_key)
     entry = BoardEntry(
         board_class=wanted.board_class,
         host=host,
@@ -96,7 +107,13 @@ def add_board(
         groups=wanted.groups,
         ssh=wanted.ssh,
     )
-    return Added(name, entry, register.enter(name, entry), reached)
+    with contextlib.ExitStack() as unless_added:
+        connection = _log_in(address, password)
+        unless_added.callback(connection.close)
+        file = register.enter(name, entry)
+        board = replace(register.load(name), transport=SshTransport(address, entry.root, connection))
+        unless_added.pop_all()
+    return Added(board, entry, file, Reached(connection.way, connection.reason))
 
 
 @dataclass(frozen=True)
@@ -135,6 +152,11 @@ def repin_board(name: str, trusted: Callable[[str, str, str], bool]) -> Repinned
     from toolchain.boards.ssh.ways import ask_host_key
 
     entry = configuration().boards.get(name)
+    if entry is None and name in stored.names():
+        raise UsageError(
+            f"{name} is an emulated board, whose host key is pinned as it is made; nothing was changed",
+            stored.removal_hint(name),
+        )
     if entry is None or entry.host == THIS_HOST:
         known = ", ".join(each for each, there in configuration().boards.items() if there.host != THIS_HOST)
         raise UsageError(
@@ -162,13 +184,14 @@ def repin_board(name: str, trusted: Callable[[str, str, str], bool]) -> Repinned
 def _login_error(address: SshAddress) -> str | None:
     """Return why a login fails: a board that was set up anew may not have the user's key yet."""
     try:
-        _log_in(address, None)
+        _log_in(address, None).close()
     except ToolchainError as error:
         return str(error)
     return None
 
 
-def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> Reached:
+def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> SshConnection:
+    """Return a connection in which commands run; a password is asked for if no key is accepted."""
     from toolchain.boards.ssh.authentication import RefusedError
     from toolchain.boards.ssh.ways import connect
 
@@ -179,20 +202,22 @@ def _log_in(address: SshAddress, password: Callable[[str], str] | None) -> Reach
             raise
         _install_key(address, password)
         connection = connect(address)
-    connection.close()
-    _check_commands(address)
-    return Reached(connection.way, connection.reason)
+    try:
+        _check_commands(address, connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
-def _check_commands(address: SshAddress) -> None:
+def _check_commands(address: SshAddress, connection: SshConnection) -> None:
     """Refuse a login that starts no commands: `ForceCommand` and shells such as nologin let one log in."""
-    with contextlib.closing(SshTransport(address, ".")) as transport:
-        try:
-            completed = transport.run(["sh", "-c", "echo ready"])
-        except LostError:
-            raise
-        except ToolchainError as error:
-            raise _no_commands(address, error.message.removeprefix(f"{address.label}: ")) from error
+    try:
+        completed = SshTransport(address, ".", connection).run(["sh", "-c", "echo ready"])
+    except LostError:
+        raise
+    except ToolchainError as error:
+        raise _no_commands(address, error.message.removeprefix(f"{address.label}: ")) from error
     if completed.stdout.strip() != b"ready":
         raise _no_commands(address, last_line(completed.stderr))
 

@@ -19,6 +19,7 @@ from toolchain.boards.provisioning.units import check_service
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.linking.glibc import version_key
 from toolchain.profiles import Profile
+from toolchain.quantities import counted
 from toolchain.runtime.fingerprint import GLIBC_FLOOR
 
 # Room that a board should have beside what is sent: for a network's library and its inputs. The zoo's largest
@@ -242,4 +243,4 @@ def _span(seconds: float) -> str:
     for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 60:.0f} minutes"
+    return counted(seconds / 60, "minute", form=".0f")

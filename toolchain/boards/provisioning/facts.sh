@@ -129,7 +129,7 @@ installed() {
   for link in edge-rt sdk/current; do
     if [ -L "$link" ]; then say link "$link $(readlink "$link")"; fi
   done
-  for entry in bin lib run state sdk fpga edge-rt provisioned.json .edge-rt.* .provisioned.json.*; do
+  for entry in bin lib run state sdk fpga edge-rt provisioned.json .edge-rt.* .provisioned.json.* .input.*; do
     if [ -e "$entry" ] || [ -L "$entry" ]; then say entry "$entry"; fi
   done
   say record "$(head -c 65536 provisioned.json 2>/dev/null | tr -d '\n')"

@@ -41,6 +41,8 @@ class SshAddress:
         Whether the user's ssh_config is read.
     ssh
         Who speaks with its server; auto: paramiko, and the client where that lacks something.
+    start_command
+        Command that starts an emulated board of this description; empty for another board.
     """
 
     host: str
@@ -52,6 +54,7 @@ class SshAddress:
     name: str = ""
     use_config: bool = True
     ssh: Literal["auto"] | Way = "auto"
+    start_command: str = ""
 
     @property
     def label(self) -> str:

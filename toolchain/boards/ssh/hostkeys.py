@@ -43,11 +43,19 @@ def fingerprint(host_key: str) -> str:
 
 def other_key(address: SshAddress, offered: str) -> UsageError:
     """Return the error for another host key than the pinned one; `offered` is its fingerprint, or a noun."""
+    if address.start_command:
+        why = "either another program has its port now, or its key was made anew inside it"
+        hint = (
+            f"its key cannot be pinned anew; make the board anew, which removes what it holds: "
+            f"`toolchain board emulate stop {address.name} && {address.start_command}`"
+        )
+    else:
+        why = "either the board was reinstalled or someone intercepts the connection"
+        hint = f"if it was reinstalled, pin its new key: `toolchain board repin {address.name or 'NAME'}`"
     return UsageError(
         f"{address.label}: the host key of {address.host} has changed: it offers {offered}, pinned is "
-        f"{fingerprint(address.host_key)}; "
-        "either the board was reinstalled or someone intercepts the connection",
-        f"if it was reinstalled, pin its new key: `toolchain board repin {address.name or 'NAME'}`",
+        f"{fingerprint(address.host_key)}; {why}",
+        hint,
     )
 
 

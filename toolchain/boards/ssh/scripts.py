@@ -81,11 +81,27 @@ ulimit -c 0
 # Arguments: ARGV…; the command has the channel to itself, and no watcher.
 TALK = _BEGIN + _FIND + 'say ready\nexec "$@"\n'
 
+# Makes a named pipe in a folder of its own, which nobody else may enter: below ROOT where the board has no
+# folder for temporary files. There a run that was killed leaves its folder, and the next run removes it.
+_PIPE = r"""
+make_pipe() {
+    for left in ./.input.*; do
+        [ -d "/proc/${left#./.input.}" ] || [ ! -d "$left" ] || rm -rf "$left"
+    done
+    pipe=$(mktemp -d 2>/dev/null) && mkfifo "$pipe/in" 2>/dev/null && return
+    [ -z "$pipe" ] || rm -rf "$pipe"
+    pipe=./.input.$$
+    rm -rf "$pipe"
+    mkdir -m 700 "$pipe" && mkfifo "$pipe/in"
+}
+"""
+
 # Arguments: GRACE SIZE ARGV…; SIZE bytes of input come through the channel. They go through a named
 # pipe, so that a password among them is never in a file.
 RUN = (
     _BEGIN
     + _WATCH
+    + _PIPE
     + r"""
 grace=$1 size=$2
 shift 2
@@ -94,7 +110,7 @@ shift 2
     + r"""
 exec 3<&0
 if [ "$size" -gt 0 ]; then
-    pipe=$(mktemp -d) && mkfifo "$pipe/in" || { say pipe; exit 0; }
+    make_pipe || { say pipe; exit 0; }
     { head -c "$size" <&3 >"$pipe/in"; watch <&3; } 4>&2 >/dev/null 2>&1 &
     exec <"$pipe/in"
     rm -r -- "$pipe"

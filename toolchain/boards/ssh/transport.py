@@ -61,16 +61,18 @@ class SshTransport:
     ----------
     root
         The board's folder, relative to the login's home or absolute; it must exist on the board.
+    connection
+        An open connection to the board, which the transport uses and closes; None: the first call connects.
     """
 
     kind: Literal["local", "ssh"] = "ssh"
     has_system = True
     is_remote = True
 
-    def __init__(self, address: SshAddress, root: str) -> None:
+    def __init__(self, address: SshAddress, root: str, connection: SshConnection | None = None) -> None:
         self.address = address
         self.root = root
-        self._connections: list[SshConnection] = []
+        self._connections: list[SshConnection] = [connection] if connection else []
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -242,7 +244,11 @@ class SshTransport:
         if running.answer in problem:
             running.close()
             raise ToolchainError(
-                f"{self.address.label}: cannot start {argv[0]} in {self.root}: {problem[running.answer]}"
+                f"{self.address.label}: cannot start {argv[0]} in {self.root}: {problem[running.answer]}",
+                "its input needs a folder that the login can write: /tmp, or "
+                f"{'its home' if self.root == '.' else self.root}"
+                if running.answer == "pipe"
+                else "",
             )
         return running
 

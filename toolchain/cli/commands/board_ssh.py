@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.terminal import bytes_for
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.boards.edge_rt.status import Status
@@ -70,7 +72,6 @@ def add(
     from toolchain.api.rates import measure_if_unknown
     from toolchain.boards.edge_rt.install import is_provisioned
     from toolchain.boards.inventory.adding import NewBoard, add_board
-    from toolchain.boards.inventory.lookup import find_board
     from toolchain.errors import UsageError
 
     def trusted(host: str, found: str) -> bool:
@@ -87,11 +88,12 @@ def add(
 
     wanted = NewBoard(address, board_class, name, identity, jump, groups, ssh)
     added = add_board(wanted, trusted, password if install_key else None)
-    board = find_board(added.name)
-    if is_provisioned(board):  # by another host; else `board provision` measures
-        measure_if_unknown(board, note)
+    name = added.board.name
+    with contextlib.closing(added.board.transport):
+        if is_provisioned(added.board):  # by another host; else `board provision` measures
+            measure_if_unknown(added.board, note)
     document = {
-        "name": added.name,
+        "name": name,
         "file": str(added.file),
         **added.entry.model_dump(mode="json", by_alias=True),
         "reached_by": added.reached.way,
@@ -100,8 +102,8 @@ def add(
     way = "paramiko" if added.reached.way == "paramiko" else f"the OpenSSH client ({added.reached.reason})"
 
     def tell() -> None:
-        click.echo(f"{added.name} is in {added.file}, and is reached by {way}")
-        click.echo(f"next: toolchain board provision {added.name}")
+        click.echo(f"{name} is in {added.file}, and is reached by {way}")
+        click.echo(f"next: toolchain board provision {name}")
 
     emit(document, tell)
 
@@ -259,7 +261,8 @@ def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
     if not kind["details"]:
         return note + " ".join(kind["names"])
     return "; ".join(
-        f"{each['name']} ({note}{each['type']}, {each['compute_units']} units at {each['clock_mhz']} MHz, "
+        f"{each['name']} ({note}{each['type']}, "
+        f"{counted(each['compute_units'], 'unit')} at {each['clock_mhz']} MHz, "
         f"work groups to {each['max_work_group']}, {each['local_bytes'] // 1024} KiB local, "
         f"{each['global_bytes'] // 2**20} MiB, float{each['float_lanes']}"
         f"{', half' if each['half'] else ''}, driver {each['driver_version']})"

@@ -205,7 +205,7 @@ def _show_shapes(result: BuildResult) -> None:
         click.echo("weights: stored once for all shapes")
         return
     total = sum(size for _name, size in copied)
-    most = ", ".join(f"{name} {size:,} bytes" for name, size in copied[:_MOST_COPIES])
+    most = ", ".join(f"{name} {counted(size, 'byte', form=',')}" for name, size in copied[:_MOST_COPIES])
     rest = f", and {len(copied) - _MOST_COPIES} more" if len(copied) > _MOST_COPIES else ""
     click.echo(
         f"weights: stored once but for {total:,} bytes, which smaller shapes have in another order or of "

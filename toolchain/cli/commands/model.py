@@ -13,7 +13,7 @@ from toolchain.cli.options import output_path
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.quantised import show_quantised
 from toolchain.foreign import printable
-from toolchain.quantities import shown_flops
+from toolchain.quantities import counted, shown_flops
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
@@ -68,7 +68,7 @@ def _show(found: dict[str, Any]) -> None:
     click.echo(f"{'sha256':<8}{found['sha256']}")
     unknown = "FLOPs unknown: shapes are open, or a loop is; give them with --shape or --batch"
     flops = unknown if found["flops"] is None else shown_flops(found["flops"])
-    click.echo(f"{found['parameters']:,} parameters, {flops}")
+    click.echo(f"{counted(found['parameters'], 'parameter', form=',')}, {flops}")
     counts = sorted(found["operators"].items(), key=lambda item: -item[1])
     table(["OPERATOR", "COUNT"], [(printable(operator), count) for operator, count in counts])
     for unsupported in found["unsupported"]:

@@ -85,7 +85,7 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
         chosen = [record for record in found if record in selection]
         if not chosen:
             raise UsageError(
-                f"none of the {len(found)} records in {store.name} fits; nothing was exported",
+                f"none of {counted(len(found), 'record')} in {store.name} fits; nothing was exported",
                 "`toolchain records list` shows them",
             )
         known = store.functions()

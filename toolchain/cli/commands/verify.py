@@ -19,6 +19,7 @@ from toolchain.cli.output import note, output_options, table, wants_json
 from toolchain.cli.places import hold_places
 from toolchain.cli.shapes import emit_shapes
 from toolchain.errors import CheckError
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.api.bundles import Execution
@@ -62,7 +63,7 @@ def _error(output: OutputDeviation) -> str:
         return output.problem or ""
     if output.error_steps is None:
         return f"{output.max_rel_error:.2e}"
-    return f"{output.error_steps:.3g} steps of {output.values_off} values"
+    return f"{counted(output.error_steps, 'step', form='.3g')} of {counted(output.values_off or 0, 'value')}"
 
 
 def show(result: VerifyResult) -> None:
@@ -74,7 +75,9 @@ def show(result: VerifyResult) -> None:
                 o.name,
                 o.shape,
                 _error(o),
-                f"{o.tolerance:g}" if o.steps is None else f"{o.steps:g} steps of {o.values} values",
+                f"{o.tolerance:g}"
+                if o.steps is None
+                else f"{counted(o.steps, 'step', form='g')} of {counted(o.values or 0, 'value')}",
                 o.worst_index,
                 "yes" if o.passed else "no",
             )

@@ -100,5 +100,5 @@ def board_line(name: str, outcome: Outcome) -> str:
         said += f", {outcome.test.latency_us / 1e3:.4g} ms"
     if outcome.power_cycles:
         said += f", power-cycled {outcome.power_cycles}x"
-    said += f" ({outcome.seconds:.1f} s, {outcome.bytes_sent} bytes sent)"
+    said += f" ({outcome.seconds:.1f} s, {counted(outcome.bytes_sent, 'byte')} sent)"
     return f"{said}: {outcome.error}" if outcome.error else said

@@ -13,6 +13,7 @@ from toolchain.cli.tuning import text
 from toolchain.cli.tuning.logged import tuning_logger
 from toolchain.cli.tuning.standing import Standing
 from toolchain.errors import ToolchainError
+from toolchain.quantities import counted
 from toolchain.tuning.events import Event, Notice, StepBegan, Trial, TurnEnded
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def _tell_so_far(standing: Standing) -> None:
     if all(row.best_ms is None for row in standing.rows):
         return
     for row in standing.rows:
-        identity, name, ms, speed, trials = text.cells(row)
-        note(f"  {identity}  {ms:>8}  {speed:>13}  {trials} trials  {name}")
+        identity, name, ms, speed, _ = text.cells(row)
+        trials = counted(row.trials, "trial") + (f" ({row.failed} failed)" if row.failed else "")
+        note(f"  {identity}  {ms:>8}  {speed:>13}  {trials}  {name}")
     note(text.total(standing))
     note("all trials are stored: the same command continues from here; `toolchain build` applies the best")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolchain.cli.tuning.standing import Row, Standing
-from toolchain.quantities import shown_gflops, shown_ms
+from toolchain.quantities import counted, shown_gflops, shown_ms
 from toolchain.tuning.events import Trial
 
 HEADERS = ("ID", "NAME", "BEST", "SPEED", "TRIALS")
@@ -35,7 +35,7 @@ def total(standing: Standing) -> str:
 
 def batch(standing: Standing, row: Row) -> str:
     """Return a line about a measured batch."""
-    trials = f"{row.trials} trial{'' if row.trials == 1 else 's'}"
+    trials = counted(row.trials, "trial")
     failed = f", {row.failed} failed" if row.failed else ""
     return (
         f"{_count(standing)}  {row.task.id}  best {shown_ms(row.best_ms):>8} a call"

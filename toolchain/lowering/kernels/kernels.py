@@ -21,6 +21,7 @@ from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
 from toolchain.lowering.kernels.store import ObjectStore
 from toolchain.lowering.objects.export import export_objects
+from toolchain.quantities import counted
 from toolchain.targets.target import host_of
 
 _RECIPE = "toolchain.recipe"
@@ -130,4 +131,4 @@ class Kernels:
 
     def _say(self) -> None:
         done = sum(data is not None for data in self._made.values())
-        self._progress(f"compiling {done}/{len(self._made)} functions")
+        self._progress(f"compiling {done}/{counted(len(self._made), 'function')}")

@@ -12,6 +12,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable, shortened
 from toolchain.models.folding.constants import static_shape
 from toolchain.models.walk import attributes_of, called, type_name
+from toolchain.quantities import counted
 
 Types = Mapping[str, onnx.TypeProto]
 
@@ -80,7 +81,7 @@ def _problem(node: onnx.NodeProto, types: Types, found: Types) -> str:
     result = found.get(node.output[0]) if node.output else None
     made = static_shape(result)
     if node.op_type == "Reshape" and first is not None and made is not None and prod(first) != prod(made):
-        return f"{prod(first)} values cannot become {','.join(map(str, made))}"
+        return f"{counted(prod(first), 'value')} cannot become {','.join(map(str, made))}"
     if result is not None and any(dim.dim_value < 0 for dim in result.tensor_type.shape.dim):
         return f"nothing is left of {printable(repr(node.output[0]))}"
     return ""
@@ -90,9 +91,9 @@ def _scales(x: tuple[int, ...] | None, scale: tuple[int, ...] | None, axis: int)
     if x is None or scale is None or len(scale) != 1 or scale == (1,):
         return ""
     if not -len(x) <= axis < len(x):
-        return f"its axis {axis} is none of the {len(x)} axes"
+        return f"its axis {axis} is none of the {counted(len(x), 'axis', 'axes')}"
     if x[axis] != scale[0]:
-        return f"{scale[0]} scales for the {x[axis]} values along axis {axis}"
+        return f"{counted(scale[0], 'scale')} for the {counted(x[axis], 'value')} along axis {axis}"
     return ""
 
 
@@ -104,5 +105,6 @@ def _weight(
     if kernel is not None and tuple(kernel) != weight[2:]:
         return f"its kernel_shape is {list(kernel)}, and the weight has {list(weight[2:])}"
     if x is not None and len(x) > 1 and x[1] != weight[1] * group:
-        return f"the image has {x[1]} channels, and the weight is for {weight[1] * group} (group={group})"
+        channels = counted(x[1], "channel")
+        return f"the image has {channels}, and the weight is for {weight[1] * group} (group={group})"
     return ""

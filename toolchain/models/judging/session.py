@@ -22,6 +22,7 @@ from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 from toolchain.models.samples import UnusableSampleError
 from toolchain.models.walk import all_nodes, all_tensors
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -106,7 +107,7 @@ class ReferenceSession:
         if unlike := _not_finite(found):
             name, array = unlike[0]
             count = np.count_nonzero(~np.isfinite(array))
-            reason = f"output {name!r} is NaN or infinite in {count} of {array.size} places"
+            reason = f"output {name!r} is NaN or infinite in {count} of {counted(array.size, 'place')}"
             blamed = self._blamed(inputs)
             raise UnusableSampleError(
                 f"{self._model.source}: with the sample input {reason}, so that nothing can be verified with "
@@ -177,7 +178,7 @@ class ReferenceSession:
             array = numpy_helper.to_array(tensor)
             told = told or (
                 f": its tensor {tensor.name!r} holds NaN in {np.count_nonzero(np.isnan(array))} of "
-                f"{array.size} places"
+                f"{counted(array.size, 'place')}"
             )
             tensor.CopyFrom(numpy_helper.from_array(np.where(np.isnan(array), 0, array), tensor.name))
         return "" if _not_finite(self._run(self._open(copy), inputs)) else told

@@ -16,6 +16,7 @@ from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape, spl
 from toolchain.models.preparing.declared import Shape, dtype_of, sized
 from toolchain.models.preparing.specialise import wanted_shape
 from toolchain.models.walk import input_values
+from toolchain.quantities import counted
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -121,7 +122,7 @@ def _shaped(numbers: Array, shape: Shape | None, name: str, said: str) -> Array:
         return numbers.reshape([extent if isinstance(extent, int) else 1 for extent in shape])
     if len(unknown) == 1 and numbers.size % known == 0:
         return numbers.reshape([extent if isinstance(extent, int) else -1 for extent in shape])
-    count = f"{numbers.size} number{'s' if numbers.size > 1 else ''}"
+    count = counted(numbers.size, "number")
     raise UsageError(
         f"{said}: {count} for an input of the shape {format_shape(name, shape)}",
         "give as many as it holds, or one for all of them"

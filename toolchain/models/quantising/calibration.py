@@ -21,6 +21,7 @@ from toolchain.models.options import split_named
 from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.samples import SORTS, Sort, UnusableSampleError, first_usable, samples
 from toolchain.models.spec import TensorSpec
+from toolchain.quantities import counted
 
 Inputs = dict[str, Array]
 T = TypeVar("T")
@@ -114,13 +115,13 @@ def _batches(spec: TensorSpec, file: Path) -> list[Array]:
         )
     if not len(array) or len(array) % batch:
         raise UsageError(
-            f"{option}: {file} holds {len(array)} images, which are no batches of {batch}",
+            f"{option}: {file} holds {counted(len(array), 'image')}, not batches of {batch}",
             f"give a multiple of {batch}, one batch at least",
         )
     if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
         count = np.count_nonzero(~np.isfinite(array))
         raise UsageError(
-            f"{option}: {file} holds NaN or infinity in {count} of {array.size} places",
+            f"{option}: {file} holds NaN or infinity in {count} of {counted(array.size, 'place')}",
             "leave such images out: numpy.isfinite finds them",
         )
     return [array[start : start + batch].reshape(spec.shape) for start in range(0, len(array), batch)]

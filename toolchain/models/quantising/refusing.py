@@ -10,6 +10,7 @@ from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
 from toolchain.models.samples import UnusableSampleError
+from toolchain.quantities import counted
 
 _SHOWN = 3
 """Number of layers that an error names."""
@@ -42,8 +43,8 @@ def check_stored(what: str, values: Array, origin: str) -> None:
     """
     if wrong := np.count_nonzero(~np.isfinite(values)):
         raise UsageError(
-            f"{origin}: --dtype int8: its {what} holds NaN or infinity in {wrong} of {values.size} places, "
-            "for which there is no scale",
+            f"{origin}: --dtype int8: its {what} holds NaN or infinity in {wrong} of "
+            f"{counted(values.size, 'place')}, for which there is no scale",
             "export the network again, from weights that are numbers",
         )
 

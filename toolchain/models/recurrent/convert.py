@@ -11,6 +11,7 @@ from tvm import relax
 from toolchain.models.recurrent.activations import activations
 from toolchain.models.recurrent.definition import define
 from toolchain.models.recurrent.spec import GATES, Cell, Recurrence
+from toolchain.quantities import counted
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _FUNCTIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
@@ -66,7 +67,9 @@ class Convert:
         count = len(_FUNCTIONS[self.cell])
         functions = functions or list(_FUNCTIONS[self.cell]) * len(reverse)
         if len(functions) != count * len(reverse):
-            raise ValueError(f"{len(functions)} activations for {len(reverse)} directions")
+            raise ValueError(
+                f"{counted(len(functions), 'activation')} for {counted(len(reverse), 'direction')}"
+            )
         alphas, betas = (attributes.get(f"activation_{name}", ()) for name in ("alpha", "beta"))
         found = activations(functions, list(alphas), list(betas))
         if attributes.get("hidden_size", hidden) != hidden:

@@ -17,6 +17,7 @@ from toolchain.errors import UsageError
 from toolchain.models.preparing.resizing import meaning_of, problem_of
 from toolchain.models.rewrites.graph import Graph
 from toolchain.models.walk import attributes_of, node_name
+from toolchain.quantities import counted
 
 OWN = {
     "mode": b"nearest",
@@ -81,7 +82,7 @@ def resized(node: onnx.NodeProto, graph: Graph) -> bool:
         if index.shape[1] > MOST_TAPS:
             raise UsageError(
                 f"{graph.origin}: unsupported use of Resize (node {node_name(node)!r}): "
-                f"{index.shape[1]} values make one",
+                f"{counted(index.shape[1], 'value')} make one",
                 "shrink it in several steps",
             )
         result = _picked(graph, result, axis, len(shape), index, weight.astype(kind))

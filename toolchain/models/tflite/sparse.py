@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.arrays import Array
+from toolchain.quantities import counted
 
 MOST_ZEROS = 64
 """How many times the file its dense weights may be; networks in use have 5 to 20 zeros for a number."""
@@ -58,7 +59,7 @@ def dense_bytes(
         count = len(indices)
     stored = np.frombuffer(values, np.dtype(f"V{item}"))
     if count != len(stored):
-        raise ValueError(f"{len(stored)} values where its indices name {count}")
+        raise ValueError(f"{counted(len(stored), 'value')} where its indices name {count}")
     sizes = {rank + place: _dense_size(sparsity, order, rank + place) for place in range(len(blocked))}
     places = where[:rank].copy()
     for place, axis in enumerate(blocked):

@@ -12,6 +12,7 @@ from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 from toolchain.models.spec import MOST_ELEMENTS
 from toolchain.models.tflite.network import Quantisation, TfliteTensor
+from toolchain.quantities import counted
 
 MOST_TENSORS = 200_000
 
@@ -117,7 +118,9 @@ def _quantisation(entry: DeclaredTensor, dtype: str, origin: str) -> Quantisatio
         return Quantisation(scale.reshape(()), zero.reshape(()))
     if not 0 <= entry.axis < len(entry.shape) or entry.shape[entry.axis] != scale.size:
         raise _broken(
-            entry, origin, f"{scale.size} scales along dimension {entry.axis} of {list(entry.shape)}"
+            entry,
+            origin,
+            f"{counted(scale.size, 'scale')} along dimension {entry.axis} of {list(entry.shape)}",
         )
     return Quantisation(scale, zero, entry.axis)
 

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "cause.h"
 #include "check.h"
@@ -58,8 +59,11 @@ static int Guard(const char* kind, Body body) {
     return EDGE_OK;
   } catch (const Failure& failure) {
     last = failure;
+  } catch (const std::bad_alloc&) {
+    last = Failure(EDGE_FAILED, "memory", kNoMemory);
   } catch (const tvm::ffi::Error& error) {
     std::string message = error.message();
+    if (message == kNoMemory || message == std::bad_alloc().what()) kind = "memory", message = kNoMemory;
     const std::string cause = TakeCause(&message);
     last = Failure(EDGE_FAILED, kind, message, cause.empty() ? "" : ", \"cause\": " + Quote(cause));
   } catch (const std::exception& error) {

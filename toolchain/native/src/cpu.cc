@@ -5,11 +5,13 @@
 #include <sys/auxv.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <new>
 #include <set>
 
 #include "edge_rt.h"
@@ -112,7 +114,10 @@ static constexpr int kMachine = EM_X86_64;
 
 std::vector<std::string> CpuFeatures() {
   std::vector<std::string> features;
+  // Without memory it would seem a CPU without features, and every network made for another.
+  errno = 0;
   FILE* file = std::fopen("/proc/cpuinfo", "re");
+  if (file == nullptr && errno == ENOMEM) throw std::bad_alloc();
   if (file == nullptr) return features;
   char* line = nullptr;
   size_t room = 0;
@@ -124,8 +129,10 @@ std::vector<std::string> CpuFeatures() {
     features = Split(flags, ' ');
     break;
   }
+  const bool without_memory = features.empty() && errno == ENOMEM;
   std::free(line);
   std::fclose(file);
+  if (without_memory) throw std::bad_alloc();
   return features;
 }
 

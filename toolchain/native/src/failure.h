@@ -16,6 +16,8 @@ struct Failure : std::runtime_error {
   std::string members;
 };
 
+inline constexpr const char* kNoMemory = "there is not enough memory";
+
 Failure Usage(const std::string& message);
 // Adds what errno says.
 Failure Io(const std::string& what);

@@ -3,6 +3,7 @@
 #include <tvm/ffi/c_api.h>
 
 #include "edge_rt.h"
+#include "text.h"
 
 namespace edge {
 namespace {
@@ -32,7 +33,7 @@ std::string_view FrameReader::Bytes(uint64_t size) {
 int32_t FrameReader::Peek() const { return FrameReader(*this).Next<int32_t>(); }
 
 void FrameReader::End() const {
-  if (left_ != 0) throw Refused("a message with " + std::to_string(left_) + " bytes too many");
+  if (left_ != 0) throw Refused("a message with " + Counted(static_cast<int64_t>(left_), "byte") + " too many");
 }
 
 TensorArgument FrameReader::Tensor() {
@@ -108,7 +109,7 @@ Value FrameReader::Value() {
 std::vector<Value> FrameReader::Values() {
   const auto count = Next<int32_t>();
   if (count < 0 || count > kMostValues || static_cast<uint64_t>(count) > left_ / sizeof(int32_t)) {
-    throw Refused("a message that announces " + std::to_string(count) + " values");
+    throw Refused("a message that announces " + Counted(count, "value"));
   }
   std::vector<edge::Value> values;
   values.reserve(static_cast<size_t>(count));

@@ -7,8 +7,11 @@
 #include <sys/mman.h>
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/string.h>
+#include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/device_api.h>
 #include <tvm/runtime/tensor.h>
 #include <tvm/runtime/vm/executable.h>
@@ -18,6 +21,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -231,9 +235,46 @@ Module NextModules(Mapped* in, const Module& code) {
   return modules.at(0);
 }
 
+// Made while there is memory.
+const tvm::ffi::Error& NoMemory() {
+  static const tvm::ffi::Error error("MemoryError", kNoMemory, "");
+  return error;
+}
+
+// Compiled code, through which nothing can be thrown, looks for null or not 0 and for TVM's last error.
+template <typename Result, typename Body>
+Result Caught(Result failed, const Body& body) noexcept {
+  try {
+    return body();
+  } catch (const tvm::ffi::Error& error) {
+    tvm::ffi::details::SetSafeCallRaised(error);
+  } catch (const std::exception&) {
+    tvm::ffi::details::SetSafeCallRaised(NoMemory());
+  }
+  return failed;
+}
+
+void* TakeWorkspace(int type, int device, uint64_t bytes, int code, int bits) noexcept {
+  return Caught<void*>(nullptr, [&] { return TVMBackendAllocWorkspace(type, device, bytes, code, bits); });
+}
+
+int GiveWorkspace(int type, int device, void* workspace) noexcept {
+  return Caught(-1, [&] { return TVMBackendFreeWorkspace(type, device, workspace); });
+}
+
+// In the place of TVM's own, which throw: later entries of its table count.
+void RegisterWorkspaces() {
+  NoMemory();
+  static const int registered =
+      TVMFFIEnvModRegisterContextSymbol("__TVMBackendAllocWorkspace", reinterpret_cast<void*>(TakeWorkspace)) |
+      TVMFFIEnvModRegisterContextSymbol("__TVMBackendFreeWorkspace", reinterpret_cast<void*>(GiveWorkspace));
+  if (registered != 0) throw std::bad_alloc();
+}
+
 }  // namespace
 
 Module LoadLibrary(const std::string& path) {
+  RegisterWorkspaces();
   const auto opened = tvm::ffi::make_object<Opened>(path);
   const Module code = tvm::ffi::CreateLibraryModule(opened);
   const char* embedded = opened->Embedded();

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -121,7 +122,10 @@ int main(int argc, char** argv) {
   } catch (const edge::Failure& failure) {
     End(Fail(failure));
   } catch (const std::bad_alloc&) {
-    End(Fail(edge::Failure(EDGE_FAILED, "memory", "there is not enough memory")));
+    End(Fail(edge::Failure(EDGE_FAILED, "memory", edge::kNoMemory)));
+  } catch (const std::system_error& error) {
+    End(Fail(edge::Failure(EDGE_FAILED, "memory", "no further thread can be started: " + error.code().message() +
+                                                      "; is memory or the number of processes limited (ulimit -a)?")));
   } catch (const std::exception& error) {
     End(Fail(edge::Failure(EDGE_FAILED, "internal", error.what())));
   }

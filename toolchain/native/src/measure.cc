@@ -39,8 +39,8 @@ struct Session {
         lock(options.State(true), command + " " + path, options.Seconds("wait", 0), ForWhom(options)),
         library(Open(options), edge_close) {
     if (edge_input_count(library.get()) != static_cast<int>(arrays.size())) {
-      throw Usage(path + " takes " + std::to_string(edge_input_count(library.get())) +
-                  " inputs, --input gives " + std::to_string(arrays.size()));
+      throw Usage(path + " takes " + Counted(edge_input_count(library.get()), "input") +
+                  ", --input gives " + std::to_string(arrays.size()));
     }
     for (size_t i = 0; i < arrays.size(); ++i) {
       const Array& array = arrays[i];
@@ -122,8 +122,8 @@ std::vector<std::string> OutputNames(const Options& options, int count) {
     for (int i = 0; i < count; ++i) names.push_back("output_" + std::to_string(i));
   }
   if (static_cast<int>(names.size()) != count) {
-    throw Usage("--output-names gives " + std::to_string(names.size()) + " names for " +
-                std::to_string(count) + " outputs");
+    throw Usage("--output-names gives " + Counted(static_cast<int64_t>(names.size()), "name") + " for " +
+                Counted(count, "output"));
   }
   if (std::set<std::string>(names.begin(), names.end()).size() != names.size()) {
     throw Usage("--output-names gives a name twice");

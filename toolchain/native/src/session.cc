@@ -92,7 +92,7 @@ void LockEvaluators() {
 void CountArguments(const char* name, int expected) {
   Surround(name, [name, expected](const Function& body, const AnyView* args, int count, Any* result) {
     if (count != expected) {
-      TVM_FFI_THROW(TypeError) << "edge-rt: " << name << " takes " << expected << " arguments, not "
+      TVM_FFI_THROW(TypeError) << "edge-rt: " << name << " takes " << Counted(expected, "argument") << ", not "
                                << count;
     }
     body.CallPacked(args, count, result);

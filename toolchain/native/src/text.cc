@@ -25,6 +25,11 @@ std::string Cat(std::initializer_list<Piece> pieces) {
   return text;
 }
 
+std::string Counted(int64_t number, const char* one, const char* many) {
+  if (number == 1) return Cat({"1 ", one});
+  return many != nullptr ? Cat({number, " ", many}) : Cat({number, " ", one, "s"});
+}
+
 void Throw(int code, const char* kind, std::initializer_list<Piece> message) { throw Failure(code, kind, Cat(message)); }
 
 std::vector<std::string> Split(std::string_view text, char separator) {

@@ -32,6 +32,8 @@ class Piece {
 
 // One after the other. Sentences that are made of many pieces are smaller by it than by `+`.
 std::string Cat(std::initializer_list<Piece> pieces);
+// A number with its noun, such as "1 input" or "2 inputs"; `many` is a plural that has no s behind `one`.
+std::string Counted(int64_t number, const char* one, const char* many = nullptr);
 // Throws a Failure with this message: where it is called there is less code than with `throw`.
 [[noreturn]] void Throw(int code, const char* kind, std::initializer_list<Piece> message);
 

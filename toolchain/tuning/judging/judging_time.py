@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from math import ceil
 
 from toolchain.errors import ToolchainError
+from toolchain.quantities import counted
 from toolchain.tuning.allowance import SEARCH_SHARE, Allowance, TimeUpError
 
 _LEAST = 3  # least number of rounds, even if they exceed the limit
@@ -101,7 +102,8 @@ class JudgingTime:
             if done >= self._least and allowed.left_s < (longest if allowed.firm else 0.0):
                 return
             self.begin(
-                f"timing {what}: {done + 1}/{most} rounds at most, {self._inference_s:.2g} s an inference"
+                f"timing {what}: {done + 1}/{counted(most, 'round')} at most, "
+                f"{self._inference_s:.2g} s an inference"
             )
             yield done
             longest = max(longest, time.monotonic() - begun)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from toolchain.answers import shown
 from toolchain.devices.device import CPU, device_key
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 from toolchain.records.key import RecordKey
 from toolchain.tasks.key import least_task_ms
 from toolchain.tasks.task import Task
@@ -70,7 +71,7 @@ def _check(opened: OpenedFolder, measured: StationResult, least_ms: float) -> No
     path = opened.folder / FILE
     samples = 0 if measured.failure else opened.plan.samples
     if len(measured.ms) != samples:
-        raise impossible(path, number, f"it has {len(measured.ms)} times, not {samples}")
+        raise impossible(path, number, f"it has {counted(len(measured.ms), 'time')}, not {samples}")
     limit_s = float(opened.plan.blocks[measured.candidate][0].split(" ")[3])
     for ms in measured.ms:
         if not ms >= least_ms:

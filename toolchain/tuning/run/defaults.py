@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from toolchain.quantities import counted
 from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Tuner
@@ -69,6 +70,7 @@ def _left_out(left: Sequence[Task], count: int, context: RunContext) -> str:
     measured = sum(bool(context.store.measured(context.key_of(task.workload))) for task in left)
     kept = f" Builds still use what earlier runs measured for {measured} of them." if measured else ""
     return (
-        f"{len(left)} of {count} tasks are left out of this run, the last ones: --time was too short to "
-        f"measure their defaults first.{kept} To tune them, give more --time, or name them: --tasks {ids}"
+        f"{counted(len(left), 'task is', 'tasks are')} left out of this run, the last of {count}: --time was "
+        f"too short to measure their defaults first.{kept} To tune them, give more --time, or name them: "
+        f"--tasks {ids}"
     )

@@ -179,7 +179,7 @@ def check_first_round(runs: Sequence[TaskRun[Any]]) -> None:
     if trials and trials == failed:
         first = next(run for run in runs if run.first_failure)
         raise ToolchainError(
-            f"all {trials} candidates of the first round failed; the first, of task {first.task.id} "
+            f"every candidate of the first round failed, {trials} in all; the first, of task {first.task.id} "
             f"({first.task.name}): {first.first_failure}",
             "`toolchain board show` checks the board; --timeout S gives it more time",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from toolchain.quantities import counted
 from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
 from toolchain.vta.isa.fields import fields_of
 from toolchain.vta.isa.instructions import Opcode
@@ -136,15 +137,15 @@ class Tiling:
     def _cut(self) -> str:
         knobs, shape = self.knobs, self.shape
         wholes = {
-            "tile_b": (knobs.tile_b, shape.batch, "images"),
-            "tile_h": (knobs.tile_h, shape.oh, "rows of the result"),
-            "tile_w": (knobs.tile_w, shape.ow, "columns of the result"),
-            "tile_ci": (knobs.tile_ci, self.ic_blocks, "blocks of input channels"),
-            "tile_co": (knobs.tile_co, self.oc_blocks, "blocks of output channels"),
+            "tile_b": (knobs.tile_b, shape.batch, "image", ""),
+            "tile_h": (knobs.tile_h, shape.oh, "row", " of the result"),
+            "tile_w": (knobs.tile_w, shape.ow, "column", " of the result"),
+            "tile_ci": (knobs.tile_ci, self.ic_blocks, "block", " of input channels"),
+            "tile_co": (knobs.tile_co, self.oc_blocks, "block", " of output channels"),
         }
-        for name, (part, whole, what) in wholes.items():
+        for name, (part, whole, what, of) in wholes.items():
             if part < 1 or whole % part:
-                return f"{name}={part} does not divide the {whole} {what}"
+                return f"{name}={part} does not divide the {counted(whole, what)}{of}"
         if knobs.oc_nthread not in (1, 2) or knobs.h_nthread not in (1, 2) or knobs.contexts > 2:
             given = f"oc_nthread={knobs.oc_nthread} and h_nthread={knobs.h_nthread}"
             return f"{given}: one of them may be 2, else they are 1"
@@ -154,7 +155,7 @@ class Tiling:
         }
         for name, (part, whole, what) in threads.items():
             if whole % part:
-                return f"{name}={part} does not divide the {whole} pieces that {what} makes"
+                return f"{name}={part} does not divide the {counted(whole, 'piece')} that {what} makes"
         return ""
 
     def _too_large(self) -> str:
@@ -185,7 +186,7 @@ class Tiling:
             and self.vectors < HAZARD_STEPS
         ):
             return (
-                f"{self.vectors} accumulators, where {HAZARD_STEPS} steps lie between two uses of one: "
-                "make tile_h, tile_w or tile_co larger, or tile_ci 1"
+                f"{counted(self.vectors, 'accumulator')}, where {HAZARD_STEPS} steps lie between two uses of "
+                "one: make tile_h, tile_w or tile_co larger, or tile_ci 1"
             )
         return ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from toolchain.quantities import counted
 from toolchain.vta.dumps.layout import Dump, Place
 from toolchain.vta.machine.requests import CycleCounts, EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import DEADLINE_S, Outcome, Simulator
@@ -61,8 +62,8 @@ class Judged:
         wrong = self.difference
         where = "in no output" if wrong.output is None else f"in output {wrong.output}"
         return (
-            f"{folder}: {wrong.bytes} bytes of the memory differ from expected.bin; the first is byte "
-            f"{wrong.first}, {where}: {wrong.got} instead of {wrong.expected}",
+            f"{folder}: the memory differs from expected.bin in {counted(wrong.bytes, 'byte')}; the first is "
+            f"byte {wrong.first}, {where}: {wrong.got} instead of {wrong.expected}",
             f"toolchain vta disasm {folder}" if strict else f"toolchain vta simulate {folder} --strict",
         )
 

@@ -21,6 +21,7 @@ from toolchain.files.atomic import cannot_write, write_bytes, write_text
 from toolchain.files.plain import open_plain
 from toolchain.files.turns import TURN_S, folder_turn
 from toolchain.foreign import printable, shortened
+from toolchain.quantities import counted
 from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, SAMPLES, VtaConfig
 from toolchain.vta.isa.decode import decode_program
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES
@@ -60,7 +61,9 @@ class Place(BaseModel):
 def _inside(places: tuple[Place, ...]) -> tuple[Place, ...]:
     for place in places:
         if math.prod(place.shape) * _ITEM_BYTES[place.dtype] != place.bytes:
-            raise ValueError(f"{place.bytes} bytes are not {place.shape} of {place.dtype}")
+            raise ValueError(
+                f"{counted(place.bytes, 'byte is', 'bytes are')} not {place.shape} of {place.dtype}"
+            )
     return places
 
 
@@ -202,7 +205,7 @@ def _read_layout(file: Path) -> _Layout:
 def _of_size(file: Path, size: int, key: str) -> bytes:
     data = _read(file, MOST_BYTES)
     if len(data) != size:
-        raise _wrong(file, f"it has {len(data)} bytes, but {key} of {LAYOUT} means {size}")
+        raise _wrong(file, f"it has {counted(len(data), 'byte')}, but {key} of {LAYOUT} means {size}")
     return data
 
 

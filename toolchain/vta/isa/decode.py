@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES
 from toolchain.vta.isa.fields import Fields, fields_of
@@ -46,7 +47,7 @@ def decode_program(data: bytes, config: VtaConfig) -> list[Instruction]:
     if not data or len(data) % INSTRUCTION_BYTES:
         raise UsageError(
             f"a program has a whole number of instructions of {INSTRUCTION_BYTES} bytes; "
-            f"this one has {len(data)} bytes",
+            f"this one has {counted(len(data), 'byte')}",
             "it was truncated, or it is not a program: write it again",
         )
     fields, revision = fields_of(config), config.isa_rev

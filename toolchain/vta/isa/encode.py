@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolchain.errors import ToolchainError
+from toolchain.quantities import counted
 from toolchain.vta.design.config import BITS_OF_INSTRUCTION, Sram, VtaConfig
 from toolchain.vta.isa.fields import Field, Fields, fields_of
 from toolchain.vta.isa.instructions import Alu, Finish, Gemm, Instruction, Load, Opcode, Store
@@ -79,6 +80,6 @@ def _odd(instruction: Instruction, field: Field, value: int, revision: int) -> i
             "use a configuration with HW_VER 0.0.2",
         )
     raise EncodingError(
-        f"{name}: {field.name} {value} does not fit into {field.width} bits",
+        f"{name}: {field.name} {value} does not fit into {counted(field.width, 'bit')}",
         f"at least {field.range[0]} and at most {field.range[-1]} fits",
     )

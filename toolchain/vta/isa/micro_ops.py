@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from toolchain.quantities import counted
 from toolchain.vta.design.config import VtaConfig
 from toolchain.vta.isa.encode import EncodingError
 from toolchain.vta.isa.fields import fields_of
@@ -36,7 +37,7 @@ def pack_micro_ops(
         wrong = values[(values < 0) | (values >> width != 0)]
         if wrong.size:
             raise EncodingError(
-                f"a micro-op's {name} {int(wrong.flat[0])} does not fit into {width} bits",
+                f"a micro-op's {name} {int(wrong.flat[0])} does not fit into {counted(width, 'bit')}",
                 f"at most {(1 << width) - 1} fits",
             )
         words = words | values << low

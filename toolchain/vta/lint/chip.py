@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from toolchain.quantities import counted
 from toolchain.vta.design.config import HAZARD_STEPS, Sram, VtaConfig
 from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.isa.instructions import Alu, AluOp, Gemm, Instruction, Load, PipelineStage, Store
@@ -230,7 +231,9 @@ class Chip:
         for distance in range(1, min(HAZARD_STEPS, written.size)):
             again = np.flatnonzero(used[distance:] == written[:-distance])
             if again.size:
-                reason = f"element {written[again[0]]} of ACC is used again after {distance} steps; "
+                reason = (
+                    f"element {written[again[0]]} of ACC is used again after {counted(distance, 'step')}; "
+                )
                 self._finder.add("hazard", turn.at, f"{reason}{HAZARD_STEPS} are needed")
                 return
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from toolchain.quantities import counted
 from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
 from toolchain.vta.isa.disasm import text_of
 from toolchain.vta.isa.instructions import Finish, Instruction, PipelineStage
@@ -133,7 +134,9 @@ def check_tokens(finder: Finder, order: Order) -> None:
         name, left = tokens.link.name, len(tokens.known) - tokens.taken
         if left:
             finder.add(
-                "tokens", None, f"{left} tokens of {name} are left at the end: the next run takes them"
+                "tokens",
+                None,
+                f"{counted(left, 'token')} of {name} left at the end, which the next run takes",
             )
         if tokens.most_waiting > MOST_TOKENS:
             reason = f"up to {tokens.most_waiting} tokens of {name} may wait, and {MOST_TOKENS} are counted"
@@ -170,7 +173,11 @@ def _finish(finder: Finder, order: Order) -> None:
     ends = [index for index, instruction in enumerate(program) if isinstance(instruction, Finish)]
     for index in ends:
         if index != len(program) - 1:
-            finder.add("finish", index, f"{len(program) - 1 - index} instructions come after it")
+            finder.add(
+                "finish",
+                index,
+                f"{counted(len(program) - 1 - index, 'instruction comes', 'instructions come')} after it",
+            )
     if not ends:
         finder.add("finish", None, "there is no FINISH: nothing would tell that the program has ended")
         return

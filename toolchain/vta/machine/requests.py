@@ -12,6 +12,7 @@ from pydantic import Field
 
 from toolchain.answers import Answer
 from toolchain.errors import UsageError
+from toolchain.quantities import counted
 from toolchain.vta.design.config import MOST_BYTES, VtaConfig
 from toolchain.vta.isa import INSTRUCTION_BYTES
 
@@ -139,7 +140,8 @@ def request_of(program: EncodedProgram, wish: SimOptions, number: int) -> bytes:
     """
     if len(program.code) % INSTRUCTION_BYTES:
         raise UsageError(
-            f"a program of {len(program.code)} bytes, not a multiple of {INSTRUCTION_BYTES}: it was cut",
+            f"a program of {counted(len(program.code), 'byte')}, not a multiple of {INSTRUCTION_BYTES}: "
+            "it was cut",
             "write it again",
         )
     for what, size in (("instructions", len(program.code)), ("memory", len(program.memory))):

@@ -18,6 +18,7 @@ from toolchain.cli.release_options import (
     threshold_options,
 )
 from toolchain.cli.secrets import Prompts
+from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.releases.keys import PublicKey
@@ -272,6 +273,7 @@ def _tell_missing(pending: PendingTrust) -> None:
     for each in pending.missing:
         may = ", ".join(key.fingerprint for key in each.may_sign)
         click.echo(
-            f"root keys of version {each.version}: {each.have} of {each.need} signatures; may sign: {may}"
+            f"root keys of version {each.version}: {each.have} of {counted(each.need, 'signature')}; "
+            f"may sign: {may}"
         )
     note(f"hint: toolchain release trust sign {pending.path} --key KEY")

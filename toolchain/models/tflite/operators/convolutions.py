@@ -5,13 +5,14 @@ from __future__ import annotations
 from toolchain.models.tflite.call import OperatorCall, Rule
 from toolchain.models.tflite.geometry import VALID, window_padding
 from toolchain.models.tflite.layout import ChannelOrder
+from toolchain.quantities import counted
 
 
 def convolution(call: OperatorCall) -> None:
     """Translate CONV_2D; weights are [output, height, width, input / groups]."""
     channels, weights = call.input(0).shape[3], call.input(1)
     if channels % weights.shape[3]:
-        raise ValueError(f"{channels} channels in groups of {weights.shape[3]}")
+        raise ValueError(f"{counted(channels, 'channel')} in groups of {weights.shape[3]}")
     _windowed(call, (0, 3, 1, 2), channels // weights.shape[3])
 
 
@@ -19,7 +20,7 @@ def depthwise(call: OperatorCall) -> None:
     """Translate DEPTHWISE_CONV_2D; weights are [1, height, width, channels * multiplier]."""
     channels, made = call.input(0).shape[3], call.input(1).shape[3]
     if made % channels:
-        raise ValueError(f"{made} channels of {channels}")
+        raise ValueError(f"{counted(made, 'channel')} of {channels}")
     _windowed(call, (3, 0, 1, 2), channels)
 
 

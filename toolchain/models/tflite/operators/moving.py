@@ -211,7 +211,7 @@ def unpack(call: OperatorCall) -> None:
     graph, x, results = call.graph, call.input(0), call.outputs
     axis = placed(call.option("axis", 0), x.rank, ChannelOrder.LAST)
     if len(results) != x.shape[axis]:
-        raise ValueError(f"{len(results)} parts of {list(x.shape)}")
+        raise ValueError(f"it makes {len(results)} of {list(x.shape)}")
     inputs = [graph.real(x.index), graph.integers([1] * len(results))]
     first = graph.emit("Split", inputs, x.name, len(results), axis=axis)
     for result, name in zip(results, outputs_of(first, len(results)), strict=True):

@@ -75,7 +75,7 @@ int& CurrentDevice() {
 void Launch(Gpu& gpu, const std::shared_ptr<LoadedUnits>& units, Kernel& kernel, const KernelForm& form,
             const tvm::ffi::AnyView* arguments, int count) {
   if (static_cast<size_t>(count) != form.arguments()) {
-    Fail(Cat({"kernel ", form.name, " takes ", form.arguments(), " arguments, not ", count}));
+    Fail(Cat({"kernel ", form.name, " takes ", Counted(static_cast<int64_t>(form.arguments()), "argument"), ", not ", count}));
   }
   Request request{form, ShapeOf(form, arguments + form.types.size(), kLanguage), 0};
   if (request.shape.Empty()) return;

@@ -77,7 +77,7 @@ int Report(const Work& work) {
   } catch (const Failure& failure) {
     return Refuse(failure, &outcome);
   } catch (const std::bad_alloc&) {
-    return Refuse(Failure(EDGE_FAILED, "memory", "there is not enough memory"), &outcome);
+    return Refuse(Failure(EDGE_FAILED, "memory", kNoMemory), &outcome);
   }
   return End(outcome);
 }

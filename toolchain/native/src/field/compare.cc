@@ -223,7 +223,7 @@ Deviation Compare(const OutputTest& test, const Array& output, const Array& expe
   Deviation deviation{true, Billionths(steps ? difference.error / step : relative), ""};
   if (steps && test.values && difference.off > *test.values) {
     deviation.passed = false;
-    deviation.problem = Cat({difference.off, " values are off by half a step or more, and ", *test.values, " may be"});
+    deviation.problem = Cat({Counted(static_cast<int64_t>(difference.off), "value is", "values are"), " off by half a step or more, and ", *test.values, " may be"});
   }
   if (!(relative <= tolerance)) {
     deviation.passed = false;

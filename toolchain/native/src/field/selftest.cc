@@ -39,7 +39,7 @@ std::string Answer(const std::function<std::string()>& work) {
   } catch (const Failure& failure) {
     return Cat({failure.code, " ", failure.kind, " ", failure.what()});
   } catch (const std::bad_alloc&) {
-    return Cat({int{EDGE_REFUSED}, " memory there is not enough memory"});
+    return Cat({int{EDGE_REFUSED}, " memory ", kNoMemory});
   }
 }
 
@@ -74,7 +74,7 @@ std::string Work(const std::string& folder, const Release& release, const std::s
   int64_t worst = -1;
   std::string problem;
   if (computed.outputs.size() != release.test.outputs.size()) {
-    problem = Cat({computed.outputs.size(), " outputs instead of ", release.test.outputs.size()});
+    problem = Cat({Counted(static_cast<int64_t>(computed.outputs.size()), "output"), " instead of ", release.test.outputs.size()});
   }
   for (size_t i = 0; i < release.test.outputs.size() && problem.empty(); ++i) {
     const Array expected = ReadNpy(Cat({folder, "/expected/", i, ".npy"}));

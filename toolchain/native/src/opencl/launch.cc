@@ -92,7 +92,7 @@ int& CurrentDevice() {
 void Launch(Queue& queue, Kernel& kernel, const KernelCode& code, const tvm::ffi::AnyView* arguments,
             int count) {
   if (static_cast<size_t>(count) != code.arguments()) {
-    Fail(Cat({"kernel ", code.name, " takes ", code.arguments(), " arguments, not ", count}));
+    Fail(Cat({"kernel ", code.name, " takes ", Counted(static_cast<int64_t>(code.arguments()), "argument"), ", not ", count}));
   }
   const Shape shape = ShapeOf(code, arguments + code.types.size(), kLanguage);
   if (shape.Empty()) return;

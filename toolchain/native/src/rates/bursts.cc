@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "edge_rt.h"
@@ -93,7 +94,8 @@ Rate Attempt(const std::vector<int>& cpus, double seconds, const std::function<W
   std::atomic<bool> go{false}, failed{false};
   Clock::time_point start;
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < cpus.size(); ++i) {
+  threads.reserve(cpus.size());
+  const auto begin_on = [&](size_t i) {
     threads.emplace_back([&, i] {
       Bind(cpus[i]);
       Work mine;
@@ -110,8 +112,13 @@ Rate Attempt(const std::vector<int>& cpus, double seconds, const std::function<W
       counted[i] = Count(mine, start, seconds, slices);
       had[i] = (CpuSeconds() - before) / std::max(1e-9, Since(start) - begin);
     });
+  };
+  try {
+    for (size_t i = 0; i < cpus.size(); ++i) begin_on(i);
+  } catch (const std::system_error&) {
+    failed = true;  // no memory for another thread; those that have begun end as if theirs had none
   }
-  while (ready.load() != cpus.size()) std::this_thread::sleep_for(std::chrono::nanoseconds(100'000));
+  while (ready.load() != threads.size()) std::this_thread::sleep_for(std::chrono::nanoseconds(100'000));
   start = Clock::now();
   go.store(true, std::memory_order_release);
   for (std::thread& thread : threads) thread.join();

@@ -8,6 +8,7 @@
 
 #include "edge_rt.h"
 #include "failure.h"
+#include "text.h"
 #include "vta/request.h"
 
 namespace edge {
@@ -32,7 +33,7 @@ void ReadAll(std::vector<uint8_t>& to, size_t bytes, const char* what) {
   to.resize(bytes);
   const size_t came = Read(to.data(), bytes);
   if (came == bytes) return;
-  throw Usage(std::string("a request was cut: of its ") + what + " " + std::to_string(came) + " bytes came, not " +
+  throw Usage(std::string("a request was cut: of its ") + what + " " + Counted(static_cast<int64_t>(came), "byte") + " came, not " +
               std::to_string(bytes));
 }
 
@@ -56,7 +57,7 @@ class Server {
     const size_t came = Read(&header, sizeof header);
     if (came == 0) return false;
     if (came != sizeof header) {
-      throw Usage("a request was cut: of its header " + std::to_string(came) + " bytes came, not " +
+      throw Usage("a request was cut: of its header " + Counted(static_cast<int64_t>(came), "byte") + " came, not " +
                   std::to_string(sizeof header));
     }
     if (const std::string why = vta::Unreadable(header); !why.empty()) throw Usage(why);

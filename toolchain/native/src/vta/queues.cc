@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "text.h"
+
 namespace edge::vta {
 namespace {
 
@@ -129,8 +131,9 @@ void Queues::CheckEmpty() const {
   for (int link = 0; link < kLinks; ++link) {
     const TokenQueue& queue = tokens_[link];
     if (queue.Empty()) continue;
-    throw Refusal("tokens", "at the end " + std::to_string(queue.pushed.size() - queue.popped) + " tokens of " +
-                                kLinkNames[link] + " are left: " + StageName(kProducer[link]) + " pushed " +
+    const auto left = static_cast<int64_t>(queue.pushed.size() - queue.popped);
+    throw Refusal("tokens", "at the end " + Counted(left, "token") + " of " + kLinkNames[link] +
+                                (left == 1 ? " is" : " are") + " left: " + StageName(kProducer[link]) + " pushed " +
                                 std::to_string(queue.pushed.size()) + ", " + StageName(kConsumer[link]) +
                                 " took " + std::to_string(queue.popped) + ". They would confuse the next run");
   }

@@ -1,5 +1,7 @@
 #include "vta/strict.h"
 
+#include "text.h"
+
 namespace edge::vta {
 namespace {
 
@@ -169,8 +171,8 @@ void Watch::WritesAcc(uint32_t element, Out state) {
 void Watch::Use(uint32_t element) {
   const uint64_t last = used_[element];
   if (last != 0 && step_ - last < limits_.hazard) {
-    Fail("hazard", "ACC[" + std::to_string(element) + "] is used again after " + std::to_string(step_ - last) +
-                       " steps; the pipeline needs " + std::to_string(limits_.hazard));
+    Fail("hazard", "ACC[" + std::to_string(element) + "] is used again after " +
+                       Counted(static_cast<int64_t>(step_ - last), "step") + "; the pipeline needs " + std::to_string(limits_.hazard));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "text.h"
+
 namespace edge::vta {
 namespace {
 
@@ -43,8 +45,8 @@ Call::Call(const std::vector<Value>& inputs, const std::vector<Value>& outputs, 
            const std::vector<DLTensor*>& wanted)
     : inputs_(inputs), outputs_(outputs), given_(given), wanted_(wanted) {
   if (given.size() != inputs.size() || wanted.size() != outputs.size()) {
-    throw Refusal("program", "it was called with " + std::to_string(given.size()) + " inputs and " +
-                                 std::to_string(wanted.size()) + " outputs, and has " +
+    throw Refusal("program", "it was called with " + Counted(static_cast<int64_t>(given.size()), "input") + " and " +
+                                 Counted(static_cast<int64_t>(wanted.size()), "output") + ", and has " +
                                  std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) CheckValue(*given[i], inputs[i], "input " + std::to_string(i));

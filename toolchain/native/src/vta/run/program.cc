@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "text.h"
 #include "vta/request.h"
 
 namespace edge::vta {
@@ -37,8 +38,8 @@ void CheckSizes(const ProgramHeader& header, size_t size) {
            std::to_string(kLargestArena) + " are given");
   }
   if (header.inputs > kMostValues || header.outputs > kMostValues) {
-    Broken(std::to_string(header.inputs) + " inputs and " + std::to_string(header.outputs) +
-           " outputs, where at most " + std::to_string(kMostValues) + " may be");
+    Broken(Counted(header.inputs, "input") + " and " + Counted(header.outputs, "output") +
+           ", where at most " + std::to_string(kMostValues) + " may be");
   }
   const uint64_t described = sizeof header + uint64_t{header.inputs + header.outputs} * sizeof(Value);
   if (header.image_at > header.memory_bytes || header.begin < described) {
@@ -108,7 +109,7 @@ Program ReadProgram(const uint8_t* bytes, size_t size) {
   Program program{};
   ProgramHeader& header = program.header;
   if (size < sizeof header) {
-    Broken("it has " + std::to_string(size) + " bytes, less than its header: it was cut");
+    Broken("it has " + Counted(static_cast<int64_t>(size), "byte") + ", less than its header: it was cut");
   }
   std::memcpy(&header, bytes, sizeof header);
   if (header.magic != kMagic) Broken("these bytes are none: they do not begin with EVTA");
