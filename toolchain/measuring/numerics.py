@@ -16,6 +16,7 @@ import numpy as np
 
 from toolchain.models.deviation import deviation, index_of_largest
 from toolchain.models.parts import ArrayPart
+from toolchain.quantities import counted
 
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "tfloat32": 1e-2, "int8": 1e-3}
 """Largest max|y-r| / max|r| of a floating-point output, by the type to which values are rounded on the way.
@@ -110,9 +111,12 @@ class OutputDeviation:
         if self.problem or self.max_rel_error is None:
             return self.problem or "not comparable"
         if self.error_steps is not None:
+            off = counted(self.values_off or 0, "value is", "values are")
+            steps = counted(self.error_steps, "step", form=".3g")
+            allowed = counted(self.values or 0, "value"), counted(self.steps or 0, "step", form="g")
             return (
-                f"{self.values_off} values are off by up to {self.error_steps:.3g} steps of {self.step:g}, "
-                f"where {self.values} values may be off by up to {self.steps:g} steps ({self.reason})"
+                f"{off} off by up to {steps} of {self.step:g}, "
+                f"where {allowed[0]} may be off by up to {allowed[1]} ({self.reason})"
             )
         if self.compared_as == "equal":
             return f"differs by up to {self.max_abs_error:g}, where values must be equal"
