@@ -15,6 +15,7 @@ from toolchain.models.deviation import deviation
 from toolchain.models.parts import Ends, parts_of
 from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.shape_lists import MOST_PARTS
+from toolchain.quantities import counted
 
 ALIKE = 1e-4
 """Largest difference of two forms, relative to the largest value of an output or of a part of it.
@@ -91,7 +92,8 @@ def _unlike(due: Array, got: Array, joined: Ends | None, tolerance: float, *, so
     if due.shape != got.shape or due.dtype.kind != got.dtype.kind:
         return f"is {got.dtype}{list(got.shape)} instead of {due.dtype}{list(due.shape)}"
     if due.dtype.kind != "f":
-        return "" if np.array_equal(due, got) else f"differs in {np.count_nonzero(due != got)} values"
+        differing = np.count_nonzero(due != got)
+        return f"differs in {counted(differing, 'value')}" if differing else ""
     finite = np.isfinite(due)
     if not np.array_equal(due[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
         return "is NaN or infinite at other places"

@@ -73,7 +73,8 @@ def before_and_after(tasks: Sequence[RunTask]) -> str:
         behind=max(map(len, texts)),
     )
     more = len(tasks) - len(shown)
-    below = f"time of one call [{unit}]" + (f"; {counted(more, 'more task is', 'more tasks are')} not drawn" if more else "")
+    rest = f"; {counted(more, 'more task is', 'more tasks are')} not drawn" if more else ""
+    below = f"time of one call [{unit}]{rest}"
     plot = figure.plot(linear(0, widest_ms / unit_ms), ROWS, below)
     for top, name, text, (_, before_ms, after_ms) in zip(tops, names, texts, shown, strict=True):
         plot.row(top, name).bar(top, (0, before_ms / unit_ms), SERIES[7], 0.5)
