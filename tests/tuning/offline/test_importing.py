@@ -25,7 +25,7 @@ from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import device_target
-from toolchain.tuning.events import Event, Notice
+from toolchain.tuning.events import Event, Notice, Trial
 from toolchain.tuning.offline import about
 from toolchain.tuning.offline.opened import open_folder
 from toolchain.tuning.offline.plan import read_plan
@@ -75,6 +75,47 @@ def test_twice_is_once(fresh: bool, offline: Offline, folder: Path, store: Recor
     assert (sum(each.trials for each in first.tasks), sum(each.trials for each in again.tasks)) == (3, 0)
     assert [each.choice.digest for each in first.tasks] == [each.choice.digest for each in again.tasks]
     assert len([record for record in store.of_run(first.run) if record.provenance.trial is not None]) == 3
+
+
+def trials(store: RecordStore, run: str) -> list[tuple[str, tuple[float, ...]]]:
+    """Return the trials of a run, its defaults' times left out, which each import stores."""
+    records = [record for record in store.of_run(run) if record.provenance.trial is not None]
+    return sorted((record.digest, record.run_ms) for record in records)
+
+
+@pytest.mark.parametrize("after", [1, 2, 4])
+def test_an_interrupted_import_is_completed_by_the_next(
+    after: int, offline: Offline, folder: Path, store: RecordStore, tmp_path: Path
+) -> None:
+    with RecordStore(tmp_path / "whole.sqlite") as whole:
+        wanted = trials(whole, offline.load(folder, whole).run)
+    seen = 0
+
+    def interrupt(event: Event) -> None:
+        nonlocal seen
+        seen += isinstance(event, Trial)
+        if seen == after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        offline.load(folder, store, listen=interrupt)
+    assert trials(store, offline.load(folder, store).run) == wanted
+    assert trials(store, offline.load(folder, store).run) == wanted
+
+
+def test_what_is_refused_leaves_earlier_records_as_they_were(
+    offline: Offline, folder: Path, store: RecordStore
+) -> None:
+    run = offline.load(folder, store).run
+    before, (head, *found) = store.of_run(run), lines(folder)
+    for plan, said in (
+        ("0" * 64, "holds the results of another export"),
+        (head["plan"], "is not in the plan"),
+    ):
+        write(folder, [{**head, "plan": plan}, *found[:-1], {**found[-1], "candidate": "0" * 64}])
+        with pytest.raises((UsageError, CheckError), match=said):
+            offline.load(folder, store)
+        assert store.of_run(run) == before and store.runs()[0][0] == run and len(store.runs()) == 1
 
 
 def test_results_of_a_quantised_network(store: RecordStore, tmp_path: Path) -> None:
