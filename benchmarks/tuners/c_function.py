@@ -16,10 +16,17 @@ _NUMBER = Parameter((1,), "int32")  # 0 before it is written, too
 
 @dataclass(frozen=True)
 class CFunction:
-    """A function for x86-64, by its body and what stands before it; see `tasks.candidate.CandidateCode`."""
+    """A function by its body and what stands before it; see `tasks.candidate.CandidateCode`.
+
+    Attributes
+    ----------
+    target
+        Whose code zig makes.
+    """
 
     body: str
     before: str = ""
+    target: str = "x86_64-linux-gnu"
 
     def objects(self, symbol: str) -> tuple[bytes, ...]:
         """Return the object that zig makes of it."""
@@ -27,7 +34,7 @@ class CFunction:
             source, made = Path(folder) / "function.c", Path(folder) / "function.o"
             function = f"int __tvm_ffi_{symbol}(void *a, void *b, int c, void *d) {{ {self.body} }}"
             source.write_text(f"{self.before}\n{function}")
-            arguments = ["cc", "-target", "x86_64-linux-gnu", "-O1", "-fPIC"]
+            arguments = ["cc", "-target", self.target, "-O1", "-fPIC"]
             arguments += ["-fno-sanitize=all", "-fno-stack-protector"]
             ended = run_zig(
                 [*arguments, "-c", str(source), "-o", str(made)], _COMPILE_S, zig_cache_environment()

@@ -73,6 +73,7 @@ STEPS = (
     "p0x0x1x0x0x4",
     "r1x3x8x8,t1x0x3x2",
     "r24x8,t1x0,p0x0x0x8,r8x32",
+    "m1x2" + "x-1x3" * 8 + "x1x1" * 16 + ",t2x0x1",
     "r",
     "t0x1",
     "t0x0x1",
@@ -83,6 +84,15 @@ STEPS = (
     "r0x9",
     "p0x0x0x0x0x9223372036854775807",
     "p268435456x0x0x0x0x0,r192",
+    "m1x1",
+    "m0x1" + "x1" * 16,
+    "m1x1" + "x1x0" * 16,
+    "m1x1" + "x1x1" * 16 + "x1",
+    "m-1x2" + "x1x1" * 8,
+    "r192,m1x1x1x1x1x1",
+    "m9223372036854775807x1" + "x1x1" * 8,
+    "r192x1x1,p0x67108864x0x0x0x0,m1x8" + "x1x1" * 9,
+    "w" * 2001,
     "r" + "x".join("1" * 17),
 )
 MOST_MEMBER, MOST_TOTAL, MOST_OPERAND = 1 << 30, 4 << 30, 1 << 30
@@ -90,7 +100,7 @@ MOST_MEMBER, MOST_TOTAL, MOST_OPERAND = 1 << 30, 4 << 30, 1 << 30
 
 def any_plan(random: Random) -> list[list[str]]:
     """Return the words of a plan that is right, but for what `some` leaves out."""
-    lines = [["edge-toolchain-plan", "2"], ["runtime", expected_fingerprint()]]
+    lines = [["edge-toolchain-plan", "3"], ["runtime", expected_fingerprint()]]
     lines += [["compute", "cpu", "2", random.choice(("-", "little")), "-"], ["samples", "1", "2", "20"]]
     lines += [["member", digest, str(len(data))] for digest, data in MEMBERS.items()]
     count = random.choice((1, 1, 2, 3))
@@ -120,7 +130,7 @@ def any_operand(random: Random) -> list[str]:
     """Return an input that is stored or drawn."""
     if random.random() < 0.3:
         return ["stored", any_member(random), random.choice(STEPS)]
-    steps = random.choice(STEPS if random.random() < 0.1 else STEPS[:6])
+    steps = random.choice(STEPS if random.random() < 0.1 else STEPS[:7])
     dtype, seed = random.choice(("float32", "float16")), str(random.choice((0, 7, 1 << 48)))
     return ["drawn", dtype, "3x8x8", seed, str(random.randrange(-16, 9)), random.choice("01"), steps]
 
@@ -206,10 +216,13 @@ def packed(extents: list[int], steps: str, width: int) -> int:
     """Return how many numbers an array has once it is packed by steps."""
     count(extents, width)
     for step in [] if steps == "-" else steps.split(","):
-        if not re.fullmatch(r"[prt]-?\d+(x-?\d+)*", step):
+        if not re.fullmatch(r"[mprt]-?\d+(x-?\d+)*", step):
             raise WrongPlanError(step)
-        numbers = [whole_number(number, 0, 2**63 - 1) for number in step[1:].split("x")]
+        least = -(2**63) if step[0] == "m" else 0
+        numbers = [whole_number(number, least, 2**63 - 1) for number in step[1:].split("x")]
         match step[0]:
+            case "m" if width == 4 and len(extents) > 1 and transforms(numbers, *extents[-2:]):
+                extents = [*extents[:-2], *numbers[:2]]
             case "r" if count(numbers, width) == count(extents, width):
                 extents = numbers
             case "t" if sorted(numbers) == list(range(len(extents))):
@@ -220,6 +233,14 @@ def packed(extents: list[int], steps: str, width: int) -> int:
                 raise WrongPlanError(step)
         count(extents, width)
     return count(extents, width)
+
+
+def transforms(numbers: list[int], high: int, wide: int) -> bool:
+    """Return whether these are the numbers of a transform of matrices of this size."""
+    if len(numbers) < 2 or min(numbers[:2]) < 1:
+        return False
+    entries = numbers[0] * high + numbers[1] * wide
+    return len(numbers) == 2 + 2 * entries and min(numbers[3::2]) > 0
 
 
 def count(extents: list[int], width: int) -> int:
@@ -243,7 +264,7 @@ class Grammar:
         self._members, self._candidates, self._total = set[str](), list[str](), 0
 
     def check(self) -> None:
-        if self._lines.pop(0) != "edge-toolchain-plan 2":
+        if self._lines.pop(0) != "edge-toolchain-plan 3":
             raise WrongPlanError("version")
         if self.words("runtime", 1) != [expected_fingerprint()]:
             raise WrongPlanError("runtime")
@@ -326,9 +347,9 @@ class Grammar:
         drawn = 0
         while self.is_next("stored") or self.is_next("drawn"):
             if self.is_next("stored"):
-                self.known(self.words("stored", 2, last=1000)[0])
+                self.known(self.words("stored", 2, last=2000)[0])
             else:
-                drawn += self.drawn(*self.words("drawn", 6, last=1000))
+                drawn += self.drawn(*self.words("drawn", 6, last=2000))
         if drawn > MOST_TOTAL:
             raise WrongPlanError("large operands")
         outputs = 0

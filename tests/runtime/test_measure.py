@@ -211,8 +211,8 @@ def test_folders_that_are_refused(plain: Path, measure: Measure, tmp_path: Path)
 
     assert "holds no plan" in refused("empty", lambda f: (f / "plan").write_text(""))
     assert "cannot be read" in refused("none", lambda f: (f / "plan").unlink())
-    version = refused("version", lambda f: (f / "plan").write_text(text.replace("plan 2", "plan 1", 1)))
-    assert 'has version "1", this edge-rt reads version 2' in version
+    version = refused("version", lambda f: (f / "plan").write_text(text.replace("plan 3", "plan 2", 1)))
+    assert 'has version "2", this edge-rt reads version 3' in version
     assert "was changed" in refused(
         "changed", lambda f: (f / "plan").write_text(text.replace(" 2 1\n", " 9 1\n", 1))
     )

@@ -9,9 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
+from tests.models.graphs import graph_of, tensor_info
 from tests.models.quantising.affine.networks import mobile
 from tests.runtime.offline_folder import copied, resealed
 from tests.tuning.offline.conftest import HOW, Offline, measured
@@ -22,9 +25,10 @@ from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import device_target
-from toolchain.tuning.events import Event, Notice
+from toolchain.tuning.events import Event, Notice, Trial
 from toolchain.tuning.offline import about
 from toolchain.tuning.offline.opened import open_folder
+from toolchain.tuning.offline.plan import read_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 
@@ -73,6 +77,47 @@ def test_twice_is_once(fresh: bool, offline: Offline, folder: Path, store: Recor
     assert len([record for record in store.of_run(first.run) if record.provenance.trial is not None]) == 3
 
 
+def trials(store: RecordStore, run: str) -> list[tuple[str, tuple[float, ...]]]:
+    """Return the trials of a run, its defaults' times left out, which each import stores."""
+    records = [record for record in store.of_run(run) if record.provenance.trial is not None]
+    return sorted((record.digest, record.run_ms) for record in records)
+
+
+@pytest.mark.parametrize("after", [1, 2, 4])
+def test_an_interrupted_import_is_completed_by_the_next(
+    after: int, offline: Offline, folder: Path, store: RecordStore, tmp_path: Path
+) -> None:
+    with RecordStore(tmp_path / "whole.sqlite") as whole:
+        wanted = trials(whole, offline.load(folder, whole).run)
+    seen = 0
+
+    def interrupt(event: Event) -> None:
+        nonlocal seen
+        seen += isinstance(event, Trial)
+        if seen == after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        offline.load(folder, store, listen=interrupt)
+    assert trials(store, offline.load(folder, store).run) == wanted
+    assert trials(store, offline.load(folder, store).run) == wanted
+
+
+def test_what_is_refused_leaves_earlier_records_as_they_were(
+    offline: Offline, folder: Path, store: RecordStore
+) -> None:
+    run = offline.load(folder, store).run
+    before, (head, *found) = store.of_run(run), lines(folder)
+    for plan, said in (
+        ("0" * 64, "holds the results of another export"),
+        (head["plan"], "is not in the plan"),
+    ):
+        write(folder, [{**head, "plan": plan}, *found[:-1], {**found[-1], "candidate": "0" * 64}])
+        with pytest.raises((UsageError, CheckError), match=said):
+            offline.load(folder, store)
+        assert store.of_run(run) == before and store.runs()[0][0] == run and len(store.runs()) == 1
+
+
 def test_results_of_a_quantised_network(store: RecordStore, tmp_path: Path) -> None:
     """On a CPU with instructions for products of bytes its tasks are others than without them."""
     onnx.save(mobile(), tmp_path / "net.onnx")
@@ -82,6 +127,21 @@ def test_results_of_a_quantised_network(store: RecordStore, tmp_path: Path) -> N
     assert measured(tmp_path / "folder")["failed"] == 0
     tuned = quantised.load(tmp_path / "folder", store).tasks
     assert (len(tuned), sum(each.trials for each in tuned)) == (said.tasks, said.candidates - said.tasks)
+
+
+def test_the_station_transforms_winograds_weights(store: RecordStore, tmp_path: Path) -> None:
+    weight = np.random.default_rng(1).standard_normal((32, 32, 3, 3)).astype(np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)
+    ends = [tensor_info(name, (1, 32, 14, 14)) for name in "xy"]
+    onnx.save(graph_of([node], ends[:1], ends[1:], {"w": weight}), tmp_path / "net.onnx")
+    winograd = Offline(load_model(str(tmp_path / "net.onnx"), ModelOptions()), replace(HOW, trials=12))
+    said = winograd.export(tmp_path / "folder")
+    document = json.loads((tmp_path / "folder" / "candidates.json").read_text())
+    assert any('"winograd"' in each["payload"] for each in document["candidates"])
+    blocks = read_plan(tmp_path / "folder").blocks.values()
+    assert not any(line.startswith("stored") for lines in blocks for line in lines)
+    assert measured(tmp_path / "folder")["failed"] == 0
+    assert sum(each.trials for each in winograd.load(tmp_path / "folder", store).tasks) == said.candidates - 1
 
 
 def test_a_cut_measurement_is_imported_and_continued(
@@ -183,8 +243,8 @@ def test_folders_that_were_changed(offline: Offline, done: Path, store: RecordSt
 
     assert "cannot be read" in says("no plan", lambda f: (f / "plan").unlink())
     assert "is not a plan" in says("other", lambda f: (f / "plan").write_text("x\n"))
-    version = says("version", lambda f: (f / "plan").write_text(plan.replace("plan 2", "plan 1", 1)))
-    assert "has version '1', this toolchain reads version 2" in version
+    version = says("version", lambda f: (f / "plan").write_text(plan.replace("plan 3", "plan 2", 1)))
+    assert "has version '2', this toolchain reads version 3" in version
     assert "changed or cut" in says(
         "changed", lambda f: (f / "plan").write_text(plan.replace("samples 1", "samples 2"))
     )

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
-from toolchain.arrays import Array
+from tests.backends.packed.unbuffered import conv3x3
+from toolchain.arrays import Array, transformed
+from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.weight import pack_weight, tiles_of
+from toolchain.backends.packed.dot_products import PMADDWD
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machine import FLOATS
 from toolchain.tuning.offline.steps import recorded, text
 
 VALUE = np.arange(2 * 6 * 5 * 3, dtype=np.float32).reshape(2, 6, 5, 3)
+ONE, HALF = [[Fraction(1)] * 5], [[Fraction(1, 2), Fraction(0), Fraction(-3)]] * 2
+TINY = [[Fraction(1, (1 << 53) + 1)] * 3]  # two numbers that no double has
 RECORDED: list[tuple[Callable[[Array], Array], str]] = [
     (lambda value: value, "-"),
     (lambda value: value.reshape(2, 30, -1).reshape(60, 3), "r60x3"),
@@ -24,6 +34,7 @@ RECORDED: list[tuple[Callable[[Array], Array], str]] = [
     (lambda value: np.stack([each.T[:, None] for each in value.reshape(1, 60, 3)]), "r60x3,t1x0,r1x3x1x60"),
     (lambda value: value.reshape(2, 1, 90)[:, 0, :90], "r2x90"),
     (lambda value: value[..., [0, 1, 2]].astype(np.float32, copy=False).ravel(), "r180"),
+    (lambda value: transformed(value, ONE, HALF).T, f"m1x2{'x1x1' * 5}{'x1x2x0x1x-3x1' * 2},t3x2x1x0"),
     (Layout(4, (0, 1, 2, 0)).pack, "p0x0x0x2x0x0x0x0,p0x0x0x0x0x2x1x0,r2x2x4x7x4,t0x1x3x4x2"),
 ]
 OTHERS: list[Callable[[Array], Array]] = [
@@ -36,6 +47,8 @@ OTHERS: list[Callable[[Array], Array]] = [
     lambda value: np.stack(list(value)),
     lambda value: np.zeros_like(value),
     lambda _value: np.ones((2, 3), np.float32),
+    lambda value: transformed(value, ONE, TINY),
+    lambda value: transformed(value.astype(np.int8), ONE, HALF),
     Layout(4, (1, 1, 1, 1), fill=3).pack,
 ]
 
@@ -49,3 +62,21 @@ def test_steps_are_recorded(pack: Callable[[Array], Array], steps: str) -> None:
 @pytest.mark.parametrize("pack", OTHERS)
 def test_what_is_no_step(pack: Callable[[Array], Array]) -> None:
     assert recorded(pack, VALUE) is None
+
+
+@pytest.mark.parametrize("kernel", [(3, 3), (5, 5), (1, 7), (7, 1), (7, 7)])
+def test_winograd_is_steps(kernel: tuple[int, int]) -> None:
+    """A station makes the transformed weights of every tile from those that it draws."""
+    conv = replace(conv3x3(10, 20, 9), kernel=kernel)
+    weight = np.random.default_rng(1).standard_normal((20, 10, *kernel)).astype(np.float32)
+    for tile in tiles_of(conv):
+        choice = WinogradChoice(2, 4, 1, tile)
+        steps = recorded(partial(pack_weight, conv=conv, choice=choice, lanes=4, products=FLOATS[0]), weight)
+        assert steps is not None and [step.kind for step in steps] == list("pmrtr"), tile
+
+
+def test_integers_are_no_steps() -> None:
+    """Transformed weights of 16 bits are a file: the station rounds nothing to integers."""
+    weight = np.random.default_rng(1).integers(-127, 128, (20, 10, 3, 3), np.int8)
+    choice = WinogradChoice(2, 4, 1, (2, 2))
+    assert recorded(lambda value: pack_weight(value, conv3x3(10, 20, 9), choice, 4, PMADDWD), weight) is None

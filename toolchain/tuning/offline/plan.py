@@ -14,7 +14,7 @@ from toolchain.targets.target import BoardTarget
 from toolchain.tuning.options import TuneOptions
 
 FILE = "plan"
-VERSION = 2
+VERSION = 3
 _FIRST = "edge-toolchain-plan "
 _MOST = 16 << 20  # bytes, as in edge-rt
 _DIGEST = "digest "

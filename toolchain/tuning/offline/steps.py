@@ -1,7 +1,7 @@
-"""How an operand is packed, as steps that a board can follow: padding with zeros, reshaping, transposing.
+"""How an operand is packed, as steps that a board can follow: padding, reshaping, transposing, transforming.
 
 The steps are recorded from the functions that pack in numpy. What does anything else to the numbers, as
-winograd's transform does, has no steps.
+rounding to integers does, has no steps.
 """
 
 from __future__ import annotations
@@ -9,20 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from toolchain.arrays import Array
+from toolchain.arrays import Array, Matrix, transformed
 
 _MOST_AXES = 16
-_MOST_TEXT = 1000  # letters; both as in native/src/offline
+_MOST_TEXT = 2000  # letters; both as in native/src/offline
 _MOST_BYTES = 1 << 30
+_MOST_INTEGER = 1 << 53  # up to which a double has every integer, so that both sides divide the same ones
 
 
 @dataclass(frozen=True)
 class PackingStep:
-    """A step: `p` pads with numbers before and behind each axis, `r` reshapes, `t` transposes."""
+    """A step: `p` pads with numbers before and behind each axis, `r` reshapes, `t` transposes.
+
+    `m` transforms the matrices in the last two axes of an array of float32 by `arrays.transformed`. Its
+    numbers are how many rows the left and the right matrix have, then numerator and denominator of each
+    entry of both, row by row.
+    """
 
     kind: str
     numbers: tuple[int, ...]
@@ -31,7 +38,16 @@ class PackingStep:
         """Return what the step makes of an array."""
         if self.kind == "p":
             return np.pad(value, list(zip(self.numbers[::2], self.numbers[1::2], strict=True)))
+        if self.kind == "m":
+            return transformed(value, *self._matrices(value.shape[-2], value.shape[-1]))
         return value.reshape(self.numbers) if self.kind == "r" else value.transpose(self.numbers)
+
+    def _matrices(self, high: int, wide: int) -> tuple[Matrix, Matrix]:
+        left, right, *pairs = self.numbers
+        entries = iter([Fraction(a, b) for a, b in zip(pairs[::2], pairs[1::2], strict=True)])
+        return [[next(entries) for _ in range(high)] for _ in range(left)], [
+            [next(entries) for _ in range(wide)] for _ in range(right)
+        ]
 
 
 def text(steps: Sequence[PackingStep]) -> str:
@@ -159,6 +175,8 @@ class _Traced:
             return self._pad(*args[1:])
         if function is np.moveaxis and not kwargs:
             return self._move(*args[1:])
+        if function is transformed:
+            return self._transform(*args[1:])
         if function is np.stack and not kwargs and len(args) == 1 and len(args[0]) == 1:
             return self.reshape((1, *self.shape))
         raise _NoStepError
@@ -171,6 +189,14 @@ class _Traced:
             return self
         extents = [extent + sum(pair) for extent, pair in zip(self.shape, around, strict=True)]
         return _Traced(extents, self.dtype, (*self.steps, PackingStep("p", numbers)))
+
+    def _transform(self, left: Matrix, right: Matrix) -> _Traced:
+        entries = [number for matrix in (left, right) for row in matrix for number in row]
+        pairs = [part for number in entries for part in number.as_integer_ratio()]
+        if self.dtype != np.float32 or any(abs(number) > _MOST_INTEGER for number in pairs):
+            raise _NoStepError
+        step = PackingStep("m", (len(left), len(right), *pairs))
+        return _Traced((*self.shape[:-2], len(left), len(right)), self.dtype, (*self.steps, step))
 
     def _move(self, source: int, target: int) -> _Traced:
         order = [axis for axis in range(self.ndim) if axis != source % self.ndim]

@@ -1,5 +1,6 @@
 #include "offline/operand.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -86,6 +87,50 @@ void Move(bool pads, const Numbers& numbers, size_t bytes, Array* array) {
   array->shape.swap(shape);
 }
 
+double Dot(const double* row, const double* numbers, int64_t stride, int64_t count) {
+  // A product that is added before it was rounded makes other bits, on the boards that have an instruction for it.
+#pragma clang fp contract(off)
+  double sum = *row * *numbers;
+  for (int64_t at = 1; at < count; ++at) sum += row[at] * numbers[at * stride];
+  return sum;
+}
+
+// Transforms the matrices in the last two axes. In the order of toolchain/arrays.py, and so with its bits.
+void Transform(const Numbers& numbers, Array* array) {
+  const size_t rank = array->shape.size(), size = numbers.size();
+  if (array->dtype != "float32" || rank < 2 || size < 2) Refuse();
+  int64_t &rows = array->shape[rank - 2], &columns = array->shape[rank - 1];
+  const int64_t high = rows, wide = columns, most = static_cast<int64_t>(size);
+  rows = numbers[0];
+  columns = numbers[1];
+  if (std::min(rows, columns) < 1 || std::max({high, wide, rows, columns}) > most) Refuse();
+  if (2 * (1 + rows * high + columns * wide) != most) Refuse();
+  std::vector<double> matrices;
+  for (size_t at = 2; at < size; at += 2) {
+    if (numbers[at + 1] < 1) Refuse();
+    matrices.push_back(static_cast<double>(numbers[at]) / static_cast<double>(numbers[at + 1]));
+  }
+  std::string data(array->data.empty() ? 0 : Count(array->shape, sizeof(float)) * sizeof(float), '\0');
+  std::vector<double> from(high * wide), half(wide);
+  const char* source = array->data.data();
+  for (char* to = data.data(); to != data.data() + data.size();) {
+    for (double& number : from) {
+      float value;
+      std::memcpy(&value, source, sizeof value);
+      source += sizeof value;
+      number = value;
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t at = 0; at < wide; ++at) half[at] = Dot(&matrices[row * high], &from[at], wide, high);
+      for (int64_t column = 0; column < columns; ++column, to += sizeof(float)) {
+        const auto value = static_cast<float>(Dot(&matrices[rows * high + column * wide], half.data(), 1, wide));
+        std::memcpy(to, &value, sizeof value);
+      }
+    }
+  }
+  array->data.swap(data);
+}
+
 // The finalizer of splitmix64.
 uint64_t Mixed(uint64_t x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -130,14 +175,14 @@ int64_t Pack(const std::string& steps, Array* array) {
     do {
       int64_t number;
       const auto [behind, code] = std::from_chars(++at, end, number);
-      if (code != std::errc() || number < 0 || numbers.size() == 2 * kMostAxes) Refuse();
+      if (code != std::errc() || (number < 0 && kind != 'm')) Refuse();
       numbers.push_back(number);
       at = behind;
     } while (at != end && *at == 'x');
     if (kind == 'r' && Count(numbers, bytes) == Count(array->shape, bytes)) {
       array->shape.swap(numbers);
-    } else if (kind == 't' || kind == 'p') {
-      Move(kind == 'p', numbers, bytes, array);
+    } else if (kind == 't' || kind == 'p' || kind == 'm') {
+      kind == 'm' ? Transform(numbers, array) : Move(kind == 'p', numbers, bytes, array);
       Count(array->shape, bytes);
     } else {
       Refuse();

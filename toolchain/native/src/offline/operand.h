@@ -21,8 +21,9 @@ struct Operand {
 };
 
 // Packs an array; without data, its shape alone. The steps are those of numpy: `p` pads with zeros, a number before and one
-// behind each axis, `r` reshapes, `t` transposes: `p0x0x0x4,r8x2x32,t1x0x2`. Throws EDGE_USAGE for what cannot be done, and
-// for more than 1 GiB in between. Returns the bytes of the array.
+// behind each axis, `r` reshapes, `t` transposes: `p0x0x0x4,r8x2x32,t1x0x2`. `m` makes L X R^T of each matrix X of floats in
+// the last two axes: rows of L and of R, then numerator and denominator of each entry of both. Throws EDGE_USAGE for what
+// cannot be done, and for more than 1 GiB in between. Returns the bytes of the array.
 int64_t Pack(const std::string& steps, Array* array);
 
 // `member`: the path of a stored one's file. What is drawn is what toolchain/tuning/boards/draws.py draws.

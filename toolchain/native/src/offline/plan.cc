@@ -22,7 +22,7 @@ namespace edge::offline {
 namespace {
 
 constexpr int64_t kMostPlan = 16 << 20, kMostMember = int64_t{1} << 30, kMostTotal = int64_t{4} << 30;
-constexpr size_t kMostName = 100, kMostOperands = 64, kMostSteps = 1000;
+constexpr size_t kMostName = 100, kMostOperands = 64, kMostSteps = 2000;
 constexpr double kMostSeconds = 86400;
 
 // Reads a file in parts.
@@ -146,8 +146,8 @@ class Reader {
     if (!first.starts_with("edge-toolchain-plan ")) {
       RefuseFolder(plan_->folder + " holds no plan: `toolchain tune --export` writes one");
     }
-    if (first != "edge-toolchain-plan 2") {
-      RefuseFolder("the plan has version " + Quote(first.substr(20, 20)) + ", this edge-rt reads version 2: export it again");
+    if (first != "edge-toolchain-plan 3") {
+      RefuseFolder("the plan has version " + Quote(first.substr(20, 20)) + ", this edge-rt reads version 3: export it again");
     }
   }
 

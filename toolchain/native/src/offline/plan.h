@@ -2,7 +2,7 @@
 //
 // Lines of ASCII with single blanks. In this order:
 //
-//   edge-toolchain-plan 2
+//   edge-toolchain-plan 3
 //   runtime FINGERPRINT                        of the edge-rt that the candidates are for
 //   compute DEVICE THREADS CLUSTER REQUIRES    as edge_options has them; "-" for none
 //   samples NUMBER REPEAT MIN_REPEAT_MS

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from toolchain.arrays import Array
+from toolchain.arrays import Array, transformed
 from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import (
     matrices,
@@ -65,13 +65,9 @@ def pack_weight(
         raise ValueError(f"tiles of {choice.tile} have no transform in integers")
     outer, count, _inner, wide = weight_shape(conv, choice, lanes)
     padded = np.pad(conv.reached(weight), [(0, -conv.co % wide), (0, -conv.ci % lanes), (0, 0), (0, 0)])
-    high, row = (np.array(each.filters, dtype=np.float64) for each in map(matrices, choice.tile, conv.kernel))
-    # In double precision, so that the transform's rounding does not add to every product's.
-    moved = np.matmul(np.matmul(high, padded.astype(np.float64)), row.T)
+    moved = transformed(padded, *(made.filters for made in map(matrices, choice.tile, conv.kernel)))
     taps = summed(conv.kernel, choice.tile)  # of the first axis, if it has no transform
-    blocked = moved.reshape(outer, wide, -1, lanes, taps, count)
-    ordered = blocked.transpose(0, 5, 4, 2, 3, 1)
-    *before, channels, _wide = ordered.shape
-    ordered = ordered.reshape(*before, channels // depth, depth, wide).swapaxes(-1, -2)
-    ordered = ordered.reshape(weight_shape(conv, choice, lanes, depth)) * 2.0**bits
-    return np.ascontiguousarray(ordered, dtype=np.float32 if plain else products.stored)
+    blocked = moved.reshape(outer, wide, -1, lanes // depth, depth, taps, count)
+    shape = weight_shape(conv, choice, lanes, depth)
+    ordered = np.copy(blocked.transpose(0, 6, 5, 2, 3, 1, 4), order="C").reshape(shape)
+    return ordered if plain else (ordered * np.float32(2.0**bits)).astype(products.stored)
