@@ -366,6 +366,12 @@ MOVES = (
         channels=32,
     ),
     Case("transpose", (op("Transpose", "a", perm=[0, 2, 3, 1]),)),
+    Case("transpose rows", (op("Transpose", "a", perm=[0, 2, 1]),), size=(37,), channels=21),
+    Case(
+        "add what is transposed",
+        (op("Transpose", "a", to="t", perm=[0, 3, 2, 1]), op("Mul", "t", "k", to="u"), op("Exp", "u")),
+        {"k": _random(1, 11, 9, 1)},
+    ),
     Case(
         "transpose back",
         (
