@@ -181,6 +181,17 @@ NORMS = (
         ),
         {"k": _f(1, 1, 1, 1), "b": _f(0, 0, 0, 0), "to": _i(1, 4, -1), "back": _i(1, 20, 9, 11)},
     ),
+    Case(
+        "norm of each channel, with reshapes to the same shape",
+        (
+            op("Reshape", "a", "to", to="r"),
+            op("InstanceNormalization", "r", "k", "b", to="i"),
+            op("Reshape", "i", "to", to="j"),
+            op("Relu", "j"),
+        ),
+        {"k": _random(20), "b": _random(20), "to": _i(1, 20, -1)},
+        size=(37,),
+    ),
     Case("local response", (op("LRN", "a", size=5, alpha=0.1),)),
     Case("l2 norm", (op("ReduceL2", "a", axes=[1], to="n"), op("Div", "a", "n"))),
     Case(
