@@ -179,6 +179,18 @@ def test_numbers_that_are_repeated_in_a_row_are_loaded_once_and_need_no_rows_of_
     assert (with_input_rows(with_tables(found)[0], repeats=True)[1] == []) == repeats
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        Resize(8, (4, 33), (9, 66), "nearest_neighbor", "asymmetric"),  # rows come from a table
+        Resize(8, (3, 3), (6, 6), "nearest_neighbor", "asymmetric"),
+    ],
+)
+def test_rows_stay_where_no_vector_can_be_repeated(case: Resize) -> None:
+    with_table = with_tables(case.read())[0]
+    assert with_input_rows(with_table, repeats=True)[1] != []
+
+
 def test_a_device_computes_a_nearest_resize_number_by_number() -> None:
     found = CASES[7].read()
     text = str(stagewise(found, layouts_of(found, "plain", OPENCL), OPENCL.of(1)).script())

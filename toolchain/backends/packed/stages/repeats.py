@@ -61,7 +61,7 @@ class Repeats:
 def factor_of(index: Expr, axis: Var, extent: int) -> int | None:
     """Return by how much an index repeats its numbers along an axis; None if it does not."""
     for factor in _FACTORS:
-        if extent % factor:
+        if extent % factor or extent // factor < _LEAST:
             continue
         analyzer = Analyzer()
         number = bind(analyzer, tirx.Var("number", "int32"), extent // factor)

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.recognise.expressions import linear, variables_of
+from toolchain.backends.packed.recognise.expressions import calls, linear, variables_of
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var, loads, shape_of
 from toolchain.backends.packed.stages.extraction import Extraction, extracted
 from toolchain.backends.packed.stages.repeats import factor_of
@@ -31,7 +31,9 @@ def with_input_rows(read: Read, *, repeats: bool = False) -> tuple[Read, list[ti
     repeats
         Whether numbers that are only repeated along a row need no rows: they lie side by side.
     """
-    return extracted(read, lambda made: _with_input_rows(made, repeats=repeats))
+    values = [part.value for stage in read.stages for part in stage.parts]
+    simple = not any(calls(value, "if_then_else") or _tabled(value) for value in values)
+    return extracted(read, lambda made: _with_input_rows(made, repeats=repeats and simple))
 
 
 def _with_input_rows(made: Extraction, *, repeats: bool) -> Expr:
@@ -63,6 +65,11 @@ def _with_input_rows(made: Extraction, *, repeats: bool) -> Expr:
 
     kinds = [*((kind, node) for kind in _ARITHMETIC), (tvm.ir.Call, guarded), (tirx.Select, guarded)]
     return tvm_compat.mutated(stage.value, kinds)
+
+
+def _tabled(value: Expr) -> bool:
+    """Return whether a value reads at a place that a table has."""
+    return any(loads(index) for load in loads(value) for index in load.indices)
 
 
 def _input_row(value: Any, stage: Stage) -> Expr | None:
