@@ -25,7 +25,7 @@ _FACTORS = (2, 3, 4, 8)
 
 
 @dataclass(frozen=True, eq=False)
-class Operand:
+class RepeatedOperand:
     """A load: its buffer, its address at the start of a vector, and its steps by number and by repetition."""
 
     buffer: tirx.Buffer
@@ -54,7 +54,7 @@ class Repeats:
     size: int
     outer: tuple[Var, ...]
     start: Var
-    operands: tuple[Operand, ...]
+    operands: tuple[RepeatedOperand, ...]
     value: Expr
 
 
@@ -113,7 +113,7 @@ def _by_factor(value: StageValue, shape: Sequence[int], factor: int) -> Repeats 
         dtype = str(load.source.dtype)
         if form is None or steps not in ((1, 0), (factor, 1), (0, 0)) or dtype == "bool":
             return None
-        operands.append(Operand(load.source, form[1], steps, tirx.Var("value", dtype)))
+        operands.append(RepeatedOperand(load.source, form[1], steps, tirx.Var("value", dtype)))
     if not any(operand.steps == (1, 0) for operand in operands):
         return None
     stand_ins = iter(operands)
@@ -140,7 +140,7 @@ def repeated(value: StageValue, repeats: Repeats, out: tirx.Buffer) -> None:
         start = tirx.min(step * size, many - size)
         bound = [*zip(repeats.outer, row, strict=True), (repeats.start, start)]
 
-        def address(operand: Operand) -> Expr:
+        def address(operand: RepeatedOperand) -> Expr:
             return nest.simplify(substitute(operand.address, bound, tirx.BufferLoad))
 
         spread = {

@@ -28,7 +28,7 @@ _INDICES = 1 << 31  # addresses are int32
 
 
 @dataclass(frozen=True)
-class Operand:
+class TurnedOperand:
     """A load: its buffer, and how far apart in it neighbours on each axis of the output are."""
 
     buffer: tirx.Buffer
@@ -56,7 +56,7 @@ class Turned:
     extents: tuple[int, ...]
     axis: int
     size: int
-    operands: tuple[Operand, ...]
+    operands: tuple[TurnedOperand, ...]
     value: Expr
 
 
@@ -79,7 +79,7 @@ def turned_of(value: StageValue) -> Turned | None:
     return _squares(shape, operands, inner, value.memory.lanes)
 
 
-def _operand(load: TensorLoad, index: Sequence[Var], analyzer: Analyzer) -> Operand | None:
+def _operand(load: TensorLoad, index: Sequence[Var], analyzer: Analyzer) -> TurnedOperand | None:
     """Return a load whose address is linear in all axes; None for another."""
     shape = shape_of(load.source)
     address: Expr = tirx.IntImm("int32", 0)
@@ -90,10 +90,12 @@ def _operand(load: TensorLoad, index: Sequence[Var], analyzer: Analyzer) -> Oper
     if form is None or not isinstance(form[1], tirx.IntImm) or dtype == "bool" or prod(shape) >= _INDICES:
         return None
     strides = tuple(form[0].get(axis, 0) for axis in range(len(index)))
-    return Operand(load.source, strides, int(form[1]), tirx.Var("number", dtype))
+    return TurnedOperand(load.source, strides, int(form[1]), tirx.Var("number", dtype))
 
 
-def _squares(shape: Sequence[int], operands: Sequence[Operand], value: Expr, lanes: int) -> Turned | None:
+def _squares(
+    shape: Sequence[int], operands: Sequence[TurnedOperand], value: Expr, lanes: int
+) -> Turned | None:
     """Join axes and choose the squares; None if no axis is contiguous in all operands read across rows."""
     extents: list[int] = []
     kept: list[int] = []  # the last axis of each group that is joined
@@ -107,7 +109,7 @@ def _squares(shape: Sequence[int], operands: Sequence[Operand], value: Expr, lan
             extents.append(extent)
             kept.append(axis)
     joined = tuple(
-        Operand(each.buffer, tuple(each.strides[axis] for axis in kept), each.start, each.stand_in)
+        TurnedOperand(each.buffer, tuple(each.strides[axis] for axis in kept), each.start, each.stand_in)
         for each in operands
     )
     across = [each for each in joined if kept and each.strides[-1] not in (0, 1)]
@@ -190,7 +192,7 @@ class _Loops:
             for number in range(size):
                 store(tirx.IntImm("int32", number))
 
-    def _transposed(self, operand: Operand, place: Sequence[Expr]) -> tirx.Buffer | None:
+    def _transposed(self, operand: TurnedOperand, place: Sequence[Expr]) -> tirx.Buffer | None:
         """Emit the transpose of an operand's square; None for one that is read along its rows."""
         size = self.squares.size
         if operand.strides[-1] in (0, 1):
