@@ -28,7 +28,8 @@ _KINDS = {
 } | dict.fromkeys(RECURRENT, "recurrent layers")
 OTHER = "elementwise and moves"
 _GELUS = ("Gelu", "QuickGelu", "BiasGelu", "FastGelu")
-# They change no number of elements and count for the product before them: our code is fused so.
+# They change no number of elements and count for what is before them, as our code is fused: for the product,
+# resize, norm or pool that was computed last.
 _FOLLOW = (
     "BatchNormalization", "Relu", "Sigmoid", "Mul", "Add", "HardSwish", "HardSigmoid", "Tanh", "Clip",
     "Erf", "Div", "Dropout", "Identity",
@@ -46,16 +47,40 @@ def groups(model: onnx.ModelProto) -> dict[str, Key]:
         for value in (*inferred.graph.value_info, *inferred.graph.output)
     }
     weights = {tensor.name: math.prod(tensor.dims) for tensor in model.graph.initializer}
-    found: dict[str, Key] = {}
+    found: dict[str, Key] = {}  # in the order in which they are computed
     for node in model.graph.node:
         size = elements[node.output[0]]
         if node.op_type in PRODUCTS:
             found[node.name] = ("product", weights.get(node.input[1], 0), size)
             continue
-        before = [found[name] for name in node.input if name in found and found[name][2] == size]
-        follows = node.op_type in _FOLLOW and before and before[-1][0] == "product"
-        found[node.name] = before[-1] if follows else (_KINDS.get(node.op_type, OTHER), 0, 0)
+        order = list(found)
+        before = [name for name in node.input if name in found and elements[name] == size]
+        last = found[max(before, key=order.index)] if before else (OTHER, 0, 0)
+        # A reshape ends what we fuse behind a product; a norm of groups has one on either side.
+        follows = node.op_type in _FOLLOW or (node.op_type == "Reshape" and last[0] != "product")
+        found[node.name] = (_KINDS[node.op_type], 0, 0) if node.op_type in _KINDS else last
+        if node.op_type not in _KINDS and not follows:
+            found[node.name] = (OTHER, 0, 0)
     return found
+
+
+def optimised(model: onnx.ModelProto, known: Mapping[str, Key]) -> dict[str, Key]:
+    """Return `known` with the activations that onnxruntime made of several nodes and named anew.
+
+    Parameters
+    ----------
+    model
+        The network as onnxruntime saves it after its optimisations.
+    """
+    result = dict(known)
+    makers = {output: node for node in model.graph.node for output in node.output}
+    for node in model.graph.node:
+        if _origin(node.name, known) or node.op_type not in _GELUS:
+            continue
+        maker = makers.get(node.input[0])
+        if maker is not None:
+            result[node.name] = result.get(_origin(maker.name, result), (OTHER, 0, 0))
+    return result
 
 
 def theirs(path: Path, given: np.ndarray, runs: int = 20, seconds: float = 2.0) -> dict[Key, float]:
@@ -68,6 +93,9 @@ def theirs(path: Path, given: np.ndarray, runs: int = 20, seconds: float = 2.0) 
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_profiling = True
     options.profile_file_prefix = str(path.with_suffix(""))
+    saved = path.with_name("optimised.onnx")
+    options.optimized_model_filepath = str(saved)
+    options.log_severity_level = 3  # it warns that a saved network is for this machine
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     until = time.monotonic() + seconds
@@ -78,14 +106,15 @@ def theirs(path: Path, given: np.ndarray, runs: int = 20, seconds: float = 2.0) 
     profile = Path(session.end_profiling())
     events = json.loads(profile.read_text())
     profile.unlink()
-    return summed(events, groups(onnx.load(str(path))))
+    known = optimised(onnx.load(str(saved), load_external_data=False), groups(onnx.load(str(path))))
+    saved.unlink()
+    return summed(events, known)
 
 
 def summed(events: Iterable[Mapping[str, object]], known: Mapping[str, Key]) -> dict[Key, float]:
     """Return the milliseconds of each group, from a profile's events."""
     taken: dict[str, list[float]] = defaultdict(list)
     kinds: dict[str, str] = {}
-    sizes: dict[str, int] = {}
     for event in events:
         name = str(event["name"])
         if event["cat"] == "Node" and name.endswith("_kernel_time"):
@@ -94,28 +123,25 @@ def summed(events: Iterable[Mapping[str, object]], known: Mapping[str, Key]) -> 
             node = name.removesuffix("_kernel_time")
             taken[node].append(float(str(event["dur"])) / 1e3)
             kinds[node] = str(arguments["op_name"])
-            sizes[node] = sum(math.prod(s) for each in arguments["output_type_shape"] for s in each.values())
     result: dict[Key, float] = defaultdict(float)
     for node, times in taken.items():
-        result[_key(node, kinds[node], sizes[node], known)] += mean(times[len(times) // 4 :])  # it warms up
+        result[_key(node, kinds[node], known)] += mean(times[len(times) // 4 :])  # it warms up
     return dict(result)
 
 
-def _key(node: str, kind: str, size: int, known: Mapping[str, Key]) -> Key:
-    """Return the group of an optimised node: its name begins with that of the last node it was made of.
-
-    One that was made of a GELU's nodes may have a name of its own; it follows the product of as many
-    elements, where there is one alone.
-    """
+def _key(node: str, kind: str, known: Mapping[str, Key]) -> Key:
+    """Return the group of an optimised node: its name begins with that of the last node it was made of."""
     kind = kind.removeprefix("Fused")
     if kind in _KINDS:  # it may have the name of a node after it, such as the last Identity
         return (_KINDS[kind], 0, 0)
+    key = known.get(_origin(node, known), (OTHER, 0, 0))
+    is_product = kind in (*PRODUCTS, *_GELUS) or kind in _FOLLOW
+    return (OTHER, 0, 0) if key[0] == "product" and not is_product else key
+
+
+def _origin(node: str, known: Mapping[str, Key]) -> str:
+    """Return the longest known name that a node's name begins with; empty if there is none."""
     origin = node.removeprefix("fused ")
     while origin and origin not in known:
         origin = origin[:-1]
-    before = {key for key in known.values() if key[0] == "product" and key[2] == size}
-    if not origin and kind in _GELUS and len(before) == 1:
-        return before.pop()
-    key = known.get(origin, (OTHER, 0, 0))
-    is_product = kind in (*PRODUCTS, *_GELUS) or kind in _FOLLOW
-    return (OTHER, 0, 0) if key[0] == "product" and not is_product else key
+    return origin

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.families.compare import costlier, joined, ours
 from benchmarks.families.graph import Net
-from benchmarks.families.nodes import OTHER, groups, summed
+from benchmarks.families.nodes import OTHER, groups, optimised, summed
 from benchmarks.families.page import markdown
 from benchmarks.families.table import FAMILIES
 from benchmarks.latency.layers import Function
@@ -82,6 +82,26 @@ def test_what_follows_a_product_counts_for_it() -> None:
     )  # fmt: skip
 
 
+def test_what_follows_a_resize_a_norm_or_a_pool_counts_for_it_as_it_is_fused_so() -> None:
+    net = Net("small", (1, 8, 6, 6))
+    first = net.norm_conv("c0", net.data, 16, 3, act="silu")
+    half = net.max_pool("half", first, kernel=2, stride=2)
+    known = groups(net.model(net.silu("mixed_act", net.add("mixed", first, net.upsample("up", half)))))
+    names = ("up", "mixed", "mixed_act_sigmoid", "mixed_act")
+    assert [known[name] for name in names] == [("resizes", 0, 0)] * 4
+    assert known["c0_act"][0] == "product"
+
+    net = Net("small", (1, 8, 36))
+    known = groups(
+        net.model(net.gelu("act", net.group_norm("norm", net.conv("c0", net.data, 16, kernel=3), 16)))
+    )
+    assert known["c0"][0] == "product"
+    assert {known[name] for name in known if name.startswith(("norm", "act"))} - {(OTHER, 0, 0)} == {
+        ("norms", 0, 0)
+    }
+    assert known["norm"] == known["act"] == ("norms", 0, 0)
+
+
 def event(name: str, op: str, us: int, *shape: int) -> dict[str, object]:
     arguments = {"op_name": op, "output_type_shape": [{"float": shape}]}
     return {"cat": "Node", "name": f"{name}_kernel_time", "dur": us, "args": arguments}
@@ -91,15 +111,24 @@ def test_optimised_nodes_find_what_they_were_made_of() -> None:
     events = [
         event("c0_bn_nchwc", "Conv", 3000),
         event("c0_act", "QuickGelu", 1000),
-        event("Gelu_token_7", "Gelu", 400, 1, 16, 36),
-        event("Gelu_token_8", "Gelu", 50, 77),
+        event("Gelu_token_7", "Gelu", 400),
+        event("Gelu_token_8", "Gelu", 50),
         event("ReorderOutput_token_3", "ReorderOutput", 500),
         event("fc_product/MatMulAddFusion", "Gemm", 200),
         event("softmax", "Softmax", 100),
         event("output_nchwc", "Upsample", 700),  # named after the Identity behind it
         {"cat": "Session", "name": "model_run", "dur": 9999, "args": {}},
     ]
-    assert summed(events, groups(small())) == {
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Conv", ["data"], ["reordered"], "c0_bn_nchwc"),
+            onnx.helper.make_node("Gelu", ["reordered"], ["activated"], "Gelu_token_7"),
+            onnx.helper.make_node("Gelu", ["data"], ["other"], "Gelu_token_8"),
+        ],
+        "optimised", [], [],
+    )  # fmt: skip
+    known = optimised(onnx.helper.make_model(graph), groups(small()))
+    assert summed(events, known) == {
         CONV: 4.4, (OTHER, 0, 0): 0.55, FC: 0.2, ("softmax", 0, 0): 0.1, ("resizes", 0, 0): 0.7,
     }  # fmt: skip
 

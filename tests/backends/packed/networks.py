@@ -181,6 +181,17 @@ NORMS = (
         ),
         {"k": _f(1, 1, 1, 1), "b": _f(0, 0, 0, 0), "to": _i(1, 4, -1), "back": _i(1, 20, 9, 11)},
     ),
+    Case(
+        "norm of each channel, with reshapes to the same shape",
+        (
+            op("Reshape", "a", "to", to="r"),
+            op("InstanceNormalization", "r", "k", "b", to="i"),
+            op("Reshape", "i", "to", to="j"),
+            op("Relu", "j"),
+        ),
+        {"k": _random(20), "b": _random(20), "to": _i(1, 20, -1)},
+        size=(37,),
+    ),
     Case("local response", (op("LRN", "a", size=5, alpha=0.1),)),
     Case("l2 norm", (op("ReduceL2", "a", axes=[1], to="n"), op("Div", "a", "n"))),
     Case(
@@ -366,6 +377,12 @@ MOVES = (
         channels=32,
     ),
     Case("transpose", (op("Transpose", "a", perm=[0, 2, 3, 1]),)),
+    Case("transpose rows", (op("Transpose", "a", perm=[0, 2, 1]),), size=(37,), channels=21),
+    Case(
+        "add what is transposed",
+        (op("Transpose", "a", to="t", perm=[0, 3, 2, 1]), op("Mul", "t", "k", to="u"), op("Exp", "u")),
+        {"k": _random(1, 11, 9, 1)},
+    ),
     Case(
         "transpose back",
         (

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import tvm
+from tvm import relax
 
 from toolchain.errors import ToolchainError
 from toolchain.lowering.graph import pipeline
@@ -31,3 +32,15 @@ def test_what_tvm_refuses_is_said(kind: type[Exception]) -> None:
 
     with pytest.raises(ToolchainError, match=r"TVM cannot lower the network: .*no such operator"):
         _lower(refuse)
+
+
+def test_a_reshape_to_the_shape_that_there_is_leaves_nothing() -> None:
+    x = relax.Var("x", relax.TensorType((1, 8, 20), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            same = builder.emit(relax.op.reshape(builder.emit(relax.op.exp(x)), (1, 8, 20)))
+            result = builder.emit_output(relax.op.nn.softmax(same, axis=-1))
+        builder.emit_func_output(result)
+    text = str(pipeline.fuse(builder.finalize(), tvm.target.Target("llvm"))["main"].script())
+    assert "reshape" not in text

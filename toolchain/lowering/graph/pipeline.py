@@ -33,6 +33,9 @@ def fuse(module: tvm.IRModule, target: tvm.target.Target, layout: str = "NCHW") 
     """
     fold = tvm.transform.module_pass(lambda unfolded, _: fold_constants(unfolded), opt_level=0, name="fold")
     passes = [
+        # Exporters write a group norm of as many groups as channels with reshapes to the shape that there
+        # is. A reshape wants its value plain: it would be unpacked before the norm and packed after it.
+        relax.transform.RemoveRedundantReshape(),
         relax.transform.FoldBatchnormToConv2D(),
         fold,
         relax.transform.DecomposeOpsForInference(),

@@ -23,7 +23,7 @@ indices = st.recursive(
     st.sampled_from(WIDE) | NUMBERS,
     lambda inner: st.one_of(
         *(st.builds(kind, inner, inner) for kind in (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)),
-        *(st.builds(kind, inner, NUMBERS) for kind in (tirx.FloorDiv, tirx.FloorMod)),
+        *(st.builds(kind, inner, NUMBERS) for kind in (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)),
         st.builds(lambda a, b, x, y: tirx.Select(tirx.LT(a, b), x, y), inner, inner, inner, inner),
         st.builds(lambda a, b, x, y: tirx.if_then_else(tirx.EQ(a, b), x, y), inner, inner, inner, inner),
         st.builds(lambda x: tirx.Cast("int64", tirx.Cast("int32", x)), inner),

@@ -13,7 +13,7 @@ from tests.backends.packed.computed import MACHINES, named
 from toolchain.arrays import Array
 from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.machines import AVX2
+from toolchain.backends.packed.machines import AVX2, OPENCL
 from toolchain.backends.packed.recognise.read import Read, read, shape_of
 from toolchain.backends.packed.stages.rows import with_input_rows
 from toolchain.backends.packed.stages.stagewise import stagewise
@@ -86,6 +86,10 @@ CASES = (
     Resize(33, (7, 5), (11, 19), "nearest_neighbor", "asymmetric"),
     Resize(16, (8, 9), (3, 4), "nearest_neighbor", "asymmetric"),
     Resize(20, (5, 4), (15, 12), "nearest_neighbor", clipped=True),
+    Resize(5, (4, 21), (8, 63), "nearest_neighbor", "asymmetric"),
+    Resize(4, (9, 33), (9, 66), "nearest_neighbor", "asymmetric", clipped=True),
+    Resize(3, (2, 16), (16, 128), "nearest_neighbor", "asymmetric"),
+    Resize(6, (3, 3), (6, 6), "nearest_neighbor", "asymmetric"),  # rows shorter than any vector
 )
 
 
@@ -155,6 +159,42 @@ def test_rows_are_computed_once_where_several_rows_of_the_output_read_them(
 ) -> None:
     _found, rows = with_input_rows(with_tables(case.read())[0])
     assert [shape_of(row) for row in rows] == [(2, 8, height, 15) for height in heights]
+
+
+@pytest.mark.parametrize(
+    ("case", "repeats"),
+    [
+        (Resize(3, (5, 6), (10, 12), "nearest_neighbor", "asymmetric"), True),
+        (Resize(4, (9, 33), (9, 99), "nearest_neighbor", "asymmetric", clipped=True), True),
+        (Resize(4, (5, 6), (10, 13), "nearest_neighbor", "asymmetric"), False),
+        (Resize(4, (5, 6), (10, 12)), False),
+    ],
+)
+def test_numbers_that_are_repeated_in_a_row_are_loaded_once_and_need_no_rows_of_their_own(
+    case: Resize, repeats: bool
+) -> None:
+    found = case.read()
+    text = str(stagewise(found, layouts_of(found, "plain", AVX2), AVX2.of(1)).script())
+    assert ("T.Shuffle" in text) == repeats
+    assert (with_input_rows(with_tables(found)[0], repeats=True)[1] == []) == repeats
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Resize(8, (4, 33), (9, 66), "nearest_neighbor", "asymmetric"),  # rows come from a table
+        Resize(8, (3, 3), (6, 6), "nearest_neighbor", "asymmetric"),
+    ],
+)
+def test_rows_stay_where_no_vector_can_be_repeated(case: Resize) -> None:
+    with_table = with_tables(case.read())[0]
+    assert with_input_rows(with_table, repeats=True)[1] != []
+
+
+def test_a_device_computes_a_nearest_resize_number_by_number() -> None:
+    found = CASES[7].read()
+    text = str(stagewise(found, layouts_of(found, "plain", OPENCL), OPENCL.of(1)).script())
+    assert "T.Shuffle" not in text
 
 
 def test_loads_that_a_condition_guards_are_not_moved_out_of_it() -> None:

@@ -13,7 +13,9 @@ from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.breaks import breaks
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import Expr, shape_of
+from toolchain.backends.packed.stages.repeats import repeated, repeats_of
 from toolchain.backends.packed.stages.shared_reduction import shared_reduction, vectors_of
+from toolchain.backends.packed.stages.turned import turned, turned_of
 from toolchain.backends.packed.stages.value import Combine, StageValue
 
 _JOBS = 8  # fewest parallel pieces that are enough for the cores of today's boards
@@ -42,6 +44,14 @@ def plain(value: StageValue, outs: list[tirx.Buffer]) -> None:
     vectors = vectors_of(value, shape, axis)
     if vectors is not None:
         shared_reduction(value, outs[0], None, vectors)
+        return
+    squares = turned_of(value) if step is None else None
+    if squares is not None:
+        turned(value, squares, outs[0])
+        return
+    repeats = repeats_of(value) if step is None else None
+    if repeats is not None:
+        repeated(value, repeats, outs[0])
         return
     if step is not None:
         sizes = (machine.vectors(4), lanes)

@@ -15,19 +15,28 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.recognise.expressions import linear, variables_of
+from toolchain.backends.packed.recognise.expressions import calls, linear, variables_of
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var, loads, shape_of
 from toolchain.backends.packed.stages.extraction import Extraction, extracted
+from toolchain.backends.packed.stages.repeats import factor_of
 
 _ARITHMETIC = (TensorLoad, tirx.Add, tirx.Sub, tirx.Mul)
 
 
-def with_input_rows(read: Read) -> tuple[Read, list[tirx.Buffer]]:
-    """Return a function that reads scattered numbers once for each input row, and the rows' buffers."""
-    return extracted(read, _with_input_rows)
+def with_input_rows(read: Read, *, repeats: bool = False) -> tuple[Read, list[tirx.Buffer]]:
+    """Return a function that reads scattered numbers once for each input row, and the rows' buffers.
+
+    Parameters
+    ----------
+    repeats
+        Whether numbers that are only repeated along a row need no rows: they lie side by side.
+    """
+    values = [part.value for stage in read.stages for part in stage.parts]
+    simple = not any(calls(value, "if_then_else") or _tabled(value) for value in values)
+    return extracted(read, lambda made: _with_input_rows(made, repeats=repeats and simple))
 
 
-def _with_input_rows(made: Extraction) -> Expr:
+def _with_input_rows(made: Extraction, *, repeats: bool) -> Expr:
     stage = made.stage
     if len(stage.axes) < 2 or len(stage.indices) != len(stage.axes):
         return stage.value
@@ -35,6 +44,8 @@ def _with_input_rows(made: Extraction) -> Expr:
         return stage.value
     *outer, height, width = stage.axes
     *before, _rows, columns = stage.extents
+    if repeats and any(factor_of(load.indices[-1], width, columns) for load in loads(stage.value)):
+        return stage.value
     row = tirx.Var("row", "int32")
 
     def node(value: Any, mutator: tvm_ffi.StructuralMutator) -> Expr:
@@ -54,6 +65,11 @@ def _with_input_rows(made: Extraction) -> Expr:
 
     kinds = [*((kind, node) for kind in _ARITHMETIC), (tvm.ir.Call, guarded), (tirx.Select, guarded)]
     return tvm_compat.mutated(stage.value, kinds)
+
+
+def _tabled(value: Expr) -> bool:
+    """Return whether a value reads at a place that a table has."""
+    return any(loads(index) for load in loads(value) for index in load.indices)
 
 
 def _input_row(value: Any, stage: Stage) -> Expr | None:

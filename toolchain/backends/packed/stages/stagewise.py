@@ -45,11 +45,12 @@ def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:
         return made
     rows: list[tirx.Buffer] = []
     if machine.gpu is None:
-        read, tables = with_tables(read)
+        read, tables = with_tables(read, inverts=not machine.pieces.fine)
         if layouts[-1] is None:
-            read, rows = with_input_rows(read)
+            read, rows = with_input_rows(read, repeats=not any(layouts))
         stored = [*tables, *rows, *(stage.buffer for stage in kept)]
         kept = [stage for stage in read.stages if any(stage.buffer.same_as(each) for each in stored)]
+        last = _lasts(read, kept)
 
     def body(nest: Nest) -> None:
         memory = FunctionStorage(nest, read, layouts)

@@ -1,7 +1,8 @@
-"""Tables of numbers that depend on one axis only, such as the coordinates and weights of a resize.
+"""Tables of numbers that depend on few axes only: coordinates and weights of a resize, divisors of a norm.
 
 TVM's resize computes them by floating-point arithmetic for every element of the output. Here a stage of its
-own computes them once for every place on the axis, by the same formula.
+own computes them once for every place on the axis, by the same formula. A norm of packed values divides each
+element by its channel's deviation: here it multiplies by the inverse, which a table has by channel.
 """
 
 from __future__ import annotations
@@ -18,15 +19,24 @@ from toolchain.backends.packed.recognise.expressions import calls, variables_of
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var, loads
 from toolchain.backends.packed.stages.extraction import Extraction, extracted
 
+_ROUNDING = ("floor", "ceil", "round", "nearbyint", "trunc", "fmod")
+_REPEATED = 8  # fewest quotients by the same number for which it is inverted
 _ARITHMETIC = (tvm.ir.Call, tirx.Cast, tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
 
 
-def with_tables(read: Read) -> tuple[Read, list[tirx.Buffer]]:
-    """Return a function whose element-wise stages load such numbers from tables, and the tables' buffers."""
-    return extracted(read, _with_tables)
+def with_tables(read: Read, *, inverts: bool = True) -> tuple[Read, list[tirx.Buffer]]:
+    """Return a function whose element-wise stages load such numbers from tables, and the tables' buffers.
+
+    Parameters
+    ----------
+    inverts
+        Whether divisors have tables. On a device a table takes a launch of its own, and quotients are cheap.
+    """
+    inverts = inverts and not any(_rounds(part.value) for stage in read.stages for part in stage.parts)
+    return extracted(read, lambda made: _with_tables(made, inverts=inverts))
 
 
-def _with_tables(made: Extraction) -> Expr:
+def _with_tables(made: Extraction, *, inverts: bool) -> Expr:
     def node(value: Any, mutator: tvm_ffi.StructuralMutator) -> Expr:
         axis = _axis(value, made.stage)
         if axis is not None:
@@ -34,7 +44,43 @@ def _with_tables(made: Extraction) -> Expr:
         kept: Expr = mutator.default_mutate(value)
         return kept
 
-    return tvm_compat.mutated(made.stage.value, [(kind, node) for kind in _ARITHMETIC])
+    def quotient(value: tirx.Div, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        axes = _divisor_axes(value, made.stage) if inverts else None
+        if axes is None:
+            return node(value, mutator)
+        extents = [made.stage.extent(axis) for axis in axes]
+        inverse = made.load(tirx.const(1, "float32") / value.b, axes, extents, axes)
+        return mutator.mutate(value.a) * inverse
+
+    kinds = [(kind, node) for kind in _ARITHMETIC if kind is not tirx.Div]
+    return tvm_compat.mutated(made.stage.value, [*kinds, (tirx.Div, quotient)])
+
+
+def _rounds(value: Expr) -> bool:
+    """Return whether a value rounds or compares floats: a product may lie beside a whole quotient."""
+    found = calls(value, *_ROUNDING) > 0
+
+    def cast(node: tirx.Cast) -> None:
+        nonlocal found
+        found |= str(node.value.expr_ty().dtype).startswith("float") and not str(node.ty).startswith("float")
+
+    def compare(node: Any) -> None:
+        nonlocal found
+        found |= str(node.a.expr_ty().dtype).startswith("float")
+
+    kinds = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+    tvm_compat.walked(value, [(tirx.Cast, cast), *((kind, compare) for kind in kinds)])
+    return found
+
+
+def _divisor_axes(value: tirx.Div, stage: Stage) -> list[Var] | None:
+    """Return the axes on which a divisor depends; None if it is not worth inverting it first."""
+    if str(value.ty) != "float32" or not loads(value.b) or calls(stage.value, "if_then_else"):
+        return None
+    uses = variables_of(value.b)
+    axes = [axis for axis in stage.axes if any(axis.same_as(var) for var in uses)]
+    count = prod(stage.extent(axis) for axis in axes)
+    return axes if axes and count * _REPEATED <= prod(stage.extents) else None
 
 
 def _axis(value: Any, stage: Stage) -> Var | None:

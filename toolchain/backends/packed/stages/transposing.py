@@ -17,6 +17,7 @@ from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.halo import zero_halo, zero_halo_of_tile
 from toolchain.backends.packed.loops.memory import SMALL
 from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.squares import transposed, vector
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.read import Expr
 
@@ -127,26 +128,8 @@ class _Transposing:
                 value: Expr = tirx.Broadcast(tirx.const(0, self.dtype), lanes)
             else:
                 value = tirx.BufferLoad(self.source, plain(i) if self.pack else packed(i))
-            ir.buffer_store(vectors, value, [_vector(i, lanes)])
-        vectors = self._transposed(vectors)
+            ir.buffer_store(vectors, value, [vector(i, lanes)])
+        vectors = transposed(self.nest, vectors, lanes)
         for i in range(lanes if self.pack else channels):
             at = packed(i) if self.pack else plain(i)
-            ir.buffer_store(self.result, tirx.BufferLoad(vectors, [_vector(i, lanes)]), at)
-
-    def _transposed(self, vectors: tirx.Buffer) -> tirx.Buffer:
-        """Emit the transpose of a square; each round interleaves the two halves of its vectors."""
-        lanes, half = self.lanes, self.lanes // 2
-        rounds = lanes.bit_length() - 1
-        for _round in range(rounds):
-            following = self.nest.local((lanes * lanes,), self.dtype)
-            for i in range(half):
-                pair = [tirx.BufferLoad(vectors, [_vector(place, lanes)]) for place in (i, i + half)]
-                for part in range(2):
-                    order = [part * half + k // 2 + k % 2 * lanes for k in range(lanes)]
-                    ir.buffer_store(following, tirx.Shuffle(pair, order), [_vector(2 * i + part, lanes)])
-            vectors = following
-        return vectors
-
-
-def _vector(place: int, lanes: int) -> Expr:
-    return tirx.Ramp(place * lanes, 1, lanes)
+            ir.buffer_store(self.result, tirx.BufferLoad(vectors, [vector(i, lanes)]), at)

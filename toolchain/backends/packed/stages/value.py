@@ -23,6 +23,7 @@ _COMBINE: dict[type, Combine] = {
     tirx.Min: tirx.min,
 }
 _UNROLLED = 9  # most steps of a reduction (for example a pooling window) that are unrolled
+_WAYS = 4  # sums of a column that is computed alone, so that additions do not wait for each other
 
 
 class StageValue:
@@ -115,8 +116,11 @@ class StageValue:
         return count
 
     def values(self, index: Sequence[Expr], reduced: Sequence[Expr], analyzer: Analyzer) -> list[Expr]:
-        """Return all values computed for a logical index, with zero for the reduction so far."""
-        totals: list[Expr] = [tirx.const(0, str(part.buffer.dtype)) for part in self.stage.parts]
+        """Return all values computed for a logical index, with one for the reduction so far.
+
+        TVM refuses to divide by a zero that it knows.
+        """
+        totals: list[Expr] = [tirx.const(1, str(part.buffer.dtype)) for part in self.stage.parts]
         values = [self.at(part.value, index, reduced, analyzer, totals) for part in self.stage.parts]
         return values + self.result(totals, index, analyzer)
 
@@ -157,6 +161,9 @@ class StageValue:
                     column, lane, [self.at(part.value, index(column, lane), [], analyzer) for part in parts]
                 )
             return
+        if columns == 1 and self._worth_ways():
+            self._by_ways(width, index, store, analyzer, inside)
+            return
         totals = [nest.local((columns * width,), str(part.buffer.dtype)) for part in parts]
         for total, part in zip(totals, parts, strict=True):
             nest.fill(total, columns * width, part.begin)
@@ -181,3 +188,45 @@ class StageValue:
         with nest.unroll(columns) as column, nest.vector(width) as lane:
             sums = [total[column * width + lane] for total in totals]
             store(column, lane, self.result(sums, index(column, lane), analyzer))
+
+    def _worth_ways(self) -> bool:
+        """Return whether several sums of a column are faster than one."""
+        long = bool(self.reduced) and self.reduced[-1] >= 2 * _WAYS
+        return long and self.step() is not None and not self.memory.nest.machine.pieces.fine
+
+    def _by_ways(
+        self,
+        width: int,
+        index: Callable[[Expr, Expr], list[Expr]],
+        store: Callable[[Expr, Expr, list[Expr]], None],
+        analyzer: Analyzer,
+        inside: Callable[[Expr], Expr] | None,
+    ) -> None:
+        """Emit a reduction of one column by several sums, of which each adds every n-th step."""
+        step = self.step()
+        if step is None:
+            raise ValueError(f"{self.stage.name} combines in a way of its own")
+        (combine, number), nest, part = step, self.memory.nest, self.stage.parts[0]
+        total = nest.local((_WAYS * width,), str(part.buffer.dtype))
+        nest.fill(total, _WAYS * width, part.begin)
+        first: Expr = tirx.IntImm("int32", 0)
+        *before, last = self.reduced
+        for start, ways in ((0, _WAYS), (last - last % _WAYS, 1)):
+            turns = (last - start) // ways
+            if turns < 1:
+                continue
+            with (
+                nest.grid([*before, turns]) as (*steps, turn),
+                nest.unroll(ways) as way,
+                nest.vector(width) as lane,
+            ):
+                at = [*steps, analyzer.simplify(turn * ways + way + start)]
+                place = way * width + lane
+                value = combine(total[place], self.at(number, index(first, lane), at, analyzer))
+                if inside is not None:
+                    value = tirx.if_then_else(inside(lane), value, part.begin)
+                ir.buffer_store(total, value, [place])
+        with nest.vector(width) as lane:
+            sums = [total[way * width + lane] for way in range(_WAYS)]
+            half = [combine(sums[way], sums[way + 1]) for way in range(0, _WAYS, 2)]
+            store(first, lane, self.result([combine(*half)], index(first, lane), analyzer))
