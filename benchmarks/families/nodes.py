@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +13,8 @@ from statistics import mean
 
 import numpy as np
 import onnx
+
+from benchmarks.latency.networks import ROOT, command
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 RECURRENT = ("LSTM", "GRU", "RNN")
@@ -58,27 +62,40 @@ def groups(model: onnx.ModelProto) -> dict[str, Key]:
     return found
 
 
-def theirs(path: Path, given: np.ndarray, runs: int = 20, seconds: float = 2.0) -> dict[Key, float]:
-    """Return the milliseconds of an inference that onnxruntime spends on each group, means of runs."""
-    import time
+def theirs(path: Path, given: Path, python: Path, env: Mapping[str, str] | None = None) -> dict[Key, float]:
+    """Return the milliseconds of an inference that onnxruntime spends on each group, means of runs.
 
+    Parameters
+    ----------
+    given
+        The input, a .npy file.
+    python, env
+        Interpreter and environment of the process that runs onnxruntime.
+    """
+    argv = [python, "-c", f"from {__name__} import profiled; profiled({str(path)!r}, {str(given)!r})"]
+    paths = os.pathsep.join([*filter(None, [(env or {}).get("PYTHONPATH")]), str(ROOT)])
+    profile = Path(command(argv, **{**(env or {}), "PYTHONPATH": paths}).strip().splitlines()[-1])
+    events = json.loads(profile.read_text())
+    profile.unlink()
+    return summed(events, groups(onnx.load(str(path))))
+
+
+def profiled(path: str, given: str, runs: int = 20, seconds: float = 2.0) -> None:
+    """Profile onnxruntime on one thread in this process; print the name of the file that it wrote."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_profiling = True
-    options.profile_file_prefix = str(path.with_suffix(""))
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
+    options.profile_file_prefix = str(Path(path).with_suffix(""))
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    inputs = {session.get_inputs()[0].name: np.load(given)}
     until = time.monotonic() + seconds
     for _ in range(runs):
-        session.run(None, {name: given})
+        session.run(None, inputs)
         if time.monotonic() > until:
             break
-    profile = Path(session.end_profiling())
-    events = json.loads(profile.read_text())
-    profile.unlink()
-    return summed(events, groups(onnx.load(str(path))))
+    print(session.end_profiling())
 
 
 def summed(events: Iterable[Mapping[str, object]], known: Mapping[str, Key]) -> dict[Key, float]:
@@ -96,16 +113,20 @@ def summed(events: Iterable[Mapping[str, object]], known: Mapping[str, Key]) -> 
             kinds[node] = str(arguments["op_name"])
             sizes[node] = sum(math.prod(s) for each in arguments["output_type_shape"] for s in each.values())
     result: dict[Key, float] = defaultdict(float)
-    for node, times in taken.items():
-        result[_key(node, kinds[node], sizes[node], known)] += mean(times[len(times) // 4 :])  # it warms up
+    products: dict[int, Key] = {}  # the latest, by the number of its outputs
+    for node, times in taken.items():  # in the order in which they run
+        key = _key(node, kinds[node], sizes[node], known, products)
+        if key[0] == "product":
+            products[key[2]] = key
+        result[key] += mean(times[len(times) // 4 :])  # it warms up
     return dict(result)
 
 
-def _key(node: str, kind: str, size: int, known: Mapping[str, Key]) -> Key:
+def _key(node: str, kind: str, size: int, known: Mapping[str, Key], products: Mapping[int, Key]) -> Key:
     """Return the group of an optimised node: its name begins with that of the last node it was made of.
 
-    One that was made of a GELU's nodes may have a name of its own; it follows the product of as many
-    elements, where there is one alone.
+    One that was made of a GELU's nodes may have a name of its own; it counts for the latest of `products`
+    with as many outputs.
     """
     kind = kind.removeprefix("Fused")
     if kind in _KINDS:  # it may have the name of a node after it, such as the last Identity
@@ -113,9 +134,8 @@ def _key(node: str, kind: str, size: int, known: Mapping[str, Key]) -> Key:
     origin = node.removeprefix("fused ")
     while origin and origin not in known:
         origin = origin[:-1]
-    before = {key for key in known.values() if key[0] == "product" and key[2] == size}
-    if not origin and kind in _GELUS and len(before) == 1:
-        return before.pop()
+    if not origin and kind in _GELUS and size in products:
+        return products[size]
     key = known.get(origin, (OTHER, 0, 0))
     is_product = kind in (*PRODUCTS, *_GELUS) or kind in _FOLLOW
     return (OTHER, 0, 0) if key[0] == "product" and not is_product else key
