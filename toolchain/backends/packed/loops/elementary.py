@@ -69,9 +69,9 @@ def _silu(node: tirx.Mul, mutator: tvm_ffi.StructuralMutator) -> Expr:
     if str(made.ty) not in _KINDS:
         return made
     for x, gate in ((made.a, made.b), (made.b, made.a)):
-        if getattr(getattr(gate, "op", None), "name", "") == "tirx.sigmoid" and tvm_ffi.structural_equal(
-            gate.args[0], x
-        ):
+        if not isinstance(gate, tvm.ir.Call) or getattr(gate.op, "name", "") != "tirx.sigmoid":
+            continue
+        if tvm_ffi.structural_equal(gate.args[0], x):
             return tirx.call_pure_extern(str(made.ty), SILU, x)
     return made
 
