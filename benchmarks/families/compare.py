@@ -99,6 +99,9 @@ def _key(name: str, function: Function | None, keys: set[Key]) -> Key:
     products = sorted(found, key=lambda key: (key[1] not in sizes[1:2], key))
     weighted = [key for key in products if key[1] and key[1] in sizes[:-1]]
     exact = [key for key in weighted if key[2] == sizes[-1]]
+    # A gate's 1x1 layer is fused with the product of the map that it scales.
+    channels = {shape[0] for shape in function.shapes[1:-1] if len(shape) == 4}
+    gates = [key for key in weighted if key[2] in channels]
     without = [key for key in products if key[1] == 0 and key[2] == sizes[-1]]
     recurrent = [key for key in keys if key[0] == "recurrent layers"]  # our products of all steps
-    return (exact or without or weighted or recurrent or [("product", 0, sizes[-1])])[0]
+    return (exact or gates or without or weighted or recurrent or [("product", 0, sizes[-1])])[0]

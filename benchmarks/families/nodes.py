@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +13,8 @@ from statistics import mean
 
 import numpy as np
 import onnx
+
+from benchmarks.latency.networks import ROOT, command
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 RECURRENT = ("LSTM", "GRU", "RNN")
@@ -83,32 +87,54 @@ def optimised(model: onnx.ModelProto, known: Mapping[str, Key]) -> dict[str, Key
     return result
 
 
-def theirs(path: Path, given: np.ndarray, runs: int = 20, seconds: float = 2.0) -> dict[Key, float]:
-    """Return the milliseconds of an inference that onnxruntime spends on each group, means of runs."""
-    import time
+def theirs(path: Path, given: Path, python: Path, env: Mapping[str, str] | None = None) -> dict[Key, float]:
+    """Return the milliseconds of an inference that onnxruntime spends on each group, means of runs.
 
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_profiling = True
-    options.profile_file_prefix = str(path.with_suffix(""))
+    Parameters
+    ----------
+    given
+        The input, a .npy file.
+    python, env
+        Interpreter and environment of the process that runs onnxruntime.
+    """
     saved = path.with_name("optimised.onnx")
-    options.optimized_model_filepath = str(saved)
-    options.log_severity_level = 3  # it warns that a saved network is for this machine
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    until = time.monotonic() + seconds
-    for _ in range(runs):
-        session.run(None, {name: given})
-        if time.monotonic() > until:
-            break
-    profile = Path(session.end_profiling())
+    call = f"profiled({str(path)!r}, {str(given)!r}, {str(saved)!r})"
+    paths = os.pathsep.join([*filter(None, [(env or {}).get("PYTHONPATH")]), str(ROOT)])
+    printed = command(
+        [python, "-c", f"from {__name__} import profiled; {call}"], **{**(env or {}), "PYTHONPATH": paths}
+    )
+    profile = Path(printed.strip().splitlines()[-1])
     events = json.loads(profile.read_text())
     profile.unlink()
     known = optimised(onnx.load(str(saved), load_external_data=False), groups(onnx.load(str(path))))
     saved.unlink()
     return summed(events, known)
+
+
+def profiled(path: str, given: str, saved: str, runs: int = 20, seconds: float = 2.0) -> None:
+    """Profile onnxruntime on one thread in this process; print the name of the file that it wrote.
+
+    Parameters
+    ----------
+    saved
+        Where the network is written as onnxruntime optimised it.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_profiling = True
+    options.profile_file_prefix = str(Path(path).with_suffix(""))
+    options.optimized_model_filepath = saved
+    options.log_severity_level = 3  # it warns that a saved network is for this machine
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    inputs = {session.get_inputs()[0].name: np.load(given)}
+    until = time.monotonic() + seconds
+    for _ in range(runs):
+        session.run(None, inputs)
+        if time.monotonic() > until:
+            break
+    print(session.end_profiling())
 
 
 def summed(events: Iterable[Mapping[str, object]], known: Mapping[str, Key]) -> dict[Key, float]:

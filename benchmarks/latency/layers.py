@@ -43,16 +43,18 @@ class Layer:
     gflops: float
 
 
-def functions(source: str, batch: int | None = None) -> dict[str, Function]:
-    """Return the fused functions of a network, as `toolchain build` makes them without records."""
+def functions(source: str, batch: int | None = None, board: str = "local") -> dict[str, Function]:
+    """Return a network's fused functions, as `toolchain build --board BOARD` makes them without records."""
     from toolchain.backends.packed.backend import Packed
     from toolchain.backends.packed.network.rewrite import rewrite
     from toolchain.host import host_profile
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
+    from toolchain.profiles import load_profile
     from toolchain.tasks.options import CodeOptions
 
-    backend, model = Packed(host_profile(), CodeOptions()), load_model(source, ModelOptions(batch=batch))
+    profile = host_profile() if board == "local" else load_profile(board)
+    backend, model = Packed(profile, CodeOptions()), load_model(source, ModelOptions(batch=batch))
     with backend.lower(model, backend.target(None, integers=model.integral)) as network:
         rules = rewrite(network.fused, network.choices).rules
         return {

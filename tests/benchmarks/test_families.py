@@ -133,6 +133,22 @@ def test_optimised_nodes_find_what_they_were_made_of() -> None:
     }  # fmt: skip
 
 
+def test_both_layers_of_a_gate_find_their_nodes() -> None:
+    narrow, wide = ("product", 32, 4), ("product", 32, 8)
+    shapes = (
+        ((1, 8, 1, 1), (4, 8, 1, 1), (1, 4, 1, 1)),
+        ((1, 4, 1, 1), (8, 4, 1, 1), (1, 8, 6, 6), (1, 8, 6, 6)),
+    )
+    known = {
+        name: Function(1, name, "dense", shape)
+        for name, shape in zip(("fused_conv2d_relu", "fused_conv2d1_sigmoid_multiply"), shapes, strict=True)
+    }
+    found = ours([{"name": name, "ms": 1.0} for name in known], known, [wide, narrow])
+    assert {key: group.functions for key, group in found.items()} == {
+        narrow: ["fused_conv2d_relu"], wide: ["fused_conv2d1_sigmoid_multiply"],
+    }  # fmt: skip
+
+
 def test_functions_stand_beside_their_nodes_and_only_losses_are_listed() -> None:
     known = {
         "fused_conv2d_add_sigmoid_multiply": Function(

@@ -97,6 +97,8 @@ class Machine:
         Vector widths in numbers; None: any, because LLVM splits them.
     in_order
         Whether instructions are issued in order.
+    divides
+        Whether dividing a vector takes less time than the multiply-adds that approximate its inverse.
     fuses
         Whether one instruction multiplies and adds, rounding once.
     loads
@@ -129,6 +131,7 @@ class Machine:
     pieces: Pieces = field(default_factory=ParallelLoop)
     widths: tuple[int, ...] | None = None
     in_order: bool = False
+    divides: bool = False
     fuses: bool = False
     loads: Loads = "inputs"
     group: int = 0

@@ -49,8 +49,9 @@ AVX2 = Machine(
     near=18 << 10,
     cache=2 << 20,
     rates=rates.AVX2,
-    tiles=Tiles(blocks=(2, 3, 5), columns=14, widened=9),
+    tiles=Tiles(blocks=(3, 2, 5), columns=14, widened=9),
     products=(VNNI_AVX, PMADDWD, *FLOATS),
+    divides=True,
     fuses=True,
 )
 AVX512 = Machine(

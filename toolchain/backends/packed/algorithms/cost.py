@@ -18,6 +18,12 @@ from toolchain.backends.packed.machine import Machine
 # Of estimates within this factor, the one with fewer bytes of weights wins; fitted like `Rates`.
 _CLOSE = 1.1
 
+CHAINS = 8
+"""Independent multiply-adds that keep two units with four cycles' latency busy.
+
+Of the optimisation manuals of Intel and AMD; Arm's cores need fewer.
+"""
+
 
 @dataclass(frozen=True)
 class Cost:

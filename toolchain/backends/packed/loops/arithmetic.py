@@ -1,13 +1,15 @@
 """Writes exp, sigmoid, tanh, erf, log and powers as plain arithmetic.
 
 The generated code is branch-free: additions, multiplications, shifts and selections of float32 and uint32
-numbers, no division, no rounding or conversion that a vector unit lacks. Coefficients are minimax
-polynomials found by `tools/minimax.py`, each rounded to float32 before those of higher powers were fitted.
+numbers, no rounding or conversion that a vector unit lacks, and divisions only where they are fast.
+Coefficients are minimax polynomials found by `tools/minimax.py`, each rounded to float32 before those of
+higher powers were fitted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tvm import tirx
 
@@ -69,14 +71,18 @@ _ERF_ONE = 4.0  # erf is 1 in float32 from here on
 
 # 1.5 * 2^23: adding it to a number rounds the number to an integer, which is then in the last bits.
 _ROUND = 12582912.0
+_BIASED = _ROUND + 127  # the same, with the bias of float32 exponents
 _ONE, _SIGN, _EXPONENT = 0x3F800000, 0x80000000, 23  # bits of 1.0 and of the sign; first bit of the exponent
 _SQRT_HALF = 0x3F3504F3  # sqrt(1/2) as bits
 TO_ONE = "exp_to_one"
 """Name under which a call requests `exp_to_one`."""
+SILU = "silu"
+"""Name under which a call requests a number times its sigmoid."""
 # Bits of about 1 / x are this less the bits of x: off by 5.1 % at most, the least of all such constants.
 _INVERSE = 0x7EF30000
 _LEAST = -87.3  # e^x becomes subnormal soon below
 _MOST = 87.0  # e^x is less than 2^126
+_INFINITE = 89.0  # e^x is infinite in float32
 _LEAST_NORMAL, _TO_NORMAL = 2.0**-126, 23  # and the power of 2 that makes subnormal numbers normal
 
 
@@ -144,7 +150,9 @@ def _inverse(argument: Expr) -> Expr:
     """Return 1 / x for x from 2^-126 to 2^126, off by 1.5 last places at most where sums are fused.
 
     A division of vectors keeps an x86 core busy for 5 to 16 cycles, and an Arm core for 10 to 60; this takes
-    six instructions. The first step leaves the cube of the error, 1.3e-4; the second its square.
+    six instructions, five of which need the units that multiply (`DIVIDING` is for machines on which a
+    division beside other arithmetic is faster). The first step leaves the cube of the error, 1.3e-4; the
+    second its square.
     """
 
     def value(x: Expr) -> Expr:
@@ -180,15 +188,38 @@ def _exp_to_one(argument: Expr) -> Expr:
     return _named(argument, value)
 
 
-def _sigmoid(argument: Expr) -> Expr:
+def _grown(x: Expr) -> Expr:
+    """Return e^x for x from -87 to 88, infinity from 88.4 to 89."""
+
+    def rest(n: Expr) -> Expr:
+        return x - n * _float(_LN2[0]) - n * _float(_LN2[1])
+
+    def scaled(shifted: Expr) -> Expr:
+        power = _number(_bits(shifted) << _uint(_EXPONENT))
+        return _named(rest(shifted - _float(_BIASED)), lambda r: _polynomial(r, (1.0, 1.0, *_EXP)) * power)
+
+    return _named(x * _float(_LOG2E) + _float(_BIASED), scaled)
+
+
+def _logistic(argument: Expr, numerator: Callable[[Expr], Expr], *, divides: bool) -> Expr:
+    """Return `numerator` of x by 1 + e^-x."""
+
     def value(x: Expr) -> Expr:
-        def inverse(less: Expr, n: Expr) -> Expr:
-            return _inverse(_float(1) + (less + _float(1)) * _power(n))
+        low, high = -_MOST, _INFINITE if divides else _MOST
+        below = _named(_float(0) - x, lambda y: _named(_within(y, low, high), _grown)) + _float(1)
+        if divides:  # by infinity for x below -88.4
+            return numerator(x) / below
+        return numerator(x) * tirx.Select(x < _float(-_MOST), _float(0), _inverse(below))
 
-        made = _named(_within(x, -_MOST, _MOST), lambda y: _parts(y, inverse))
-        return tirx.Select(x > _float(_MOST), _float(0), made)  # below 2e-38
+    return _named(argument, value)
 
-    return _named(_float(0) - argument, value)
+
+def _sigmoid(argument: Expr, *, divides: bool = False) -> Expr:
+    return _logistic(argument, lambda _x: _float(1), divides=divides)
+
+
+def _silu(argument: Expr, *, divides: bool = False) -> Expr:
+    return _logistic(argument, lambda x: x, divides=divides)
 
 
 def _odd(argument: Expr, of_size: Callable[[Expr], Expr]) -> Expr:
@@ -200,10 +231,11 @@ def _odd(argument: Expr, of_size: Callable[[Expr], Expr]) -> Expr:
     return _named(_bits(argument), value)
 
 
-def _tanh(argument: Expr) -> Expr:
+def _tanh(argument: Expr, *, divides: bool = False) -> Expr:
     def ratio(less: Expr, n: Expr) -> Expr:
         grown = _named(_power(n), lambda scale: scale * less + (scale - _float(1)))  # e^2x - 1
-        return _named(grown, lambda y: y * _inverse(y + _float(2)))
+        below = _float(2)
+        return _named(grown, lambda y: y / (y + below) if divides else y * _inverse(y + below))
 
     # tanh(10) is 1 in float32
     return _odd(argument, lambda x: _named(_within(x + x, None, 20), lambda y: _parts(y, ratio)))
@@ -282,9 +314,17 @@ WRITTEN: dict[str, Callable[..., Expr | None]] = {
     "tirx.exp": _exp,
     TO_ONE: _exp_to_one,
     "tirx.sigmoid": _sigmoid,
+    SILU: _silu,
     "tirx.tanh": _tanh,
     "tirx.erf": _erf,
     "tirx.log": _log,
     "tirx.pow": _pow,
 }
 """Returns the value of a call from its operands, or None to keep the call; by operator."""
+
+DIVIDING = WRITTEN | {
+    "tirx.sigmoid": partial(_sigmoid, divides=True),
+    SILU: partial(_silu, divides=True),
+    "tirx.tanh": partial(_tanh, divides=True),
+}
+"""The same for a machine whose division of vectors is faster than `_inverse`."""

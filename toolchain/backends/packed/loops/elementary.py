@@ -5,6 +5,7 @@ float16 numbers are computed in float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
@@ -12,12 +13,13 @@ import tvm_ffi
 from tvm import tirx
 
 from toolchain import tvm_compat
-from toolchain.backends.packed.loops.arithmetic import TO_ONE, WRITTEN
+from toolchain.backends.packed.loops.arithmetic import DIVIDING, SILU, TO_ONE, WRITTEN
 from toolchain.backends.packed.recognise.read import Expr
 
 WRITTEN_OUT = frozenset(name.rsplit(".", 1)[-1] for name in WRITTEN) | {"sinh", "cosh"}
 """Names of the functions that become long code."""
 
+_KINDS = ("float16", "float32")
 
 LONG = 64
 """An argument of more nodes than this is long: a float that became an int32 and a float again has 120."""
@@ -31,16 +33,18 @@ def exp_to_one(x: Expr) -> Expr:
     return tirx.call_pure_extern("float32", TO_ONE, x)
 
 
-def in_arithmetic(func: tirx.PrimFunc, scope: str = "global") -> tirx.PrimFunc:
+def in_arithmetic(func: tirx.PrimFunc, scope: str = "global", *, divides: bool = False) -> tirx.PrimFunc:
     """Return a function with elementary functions of float16 and float32 numbers replaced by arithmetic.
 
     Parameters
     ----------
     scope
         TVM's memory scope of intermediate values.
+    divides
+        Whether vectors are divided by vectors, rather than multiplied by approximated inverses.
     """
-    func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others)])
-    writer = _Writer(scope)
+    func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others), (tirx.Mul, _silu)])
+    writer = _Writer(scope, DIVIDING if divides else WRITTEN)
     return tvm_compat.mutated(
         func, [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
     )
@@ -59,6 +63,19 @@ def _by_others(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
     return tirx.tanh(x) * even if name == "sinh" else even
 
 
+def _silu(node: tirx.Mul, mutator: tvm_ffi.StructuralMutator) -> Expr:
+    """Return a product as a call of SiLU if it is x times its sigmoid: x then is a quotient's numerator."""
+    made = mutator.default_mutate(node)
+    if str(made.ty) not in _KINDS:
+        return made
+    for x, gate in ((made.a, made.b), (made.b, made.a)):
+        if not isinstance(gate, tvm.ir.Call) or getattr(gate.op, "name", "") != "tirx.sigmoid":
+            continue
+        if tvm_ffi.structural_equal(gate.args[0], x):
+            return tirx.call_pure_extern(str(made.ty), SILU, x)
+    return made
+
+
 class _Writer:
     """Replaces the elementary functions of one PrimFunc.
 
@@ -67,8 +84,8 @@ class _Writer:
     argument is stored and loaded again; LLVM keeps it in a register.
     """
 
-    def __init__(self, scope: str) -> None:
-        self.scope = scope
+    def __init__(self, scope: str, written: Mapping[str, Callable[..., Expr | None]]) -> None:
+        self.scope, self.written = scope, written
         self.lanes: tuple[Expr, int] = (tirx.const(0, "int32"), 1)  # lane and width of the enclosing vectors
         self.buffers: list[tirx.Stmt] = []  # allocations before the loop; lowering must not shrink them
         self.before: list[tirx.Stmt] | None = None  # statements before the store; None: not allowed
@@ -98,7 +115,7 @@ class _Writer:
         if own:
             name = node.args[0].value
         kind = str(node.ty)
-        if name not in WRITTEN or kind not in ("float16", "float32"):
+        if name not in self.written or kind not in _KINDS:
             outer = self.before
             if name.endswith("if_then_else"):
                 self.before = None  # it may be computed only if the condition holds
@@ -109,8 +126,8 @@ class _Writer:
         node = mutator.default_mutate(node)
         self.depth -= 1
         if self.depth and self.before is None:
-            return node
-        value = WRITTEN[name](*(_cast("float32", self._short(each)) for each in node.args[own:]))
+            return node.args[1] * tirx.sigmoid(node.args[1]) if name == SILU else node
+        value = self.written[name](*(_cast("float32", self._short(each)) for each in node.args[own:]))
         if value is None:
             return node
         value = _cast(kind, value)

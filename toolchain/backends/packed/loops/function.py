@@ -22,4 +22,4 @@ def build(machine: Machine, body: Callable[[Nest], None]) -> tirx.PrimFunc:
         ir.func_attr({"tirx.noalias": True, "tirx.is_scheduled": True, EXPLICIT: True})
         body(Nest(machine))
     func = builder.get() if machine.pieces.fine else by_additions(builder.get())
-    return in_arithmetic(func, machine.pieces.scope)
+    return in_arithmetic(func, machine.pieces.scope, divides=machine.divides)

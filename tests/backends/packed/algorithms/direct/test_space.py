@@ -146,3 +146,15 @@ def test_blocks_that_nothing_divides_get_tiles_of_several_where_that_saves_loads
     assert direct_space.default(primes[1], A64).blocks == 2
     assert direct_space.default(primes[1], ARMV7).blocks == 1  # three blocks would leave two columns
     assert {each.blocks for each in direct_space.candidates(primes[0], AVX512)} >= {1, 2, 3, 4}
+
+
+def test_rows_of_seven_get_tiles_whose_products_do_not_wait_on_avx2() -> None:
+    even, uneven = conv(192, 1152, 7, 7, kernel=1), conv(1152, 320, 7, 7, kernel=1)
+    for layer in (even, uneven):
+        choice = direct_space.default(layer, AVX2)
+        assert (choice.blocks, choice.columns) == (
+            3,
+            4,
+        )  # tiles of 12 and 9 sums; 2 blocks would have 8 and 6
+        assert direct_space.default(layer, AVX512).blocks == 2
+        assert legal(choice, layer, AVX2)

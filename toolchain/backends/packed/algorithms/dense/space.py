@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from toolchain.backends.packed.algorithms.choice import Order
-from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.cost import CHAINS, Cost
 from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
 from toolchain.backends.packed.algorithms.items import fits
 from toolchain.backends.packed.algorithms.launch import alone
@@ -15,9 +15,6 @@ from toolchain.backends.packed.recognise.matmul import Matmul
 
 _PIECES = 16  # with so many pieces, rows need not be divided further: four for each of four cores
 _REPACKED = 8  # smallest number of row tiles in a piece that packs its own panel
-# Independent multiply-adds needed to keep two units with four cycles' latency busy (optimisation manuals of
-# Intel and AMD; Arm's cores need fewer).
-_CHAINS = 8
 _ITEMS = 128  # work items per core: two groups of 64, one computes while the other waits for memory
 _LOADS = 0.1  # time of a load relative to a multiply-add: measured, 1 x 14 takes a tenth longer than 2 x 14
 
@@ -30,7 +27,7 @@ def default(product: Matmul, machine: Machine) -> DenseChoice:
         """Return the relative time of all vectors, padding included, with tiles of that many blocks."""
         rows = min(product.rows.extent, _limit(product, machine, blocks))
         sums = blocks * rows
-        waiting = max(1, _CHAINS / sums)
+        waiting = max(1, CHAINS / sums)
         return -(-vectors // blocks) * blocks * waiting * (1 + _LOADS * (blocks + rows) / sums)
 
     if machine.pieces.fine:
