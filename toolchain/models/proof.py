@@ -92,7 +92,7 @@ def _unlike(due: Array, got: Array, joined: Ends | None, tolerance: float, *, so
     if due.shape != got.shape or due.dtype.kind != got.dtype.kind:
         return f"is {got.dtype}{list(got.shape)} instead of {due.dtype}{list(due.shape)}"
     if due.dtype.kind != "f":
-        differing = np.count_nonzero(due != got)
+        differing = int(np.count_nonzero(due != got))
         return f"differs in {counted(differing, 'value')}" if differing else ""
     finite = np.isfinite(due)
     if not np.array_equal(due[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
