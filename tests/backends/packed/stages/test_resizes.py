@@ -191,6 +191,19 @@ def test_rows_stay_where_no_vector_can_be_repeated(case: Resize) -> None:
     assert with_input_rows(with_table, repeats=True)[1] != []
 
 
+def test_one_number_beside_a_nearest_resize_is_no_row() -> None:
+    x, k = te.placeholder((1, 4, 3, 8), name="x"), te.placeholder((), name="k")
+    out = topi.multiply(
+        topi.image.resize2d(
+            x, [0.0] * 4, (6, 16), method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
+            rounding_method="floor",
+        ),
+        k,
+    )  # fmt: skip
+    found = read(te.create_prim_func([x, k, out]))
+    assert "T.Shuffle" in str(stagewise(found, [None] * 3, AVX2.of(1)).script())
+
+
 def test_a_device_computes_a_nearest_resize_number_by_number() -> None:
     found = CASES[7].read()
     text = str(stagewise(found, layouts_of(found, "plain", OPENCL), OPENCL.of(1)).script())

@@ -85,6 +85,8 @@ CASES = (
         lambda x: topi.exp(topi.transpose(x)),
         lambda x: np.exp(x.T),
     ),
+    Case(((17, 24), ()), lambda x, k: topi.multiply(topi.transpose(x), k), lambda x, k: x.T * k),
+    Case(((17, 24), ()), lambda x, k: topi.multiply(x, k), lambda x, k: x * k),
     Case(  # only a part has a value
         ((17, 24),),
         lambda x: topi.transpose(topi.nn.pad(x, (1, 0), (0, 3))),
@@ -113,7 +115,7 @@ def errors(cases: tuple[Case, ...], machine: Machine) -> list[str]:
     random = np.random.default_rng(0)
     wrong = []
     for i, (case, found) in enumerate(zip(cases, reads, strict=True)):
-        *inputs, out = (random.normal(size=shape_of(each)) * 9 for each in found.params)
+        *inputs, out = (np.asarray(random.normal(size=shape_of(each)) * 9) for each in found.params)
         given = [each.astype(case.dtype) for each in inputs]
         result = tvm.runtime.tensor(np.full(out.shape, 77, case.dtype))
         library[f"f{i}"](*map(tvm.runtime.tensor, given), result)
@@ -149,7 +151,7 @@ def test_whole_vectors_are_loaded_and_transposed_in_registers(case: Case) -> Non
 
 
 @pytest.mark.parametrize(
-    "case", [CASES[2], CASES[18], Case(((8, 16),), topi.nn.relu, lambda x: np.maximum(x, 0))]
+    "case", [CASES[2], CASES[19], CASES[20], Case(((8, 16),), topi.nn.relu, lambda x: np.maximum(x, 0))]
 )
 def test_what_no_square_fits_is_computed_along_its_rows(case: Case) -> None:
     assert "T.Shuffle" not in text(case, AVX2.of(1))

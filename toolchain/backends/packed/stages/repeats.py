@@ -60,6 +60,8 @@ class Repeats:
 
 def factor_of(index: Expr, axis: Var, extent: int) -> int | None:
     """Return by how much an index repeats its numbers along an axis; None if it does not."""
+    if linear(index, [axis]) is not None:
+        return None
     for factor in _FACTORS:
         if extent % factor or extent // factor < _LEAST:
             continue

@@ -44,7 +44,8 @@ def _with_input_rows(made: Extraction, *, repeats: bool) -> Expr:
         return stage.value
     *outer, height, width = stage.axes
     *before, _rows, columns = stage.extents
-    if repeats and any(factor_of(load.indices[-1], width, columns) for load in loads(stage.value)):
+    ends = [load.indices[-1] for load in loads(stage.value) if _of_rows(load)]
+    if repeats and any(factor_of(end, width, columns) for end in ends):
         return stage.value
     row = tirx.Var("row", "int32")
 
