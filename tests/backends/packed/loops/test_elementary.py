@@ -171,7 +171,8 @@ def test_special_values(name: str, machine: Machine) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_half_as_from_float32(name: str) -> None:
     every = np.arange(1 << 16, dtype="u2").view("f2")
-    assert last_places(name, every) <= 0.51
+    machine = X86[name == "silu"]  # a product of two halves to the other one
+    assert last_places(name, every, machine) <= 0.51
 
 
 @pytest.mark.parametrize("board", ["rk3399", "pynq"])

@@ -43,7 +43,9 @@ def in_arithmetic(func: tirx.PrimFunc, scope: str = "global", *, divides: bool =
     divides
         Whether vectors are divided by vectors, rather than multiplied by approximated inverses.
     """
-    func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others), (tirx.Mul, _silu)])
+    func = tvm_compat.mutated(func, [(tvm.ir.Call, _by_others)])
+    if divides:
+        func = tvm_compat.mutated(func, [(tirx.Mul, _silu)])
     writer = _Writer(scope, DIVIDING if divides else WRITTEN)
     return tvm_compat.mutated(
         func, [(tirx.For, writer.loop), (tirx.BufferStore, writer.store), (tvm.ir.Call, writer.call)]
