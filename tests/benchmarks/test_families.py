@@ -201,3 +201,8 @@ def test_page_names_means_who_misses_the_goal_and_who_has_no_time() -> None:
     assert "| mlp | dense layers, tiny | 9.00 | 10.00 | **1.00** | 0.90 |" in text
     assert "unsupported operators: LSTM" in text
     assert "| yolo | softmax: softmax, 5 | general | 2.000 | 1.000 | 2.00 |" in text
+
+
+def test_page_says_that_features_of_the_cpu_were_hidden() -> None:
+    assert "are hidden" in markdown({**document(), "avx2": True})
+    assert "are hidden" not in markdown(document())
