@@ -1,4 +1,4 @@
-"""Our CPU code against onnxruntime over networks outside the zoo, family by family.
+"""Our CPU code against onnxruntime over networks outside the zoo, family by family, and over the zoo's.
 
     make bench-networks                                                     tables on stdout
     make bench-networks BENCH="--networks yolo,lstm --threads 1"            some of them
@@ -33,7 +33,7 @@ from benchmarks.families.table import FAMILIES  # noqa: E402
 from benchmarks.latency.hidden import hide  # noqa: E402
 from benchmarks.latency.layers import functions  # noqa: E402
 from benchmarks.latency.measure import Plan, field, measure  # noqa: E402
-from benchmarks.latency.networks import Network, build  # noqa: E402
+from benchmarks.latency.networks import Network, build, input_shape, toolchain  # noqa: E402
 from benchmarks.latency.process import ContenderError  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
 from benchmarks.reporting import add_options, report  # noqa: E402
@@ -42,6 +42,10 @@ from toolchain.files.atomic import write_text  # noqa: E402
 
 PYTHON = ROOT / ".venv/bin/python"
 CONTENDERS = ("ours", "onnxruntime")
+ZOO = tuple(
+    f"zoo:{name}"
+    for name in ("resnet-18", "resnet-50", "mobilenet", "squeezenet_v1.1", "inception_v3", "vgg-16")
+)
 FIELD_S = 2.0
 
 
@@ -50,7 +54,8 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--networks", type=listed(tuple(FAMILIES)), default=list(FAMILIES), metavar="N,N")
+    parser.add_argument("--networks", type=listed((*FAMILIES, *ZOO)), default=list(FAMILIES), metavar="N,N",
+                        help="default: those outside the zoo; or zoo:resnet-18 …")  # fmt: skip
     parser.add_argument("--threads", type=counts, default=[1, 2], metavar="N,N")
     parser.add_argument("--rounds", type=int, default=4, help="blocks of each contender (default 4)")
     parser.add_argument("--runs", type=int, default=25, help="most inferences of a block (default 25)")
@@ -62,23 +67,25 @@ def options() -> argparse.Namespace:
 
 def prepare(name: str, folder: Path, board: str = "local") -> Network:
     """Write a network and its seeded input, and build it with our command line."""
-    family = FAMILIES[name]
     folder.mkdir()
     path = folder / "model.onnx"
-    onnx.save(family.model(), str(path))
-    random = np.random.default_rng(0)
-    given = (
-        random.integers(0, family.tokens, family.shape)
-        if family.tokens
-        else random.standard_normal(family.shape).astype(np.float32)
-    )
-    np.save(folder / "input.npy", given)
+    if name in ZOO:
+        toolchain(folder, "model", "export", name, "-o", path)
+    else:
+        onnx.save(FAMILIES[name].model(), str(path))
+    np.save(folder / "input.npy", sample(path, FAMILIES[name].tokens if name in FAMILIES else 0))
     network = Network(name, 1, folder, path, models={"onnxruntime": path})
     try:
         build(network, [path], board)
     except ContenderError as error:
         network.reasons["ours"] = str(error)
     return network
+
+
+def sample(model: Path, tokens: int) -> np.ndarray[Any, Any]:
+    """Return a seeded input: real numbers, or words out of `tokens`."""
+    random, shape = np.random.default_rng(0), input_shape(model)
+    return random.integers(0, tokens, shape) if tokens else random.standard_normal(shape).astype(np.float32)
 
 
 def measured_network(
@@ -154,7 +161,8 @@ def measured(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, then print, keep and write what was asked for."""
-    report(options(), "benchmarks/networks.py", measured, markdown)
+    given = options()
+    report(given, "benchmarks/networks.py", measured, markdown, "avx2" if given.avx2 else "tables")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def times(rows: list[Mapping[str, Any]]) -> str:
         body.append(
             [
                 row["network"],
-                FAMILIES[row["network"]].family,
+                FAMILIES[row["network"]].family if row["network"] in FAMILIES else "of the zoo",
                 *(f"{entry['min_ms']:.2f}" if "min_ms" in entry else "-" for entry in (ours, theirs)),
                 *(judged or ["-", "-"]),
                 f"{ours['error']:.1e}" if "error" in ours else reason or "-",

@@ -86,7 +86,7 @@ def prepare(name: str, batch: int, contenders: list[str], folder: Path) -> Netwo
     options: list[str | Path] = [f"zoo:{name}", "--batch", str(batch)]
     toolchain(folder, "model", "export", *options, "-o", onnx)
     network = Network(name, batch, folder, onnx)
-    shape = _input_shape(onnx)
+    shape = input_shape(onnx)
     np.save(folder / "input.npy", np.random.default_rng(0).standard_normal(shape).astype(np.float32))
     for contender in contenders:
         try:
@@ -126,7 +126,8 @@ def build(network: Network, options: list[str | Path], board: str = "local") -> 
     network.sizes_mib["ours"] = network.bundle.stat().st_size / MIB
 
 
-def _input_shape(model: Path) -> tuple[int, ...]:
+def input_shape(model: Path) -> tuple[int, ...]:
+    """Return the shape of a file's only input."""
     import onnx
 
     (given,) = onnx.load(str(model), load_external_data=False).graph.input
