@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.lowering.executable import virtual_machine  # noqa: E402
 from toolchain.backends.packed.algorithms.policy import default_choice  # noqa: E402
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice  # noqa: E402
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice  # noqa: E402
 from toolchain.backends.packed.machine import Machine  # noqa: E402
 from toolchain.backends.packed.machines import machine_of  # noqa: E402
 from toolchain.backends.packed.network.choices import Choices  # noqa: E402

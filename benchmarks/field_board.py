@@ -34,10 +34,10 @@ from toolchain.bundles.write import write_bundle
 from toolchain.profiles import load_profile
 from toolchain.releases.exporting import export_release
 from toolchain.releases.signed import SignedRelease
-from toolchain.releases.trust_file import read_trust
+from toolchain.releases.trust import read_trust
 from toolchain.rollouts.attempt import Attempt, Delivery
 from toolchain.rollouts.back import roll_back
-from toolchain.rollouts.exchange import Told
+from toolchain.rollouts.outcome import Told
 from toolchain.runtime import ensure_runtime
 
 PART_MIB = 64

@@ -25,12 +25,12 @@ from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.rpc.client import Grant, TrackerClient
 from toolchain.rpc.session import connect
+from toolchain.tasks.candidate import write_case
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.reference import write_case
 from toolchain.tuning.boards.cases import drawn
 from toolchain.tuning.boards.measure import Request, Subject, measure
 from toolchain.tuning.builders.builder import LibraryBuilder
-from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.builders.choice import HostCompilers
 from toolchain.tuning.options import TuneOptions
 
 ROUNDS = 40

@@ -15,8 +15,7 @@ from tvm import relax
 from benchmarks.families.graph import Net
 from benchmarks.in_network import Call, compiled, lowered, time_calls, workload_of, workloads_of
 from benchmarks.latency.layers import label
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.algorithms.winograd.transforms import points, summed
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice, points, summed
 from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.transposed import Transposed
 from toolchain.backends.packed.space import PackedSpace

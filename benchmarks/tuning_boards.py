@@ -38,18 +38,17 @@ from benchmarks.tuners.c_function import asleep
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.files.scratch import scratch_folder
-from toolchain.lowering.probe import probe_for
+from toolchain.lowering.fused import probe_for
 from toolchain.targets.target import target_for
+from toolchain.tasks.candidate import write_case
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
-from toolchain.tasks.reference import write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.pipeline import pipeline
 from toolchain.tuning.run.preflight import preflight
-from toolchain.tuning.schedulers.round_robin import RoundRobin
-from toolchain.tuning.schedulers.scheduler import Prospect
+from toolchain.tuning.schedulers.scheduler import Prospect, RoundRobin
 
 COUNTS = (1, 2, 4, 8, 16)
 TRIALS_PER_BOARD = 24

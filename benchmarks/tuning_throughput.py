@@ -27,8 +27,7 @@ from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
-from toolchain.tasks.candidate import Entry
-from toolchain.tasks.key import entry_of
+from toolchain.tasks.candidate import Entry, entry_of
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.boards.cases import run_cases
 from toolchain.tuning.boards.runner import board_evaluator

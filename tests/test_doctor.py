@@ -13,7 +13,7 @@ import pytest
 
 from tests import plugins
 from toolchain.configuration.settings import configuration
-from toolchain.doctor import containers, probes
+from toolchain.doctor import diagnosis, probes
 from toolchain.doctor import diagnosis as doctor
 
 
@@ -75,7 +75,7 @@ def test_an_arm64_host_is_not_asked_for_an_emulator_of_itself(
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [check.name for check in doctor._check_emulator()] == ["qemu for armv7a", "armv7a C library"]
-    names = [check.name for check in containers.check_containers()]
+    names = [check.name for check in diagnosis.check_containers()]
     assert "arm programs" in names and "aarch64 programs" not in names
     gcc = {check.name: check for check in doctor._check_compilers()}["aarch64 gcc"]
     assert gcc.hint.endswith("apt-get install gcc")

@@ -89,16 +89,16 @@ NOUNS = (
 NO_NUMBER_OR_MORE_THAN_ONE = {
     "backends/packed/loops/tile.py {channels} channels": "no multiple of a product's depth",
     "backends/vta/backend.py {len(model.shapes)} shapes": "where one would be right",
-    "boards/emulation/requirements.py {profile.name} boards": "a name",
+    "boards/emulation/qemu.py {profile.name} boards": "a name",
     "boards/emulation/system/board.py {profile.arch} boards": "a name",
     "building/several.py {count} shapes": "networks in several shapes",
     "bundles/layout.py {tensors} inputs": "more than a bundle may have",
     "cli/model_options.py {len(options.several.choices)} shapes": "where one would be right",
     "doctor/diagnosis.py {arch} boards": "a name",
     "images/debian/system.py {debian} boards": "a name",
-    "models/shape_lists.py {len(batches) * steps} shapes": "more than a bundle may have",
+    "models/options.py {len(batches) * steps} shapes": "more than a bundle may have",
     "releases/envelope.py {len(signatures)} signatures": "more than are allowed",
-    "releases/strict_json.py {count} values": "more than are allowed",
+    "releases/envelope.py {count} values": "more than are allowed",
     "vta/lint/tokens.py {tokens.most_waiting} tokens": "more than are counted",
 }
 """Where a plural behind braces is right, with the reason."""

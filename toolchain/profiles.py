@@ -18,9 +18,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from toolchain.architectures.architecture import Architecture
 from toolchain.architectures.rates import ClusterRates
-from toolchain.architectures.table import ARCHITECTURES, architecture_of, wrong_system
+from toolchain.architectures.table import ARCHITECTURES, Architecture, architecture_of, wrong_system
 from toolchain.devices.device import Device
 from toolchain.devices.entry import Entry
 from toolchain.devices.table import kind_names

@@ -26,8 +26,7 @@ from pathlib import Path
 from benchmarks.latency.document import write
 from toolchain.configuration.settings import configuration
 from toolchain.files.atomic import write_text
-from toolchain.images.debian.mirror import debian_mirror
-from toolchain.images.debian.unpacking import unpack
+from toolchain.images.debian.unpacking import debian_mirror, unpack
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "docs" / "hosts.json"

@@ -13,13 +13,13 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.policy import cost
 from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.backend import Packed
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.model import MaliModel
+from toolchain.mali.row import MaliModel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
@@ -27,8 +27,7 @@ from toolchain.records.exchange import write_records
 from toolchain.records.record import Record
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore, user_store
-from toolchain.tasks.candidate import DeviceCode
-from toolchain.tasks.key import record_key
+from toolchain.tasks.candidate import DeviceCode, record_key
 from toolchain.tasks.options import CodeOptions
 
 _BOARD = "rk3399"

@@ -11,16 +11,13 @@ from typing import Any
 from benchmarks.accelerator.regions import CONFIG, alone, least_cycles, milliseconds, modelled
 from benchmarks.tuners.replay import NEAR, Table, trials
 from benchmarks.words import note
-from toolchain.backends.vta.space import VtaSpace
-from toolchain.backends.vta.task import VtaTask
-from toolchain.tasks.space import Space
-from toolchain.tasks.tuner import Tuner
+from toolchain.backends.vta.space import VtaSpace, VtaTask
+from toolchain.tasks.tuner import Space, Tuner
 from toolchain.tuning.tuners.table import TUNERS
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvShape, read_shape
-from toolchain.vta.layers.region import RegionLayer
-from toolchain.vta.layers.seeded import seeded_layer
+from toolchain.vta.layers.region import RegionLayer, seeded_layer
 from toolchain.vta.machine.simulator import Simulator
 
 SHAPES = (

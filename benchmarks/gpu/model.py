@@ -12,12 +12,12 @@ from dataclasses import replace
 import tvm
 from tvm import relax
 
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.backend import Packed, PackedNetwork
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.building.decide import decide_task
-from toolchain.lowering.kernels.launches import launches_of
-from toolchain.mali.model import MaliModel
+from toolchain.lowering.kernels.code import launches_of
+from toolchain.mali.row import MaliModel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile

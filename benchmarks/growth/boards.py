@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance
+from toolchain.records.record import Provenance, RecordKey
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Candidate, Entry
@@ -21,10 +20,9 @@ from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.context import RunContext
 from toolchain.tuning.run.pipeline import pipeline
-from toolchain.tuning.schedulers.gradient import Gradient
-from toolchain.tuning.schedulers.scheduler import Prospect
+from toolchain.tuning.schedulers.scheduler import Gradient, Prospect
 from toolchain.tuning.task_run import TaskRun
-from toolchain.tuning.tuners.gridsearch import GridSearch
+from toolchain.tuning.tuners.table import GridSearch
 
 _TRIALS, _TASKS, _WAYS = 1024, 32, 64
 _TRIAL_S = 0.02

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.growth.command import cost
 from benchmarks.growth.store import TRIALS, fill, workload
+from toolchain.records.database import Selection
 from toolchain.records.lookup import lookup
-from toolchain.records.selection import Selection
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
 

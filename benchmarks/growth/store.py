@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
-from toolchain.devices.failure import Failure
-from toolchain.records.function import Function, function_id
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance, Record
+from toolchain.devices.kind import Failure
+from toolchain.records.exchange import Function, function_id
+from toolchain.records.record import Provenance, Record, RecordKey
 from toolchain.records.store import RecordStore
 
 TRIALS = 250

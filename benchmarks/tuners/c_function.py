@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.linking.zig import run_zig, zig_cache_environment
-from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.candidate import Candidate, Entry, Parameter
 
 _COMPILE_S = 120.0
 _NUMBER = Parameter((1,), "int32")  # 0 before it is written, too

@@ -9,7 +9,7 @@ from benchmarks.tuners.replay import NEAR, Table, needed, tables
 from benchmarks.tuners.runs import latency, outcome
 from benchmarks.tuners.transfer import compared, summed
 from benchmarks.tuners.vta import LARGE, RESNET_18
-from toolchain.tuning.schedulers.table import SCHEDULERS
+from toolchain.tuning.schedulers.scheduler import SCHEDULERS
 from toolchain.tuning.tuners.table import TUNERS
 
 _POINTS = 11  # of a packed space; in smaller ones the first batch has nearly all

@@ -20,8 +20,8 @@ from toolchain.boards.inventory.lookup import find_boards
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.space import Space
 from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Space
 from toolchain.tuning.boards.cases import run_cases
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Event

@@ -13,9 +13,8 @@ from typing import Any
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.backend import MakeTuner
 from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Foreign, Result, Tuner
+from toolchain.tasks.tuner import FiniteSpace, Foreign, Result, Tuner
 
 BATCH = 8
 NEAR = 1.05  # of the best time

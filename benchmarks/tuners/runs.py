@@ -10,8 +10,7 @@ from typing import Any
 
 from benchmarks.tuners.replay import BATCH, Table
 from toolchain.tasks.backend import MakeTuner
-from toolchain.tuning.schedulers.scheduler import Prospect, Turn
-from toolchain.tuning.schedulers.table import MakeScheduler
+from toolchain.tuning.schedulers.scheduler import MakeScheduler, Prospect, Turn
 
 _DEPTH = 3  # turns under way, as in `tuning.pipeline`
 

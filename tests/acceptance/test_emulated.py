@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.acceptance import choices, tuning
+from toolchain.acceptance import choices
+from toolchain.acceptance import plan as tuning
 from toolchain.acceptance.choices import NetworkChoice
 from toolchain.acceptance.document import read_acceptance
 from toolchain.acceptance.found import BenchFound, PredictFound, TuneFound, VerifyFound

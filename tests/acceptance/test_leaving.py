@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolchain.acceptance.leaving import entries, keeping, remove_what_came
-from toolchain.boards.edge_rt.stock import stock
+from toolchain.boards.edge_rt.install import stock
 from toolchain.boards.local.transport import LocalTransport
 
 

@@ -16,9 +16,8 @@ from toolchain.acceptance.context import AcceptContext, NetworkBuilt
 from toolchain.acceptance.found import PredictFound
 from toolchain.acceptance.predictions import predict
 from toolchain.acceptance.timing import TimeLeft
-from toolchain.boards.board import Board
+from toolchain.boards.board import Board, class_alone
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.boards.nowhere import class_alone
 from toolchain.records.store import RecordStore
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tvm
 
-from toolchain.architectures import features
+from toolchain.architectures import table as features
 from toolchain.architectures.table import LINUX
 
 TABLES = {"x86_64": features.X86_64, "aarch64": features.AARCH64, "armv7a": features.ARMV7A}

@@ -12,11 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.architectures.architecture import Architecture, Level
-from toolchain.architectures.table import ARCHITECTURES, LINUX, architecture_of, of_debian, wrong_system
+from toolchain.architectures.table import (
+    ARCHITECTURES,
+    LINUX,
+    Architecture,
+    Level,
+    architecture_of,
+    of_debian,
+    wrong_system,
+)
 from toolchain.configuration.keys import Settings
 from toolchain.profiles import class_names, load_profile
-from toolchain.records.key import level_rank
+from toolchain.records.record import level_rank
 
 X86 = LINUX["x86_64"]
 FLAGS = sorted(X86.levels[-1].flags)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from toolchain.boards.board import class_alone
 from toolchain.boards.inventory.lookup import find_measured
-from toolchain.boards.nowhere import class_alone
 from toolchain.boards.transport import LostError
 from toolchain.errors import UsageError
 

@@ -15,7 +15,7 @@ from toolchain.records.record import Provenance, Record
 from toolchain.records.store import RecordStore
 from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import target_for
-from toolchain.tasks.key import record_key
+from toolchain.tasks.candidate import record_key
 from toolchain.tasks.task import Task
 
 PROVENANCE = Provenance("run-1", "local", "f00d", "0.27", "0.1.14", "0.1.0")

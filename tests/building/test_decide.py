@@ -19,7 +19,7 @@ from toolchain.records.exchange import write_records
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network
-from toolchain.tasks.key import record_key
+from toolchain.tasks.candidate import record_key
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow  # a network is lowered

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.mali.article import kernel
-from toolchain.building.explain import explain, modelled_ms
+from toolchain.building.chosen import explain, modelled_ms
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
 from toolchain.mali import row
 from toolchain.mali.compiled import read_compiled
 from toolchain.mali.estimate import estimate
-from toolchain.mali.model import Modelled
+from toolchain.mali.row import Modelled
 from toolchain.tasks.candidate import Candidate, Entry
 
 RECORDED = Path(__file__).parents[1] / "mali" / "recorded"

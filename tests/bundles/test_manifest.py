@@ -16,8 +16,8 @@ from toolchain.bundles.manifest import (
     OutputTolerance,
     RuntimeNeeds,
 )
-from toolchain.bundles.migration import migrated
-from toolchain.models.shape_lists import MOST_PARTS
+from toolchain.bundles.read import migrated
+from toolchain.models.options import MOST_PARTS
 
 
 def test_a_manifest_that_contradicts_itself(manifest: Manifest) -> None:

@@ -67,7 +67,7 @@ def toolchain(folder: Path) -> Toolchain:
 @pytest.fixture
 def invoke(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Toolchain:
     """Run `toolchain ARGUMENTS` in this process, by the same way in: spares the imports."""
-    from toolchain.cli import failures
+    from toolchain.cli import root as failures
     from toolchain.cli.root import root
 
     monkeypatch.chdir(folder)

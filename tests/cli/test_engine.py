@@ -19,7 +19,7 @@ from tests.models.graphs import graph_of, tensor_info
 from tests.unique import UNIQUE
 from toolchain.cli.engine import container_for
 from toolchain.configuration.settings import configuration
-from toolchain.devices import native_cuda
+from toolchain.devices import cuda_architectures as native_cuda
 from toolchain.errors import UsageError
 from toolchain.host import host_profile
 from toolchain.images import listing

@@ -12,9 +12,8 @@ from toolchain.cli.rollouts.live import show_rollout
 from toolchain.cli.rollouts.standing import RolloutStanding
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.errors import ToolchainError
-from toolchain.events.folder import events_folder
-from toolchain.events.follow import Follower
 from toolchain.events.lines import Line
+from toolchain.events.log import Follower, events_folder
 from toolchain.rollouts.events import (
     BoardDone,
     BoardMoved,

@@ -15,7 +15,7 @@ from tvm.error import InternalError
 
 from tests.cli.running import Toolchain
 from tests.waiting import until
-from toolchain.cli import failures, output
+from toolchain.cli import output, root
 from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
 
 
@@ -36,9 +36,9 @@ def test_an_error_is_a_sentence_a_hint_and_an_exit_code(
     kind: type[ToolchainError], capfd: pytest.CaptureFixture[str]
 ) -> None:
     error = kind("board b: it is gone", "start it anew")
-    assert failures.run(command_that(error), []) == kind.exit_code
+    assert root.run(command_that(error), []) == kind.exit_code
     assert capfd.readouterr().err == "error: board b: it is gone\nhint: start it anew\n"
-    assert failures.run(command_that(error), ["--json"]) == kind.exit_code
+    assert root.run(command_that(error), ["--json"]) == kind.exit_code
     expected = {"code": kind.exit_code, "message": "board b: it is gone", "hint": "start it anew"}
     captured = capfd.readouterr()
     assert json.loads(captured.out) == {"error": expected}
@@ -48,43 +48,43 @@ def test_an_error_is_a_sentence_a_hint_and_an_exit_code(
 def test_v_shows_the_whole_error_of_another_library(capfd: pytest.CaptureFixture[str]) -> None:
     error = ToolchainError("LLVM refused it: errors follow: no compare")
     error.__cause__ = InternalError("errors follow:\n no compare\n  %6 = fcmp oeq i1 %5")
-    assert failures.run(command_that(error), []) == 1
+    assert root.run(command_that(error), []) == 1
     assert "fcmp" not in capfd.readouterr().err
-    assert failures.run(command_that(error), ["-v"]) == 1
+    assert root.run(command_that(error), ["-v"]) == 1
     assert "%6 = fcmp oeq i1 %5" in capfd.readouterr().err
 
 
 def test_v_shows_no_error_that_may_repeat_a_password(capfd: pytest.CaptureFixture[str]) -> None:
     error = ToolchainError("records_url is no address")
     error.__cause__ = ValueError("Port could not be cast to integer value as 's3cret'")
-    assert failures.run(command_that(error), ["-v"]) == 1
+    assert root.run(command_that(error), ["-v"]) == 1
     assert "s3cret" not in capfd.readouterr().err
 
 
 def test_with_json_stdout_holds_the_document_alone(capfd: pytest.CaptureFixture[str]) -> None:
-    assert failures.run(command_that(None), ["--json"]) == 0
+    assert root.run(command_that(None), ["--json"]) == 0
     captured = capfd.readouterr()
     assert json.loads(captured.out) == {"done": True}
     assert captured.err == "a library's chatter\n"
 
 
 def test_too_little_memory_is_no_bug(capfd: pytest.CaptureFixture[str]) -> None:
-    assert failures.run(command_that(MemoryError("Unable to allocate 3.64 TiB")), []) == 1
+    assert root.run(command_that(MemoryError("Unable to allocate 3.64 TiB")), []) == 1
     err = capfd.readouterr().err
     assert "too little memory: Unable to allocate 3.64 TiB" in err and "--batch" in err
 
 
 def test_a_bug_is_called_one_and_v_shows_where(capfd: pytest.CaptureFixture[str]) -> None:
-    assert failures.run(command_that(KeyError("x")), []) == 1
+    assert root.run(command_that(KeyError("x")), []) == 1
     err = capfd.readouterr().err
     assert "this is a bug in the toolchain: KeyError: 'x'" in err
     assert "Traceback" not in err and "-v" in err
-    assert failures.run(command_that(KeyError("x")), ["-v"]) == 1
+    assert root.run(command_that(KeyError("x")), ["-v"]) == 1
     assert "Traceback" in capfd.readouterr().err
 
 
 def test_ctrl_c_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    assert failures.run(command_that(KeyboardInterrupt()), []) == 130
+    assert root.run(command_that(KeyboardInterrupt()), []) == 130
     assert capfd.readouterr().err.split("\n") == ["", "error: interrupted", ""]
 
 
@@ -161,9 +161,9 @@ def test_in_the_background_an_ignored_signal_stays_ignored(number: int) -> None:
     """As `nohup toolchain …` or `toolchain … &` in a script has it: the work outlives the terminal."""
     code = (
         "import click, os\n"
-        "from toolchain.cli import failures\n"
+        "from toolchain.cli import root\n"
         f"command = click.Command('it', callback=lambda: os.kill(os.getpid(), {int(number)}))\n"
-        "raise SystemExit(failures.run(command, []))\n"
+        "raise SystemExit(root.run(command, []))\n"
     )
     command = [sys.executable, "-c", code]
     ignoring = ["sh", "-c", f"trap '' {int(number)}; exec \"$@\"", "sh", *command]

@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from tests.models.quantising.networks import Block, network
-from toolchain.cli.quantised import show_quantised
+from toolchain.cli.output import show_quantised
 from toolchain.models.quantising.affine import quantise as affine
 from toolchain.models.quantising.powers_of_two.quantise import quantise
 

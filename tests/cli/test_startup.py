@@ -19,7 +19,7 @@ HEAVY = set(
 
 PROGRAM = """
 import sys
-from toolchain.cli import failures, root
+from toolchain.cli import root as failures, root
 for line in sys.argv[1:]:
     failures.run(root.root, line.split())
     print("loaded:", *(name.partition(".")[0] for name in sys.modules), file=sys.stderr)

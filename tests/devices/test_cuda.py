@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain.devices.cuda import CUDA
 from toolchain.devices.cuda_architectures import architectures_of, number_of
 from toolchain.devices.device import Device
+from toolchain.devices.table import CUDA
 from toolchain.profiles import load_profile
 
 LIMITS = {"compute_units": 8, "max_work_group": 1024, "local_bytes": 49152, "private_bytes": 1020}

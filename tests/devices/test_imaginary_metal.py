@@ -14,7 +14,7 @@ from tests import plugins
 from tests import toy_network as network
 from tests.cli.running import Ran, Toolchain
 from toolchain.boards.edge_rt.answers import DevicesThere, State
-from toolchain.boards.edge_rt.looks import looks_of, nodes_of
+from toolchain.boards.edge_rt.status import looks_of, nodes_of
 from toolchain.bundles.read import read_bundle
 from toolchain.devices.table import OWN, find_kind, kind_names, kind_of, peak_flops
 from toolchain.measuring.deadlines import deadline

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.devices.cuda import CUDA
+from toolchain.devices.cuda_architectures import VARIABLE, native_architectures
 from toolchain.devices.device import Device
-from toolchain.devices.native_cuda import VARIABLE, native_architectures
+from toolchain.devices.table import CUDA
 from toolchain.errors import MissingError, UsageError
 from toolchain.linking.zig import run_zig, zig_cache_environment
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests import plugins
-from toolchain.devices.by_kind import KindTable
 from toolchain.devices.kind import SEAMS, DeviceKind
 from toolchain.devices.plugins import plugin_files
-from toolchain.devices.table import OWN, find_kind, kind_names, kind_of
+from toolchain.devices.table import OWN, KindTable, find_kind, kind_names, kind_of
 from toolchain.errors import MissingError
 from toolchain.lowering.kernels.store import fingerprint
 

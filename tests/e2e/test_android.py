@@ -25,7 +25,8 @@ from toolchain.boards.local.transport import LocalTransport
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
-from toolchain.linking.c_library import LIBC, LIBM
+from toolchain.linking.linker import C_LIBRARY_LIBC as LIBC
+from toolchain.linking.linker import C_LIBRARY_LIBM as LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.measuring.numerics import Tolerance, compare

@@ -17,14 +17,13 @@ import pytest
 from tests.measuring.small_network import network
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import read_bundle
-from toolchain.events.folder import log_files
-from toolchain.events.follow import Follower
 from toolchain.events.lines import BeganLine, EndLine
+from toolchain.events.log import Follower, log_files
 from toolchain.images.catalogue import image_named
 from toolchain.images.contents.sources import lock_digest
 from toolchain.images.engine import Engine, connect
 from toolchain.images.making.build import build_images
-from toolchain.images.running.owners import PURPOSE
+from toolchain.images.running.step import PURPOSE
 
 pytestmark = pytest.mark.slow
 

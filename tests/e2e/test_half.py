@@ -16,7 +16,7 @@ from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
 from toolchain.host import host_cpu_flags
 from toolchain.measuring.verify import verify_bundle
-from toolchain.models.costs import count_parameters
+from toolchain.models.inspect import count_parameters
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.tasks.options import CodeOptions

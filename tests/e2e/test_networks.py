@@ -14,7 +14,7 @@ from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
 from toolchain.measuring.verify import verify_bundle
-from toolchain.models.costs import count_parameters
+from toolchain.models.inspect import count_parameters
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.models.zoo import ZOO

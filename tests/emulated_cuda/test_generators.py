@@ -12,10 +12,10 @@ from tests.backends.packed.single import Layer
 from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import layer, side_by_side
 from tests.opencl.test_generators import LAYERS, WINOGRADS
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.direct.algorithm import Direct
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.algorithms.winograd import space
+from toolchain.backends.packed.algorithms.winograd import algorithm
 from toolchain.backends.packed.algorithms.winograd.algorithm import Winograd
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network import choices
@@ -33,7 +33,7 @@ def winograd(conv: Convolution, machine: Machine) -> list[Choice]:
     """Return a choice of each size of tiles that fits."""
     if not Winograd().applies(conv, machine):
         return []
-    return list({each.tile: each for each in space.candidates(conv, machine)}.values())
+    return list({each.tile: each for each in algorithm.candidates(conv, machine)}.values())
 
 
 @pytest.mark.parametrize(

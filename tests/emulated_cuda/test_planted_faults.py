@@ -13,14 +13,13 @@ from tests.backends.packed.single import Layer
 from tests.backends.packed.stages.test_shared_rows import alone
 from tests.emulated_cuda.planted import Bed, places
 from tests.opencl.networks import layer
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
+from toolchain.backends.packed.algorithms.algorithm import Choice
+from toolchain.backends.packed.algorithms.gemm.algorithm import GemmChoice
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network import choices
-from toolchain.backends.packed.recognise.contraction import Contraction
-from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.contraction import Contraction, Matmul
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 

@@ -14,10 +14,8 @@ import pytest
 
 from tests.events.logs import BEGAN, NAME, step, text_of, write_log
 from tests.waiting import until
-from toolchain.events.folder import MOST_BYTES, MOST_LINE
-from toolchain.events.follow import Follower
 from toolchain.events.lines import BeganLine, EndLine, Line, StepLine
-from toolchain.events.log import EventLog
+from toolchain.events.log import MOST_BYTES, MOST_LINE, EventLog, Follower
 
 PROGRAM = """
 import sys

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.events.logs import BEGAN, write_log
-from toolchain.events.folder import KEPT, MOST_BYTES, events_folder, log_files
-from toolchain.events.follow import Follower
 from toolchain.events.lines import BeganLine, BoardLine, EndLine, Line, NoticeLine, StepLine, TrialLine
-from toolchain.events.log import EventLog
+from toolchain.events.log import KEPT, MOST_BYTES, EventLog, Follower, events_folder, log_files
 
 
 def written() -> list[Line]:

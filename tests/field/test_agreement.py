@@ -12,10 +12,9 @@ import pytest
 from tests.field.program import Checks, RefusalError, changed
 from tests.field.signed import ANNA, NOW, RELEASE, TRUST, public, sign, statement, trust
 from toolchain.errors import ToolchainError
-from toolchain.releases.envelope import parse_envelope
-from toolchain.releases.keys import PublicKey
+from toolchain.releases.envelope import PublicKey, parse_envelope
+from toolchain.releases.signed import ReleaseKeys, check_release
 from toolchain.releases.trust import check_chain
-from toolchain.releases.verifying import ReleaseKeys, check_release
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.field.program import Checks, RefusalError
-from toolchain.releases.strict_json import parse
+from toolchain.releases.envelope import parse
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled
 

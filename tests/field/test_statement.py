@@ -10,10 +10,9 @@ from tests.field.program import Checks, RefusalError, changed
 from tests.field.signed import ANNA, NOW, RELEASE, TRUST, by_parts, public, sign, statement, trust
 from tests.releases.conftest import Release
 from toolchain.errors import CheckError
-from toolchain.releases.envelope import parse_envelope
-from toolchain.releases.keys import PublicKey
+from toolchain.releases.envelope import PublicKey, parse_envelope
 from toolchain.releases.moments import day
-from toolchain.releases.verifying import ReleaseKeys, check_release
+from toolchain.releases.signed import ReleaseKeys, check_release
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled
 

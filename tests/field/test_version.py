@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.field.program import Checks
-from toolchain.releases.version import Version
+from toolchain.releases.statement import Version
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled
 

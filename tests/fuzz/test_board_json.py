@@ -30,7 +30,7 @@ from toolchain.boards.edge_rt.install import program_path
 from toolchain.boards.edge_rt.status import status
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.boards.provisioning.facts import parse_facts
-from toolchain.boards.ssh.listing import parse_listing
+from toolchain.boards.ssh.transport import parse_listing
 from toolchain.boards.transport import Completed, Home, Process, RemoteFile, Transport
 from toolchain.bundles import read_bundle
 from toolchain.errors import ToolchainError

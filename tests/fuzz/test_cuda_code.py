@@ -31,7 +31,7 @@ from tests.runtime.test_cuda_code import cubin
 from tests.waiting import PATIENCE_S
 from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.host import host_profile
-from toolchain.lowering.dialects.cubins import MAGIC, VERSION
+from toolchain.lowering.dialects.cuda import MAGIC, VERSION
 from toolchain.runtime import arch_of, ensure_runtime
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
@@ -92,7 +92,7 @@ class DamagedError(Exception):
 
 
 class Container:
-    """What bytes say, read as lowering/dialects/cubins.py describes them."""
+    """What bytes say, read as lowering/dialects/cuda.py describes them."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 12

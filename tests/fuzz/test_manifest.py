@@ -26,11 +26,11 @@ from tests.fuzz.test_bundle import Members, archive
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import DevicesThere, EdgeRtInfo
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.bundles import Bundle, Manifest, layout, read_bundle, tensors
+from toolchain.bundles import Bundle, Manifest, layout, read_bundle, write
 from toolchain.errors import CheckError, UsageError
 from toolchain.measuring.deadlines import deadline
+from toolchain.measuring.execute import npz_size
 from toolchain.measuring.fit import check_facts, check_machine
-from toolchain.measuring.npz import npz_size
 from toolchain.measuring.shapes import input_specs
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,7 @@ def fitted(values: Any, members: Members) -> Members:
     with suppress(Exception):
         for name, spec in Manifest.model_validate(values).tensor_members():
             if spec.nbytes <= TENSOR_BYTES:
-                members[name] = tensors.header(spec) + bytes(spec.nbytes)
+                members[name] = write.header(spec) + bytes(spec.nbytes)
         values["files"] = {
             name: {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
             for name, content in members.items()

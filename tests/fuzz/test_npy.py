@@ -26,7 +26,7 @@ from tests.fuzz import rpc_frames as rpc
 from tests.fuzz.loop import Attempt, run
 from toolchain.bundles.manifest import Tensor
 from toolchain.errors import UsageError
-from toolchain.measuring.npz import read_npz
+from toolchain.measuring.execute import read_npz
 from toolchain.models.npy import read_array
 
 pytestmark = pytest.mark.slow

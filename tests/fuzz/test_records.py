@@ -21,7 +21,7 @@ from tests.fuzz.json_values import NUMBERS, WORDS
 from tests.fuzz.loop import Attempt, run
 from tests.records.samples import KEY, KINDS, put
 from toolchain.errors import ToolchainError
-from toolchain.records.columns import ALL as COLUMNS
+from toolchain.records.database import ALL as COLUMNS
 from toolchain.records.lookup import lookup
 from toolchain.records.record import Record
 from toolchain.records.store import RecordStore

@@ -25,8 +25,7 @@ from tests.fuzz.loop import Attempt, run
 from tests.vta.compiled import drivers
 from tests.vta.regions import case
 from toolchain.errors import UsageError
-from toolchain.vta.compiling.blob import DESCRIPTION, HEADER, checked
-from toolchain.vta.compiling.program import relocated
+from toolchain.vta.compiling.blob import DESCRIPTION, HEADER, checked, relocated
 from toolchain.vta.design.config import SAMPLES, Sram, VtaConfig
 from toolchain.vta.isa import Load, Store, decode_program, encode
 

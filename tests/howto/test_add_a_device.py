@@ -14,8 +14,8 @@ from tests.howto.page import ROOT, blocks
 from tests.imaginary_metal.kind import METAL
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.backends.table import PLUGINS
-from toolchain.devices.by_kind import KindTable
 from toolchain.devices.kind import SEAMS
+from toolchain.devices.table import KindTable
 from toolchain.linking.zig import run_zig, zig_cache_environment
 
 PAGE = "add-a-device.md"

@@ -11,8 +11,8 @@ from tests.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
 from toolchain.images.listing import ImageState
 from toolchain.mali.compiled import read_compiled
-from toolchain.mali.compiler import KernelError, MaliCompiler
 from toolchain.mali.estimate import estimate
+from toolchain.mali.store import KernelError, MaliCompiler
 
 RECORDED = Path(__file__).parents[1] / "mali" / "recorded"
 

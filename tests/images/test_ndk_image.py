@@ -17,8 +17,7 @@ from toolchain.images.catalogue import image_named
 from toolchain.images.contents.context import Item, write_context
 from toolchain.images.contents.sources import items
 from toolchain.images.engine import LABEL, Engine
-from toolchain.images.making.build import build_images
-from toolchain.images.making.streamed import follow
+from toolchain.images.making.build import build_images, follow
 
 pytestmark = pytest.mark.slow
 

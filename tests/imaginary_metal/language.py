@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolchain.devices.language import Language
+from toolchain.devices.kernel import Language
 
 METAL_CPP = Language(
     array=re.compile(r"(?m)^\s*(?:thread )?\b(float|half|int)(2|4)?\s+\w+\[(\d+)\];"),

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.devices.kernel import Kernel
-from toolchain.devices.model import KernelModel, OpenModel
+from toolchain.devices.kernel import Kernel, KernelModel, OpenModel
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolchain.boards.edge_rt.answers import State
-from toolchain.boards.edge_rt.looks import Look
+from toolchain.boards.edge_rt.status import Look
 
 
 def hints(board: str, state: State, drivers: list[dict[str, Any]]) -> list[str]:

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from toolchain.architectures.architecture import Architecture
-from toolchain.architectures.table import ARCHITECTURES
+from toolchain.architectures.table import ARCHITECTURES, Architecture
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import Profile, load_profile
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.architectures.table import ARCHITECTURES, LINUX
-from toolchain.linking.c_library import c_library
-from toolchain.linking.glibc import LIBC, LIBM, version_key
+from toolchain.linking.linker import GLIBC_LIBC as LIBC
+from toolchain.linking.linker import GLIBC_LIBM as LIBM
+from toolchain.linking.linker import c_library, version_key
 
 floors = st.integers(17, 41).map(lambda minor: f"2.{minor}")
 rows = st.sampled_from(list(LINUX.values()))

@@ -14,7 +14,7 @@ from toolchain.architectures.table import ARCHITECTURES
 from toolchain.errors import ToolchainError
 from toolchain.linking import ZigLinker, check_library
 from toolchain.linking.linker import flags_for
-from toolchain.linking.stubs import ensure_stubs
+from toolchain.linking.lld import ensure_stubs
 from toolchain.profiles import Profile, load_profile
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from tests.linking.conftest import Workshop
 from toolchain.architectures.table import LINUX
 from toolchain.errors import MissingError
 from toolchain.linking import linker_named
-from toolchain.linking.gcc import gcc_program
+from toolchain.linking.table import gcc_program
 
 
 @pytest.mark.slow

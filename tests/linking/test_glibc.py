@@ -13,7 +13,9 @@ from elftools.elf.gnuversions import GNUVerDefSection, GNUVerSymSection
 
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.boards.emulation.qemu import user_modes
-from toolchain.linking.glibc import LIBC, LIBM, version_key, versions_for
+from toolchain.linking.linker import GLIBC_LIBC as LIBC
+from toolchain.linking.linker import GLIBC_LIBM as LIBM
+from toolchain.linking.linker import version_key, versions_for
 
 pytestmark = pytest.mark.slow
 

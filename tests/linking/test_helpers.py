@@ -14,7 +14,7 @@ import pytest
 
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.boards.emulation.qemu import emulator
-from toolchain.linking.helpers import _compile
+from toolchain.linking.linker import _compile
 from toolchain.linking.symbols import object_symbols
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import load_profile

@@ -19,7 +19,8 @@ from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from tests.linking.conftest import Workshop
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.linking import ZigLinker, check_library
-from toolchain.linking.glibc import LIBC, LIBM
+from toolchain.linking.linker import GLIBC_LIBC as LIBC
+from toolchain.linking.linker import GLIBC_LIBM as LIBM
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.waiting import until
 from toolchain.errors import ToolchainError
-from toolchain.linking.process import run
+from toolchain.linking.zig import run
 
 
 @pytest.mark.slow

@@ -8,8 +8,9 @@ import pytest
 
 from tests.linking.conftest import Workshop
 from toolchain.configuration import settings as config
-from toolchain.linking.glibc import LIBC, LIBM
-from toolchain.linking.stubs import ensure_stubs
+from toolchain.linking.linker import GLIBC_LIBC as LIBC
+from toolchain.linking.linker import GLIBC_LIBM as LIBM
+from toolchain.linking.lld import ensure_stubs
 
 pytestmark = pytest.mark.slow
 

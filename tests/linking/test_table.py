@@ -6,7 +6,7 @@ import pytest
 
 from toolchain.errors import UsageError
 from toolchain.linking import ZigLinker, linker_named
-from toolchain.linking.ndk import NdkLinker
+from toolchain.linking.table import NdkLinker
 
 
 def test_names_of_linkers() -> None:

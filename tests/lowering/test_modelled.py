@@ -12,7 +12,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.modelled import KernelModelRunner, device_runners
 from toolchain.mali.compiled import Block, KernelStatistics
 from toolchain.mali.estimate import Estimate
-from toolchain.mali.model import Modelled
+from toolchain.mali.row import Modelled
 from toolchain.profiles import load_profile
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.evaluator import BuiltCandidate

@@ -18,8 +18,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.emulation.system import base as files
 from toolchain.boards.emulation.system.board import DISK
-from toolchain.boards.emulation.system.machine import Base, end, spawn, wait_for_ssh
-from toolchain.boards.emulation.system.qmp import control
+from toolchain.boards.emulation.system.machine import Base, control, end, spawn, wait_for_ssh
 from toolchain.processes.life import Life
 from toolchain.profiles import load_profile
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from toolchain.devices.kernel import Kernel
 from toolchain.mali.compiled import Block, KernelStatistics
 from toolchain.mali.estimate import Estimate
-from toolchain.mali.model import Modelled
+from toolchain.mali.row import Modelled
 
 COMPILED = KernelStatistics(16, 221, 129, 167, 7, 9, 64, (Block(),), ())
 

@@ -16,9 +16,9 @@ from toolchain.devices.kernel import Kernel
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import Engine
-from toolchain.mali import compiler
+from toolchain.mali import store as compiler
 from toolchain.mali.compiled import read_compiled
-from toolchain.mali.compiler import KernelError, LateError, MaliCompiler
+from toolchain.mali.store import KernelError, LateError, MaliCompiler
 
 pytestmark = pytest.mark.slow
 

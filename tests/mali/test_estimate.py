@@ -10,8 +10,7 @@ import pytest
 from tests.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
 from toolchain.mali.compiled import Block, KernelStatistics, read_compiled
-from toolchain.mali.estimate import estimate
-from toolchain.mali.gpu import T860_MP4
+from toolchain.mali.estimate import T860_MP4, estimate
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.trips import Loop, loops_of
+from toolchain.mali.estimate import Loop, loops_of
 
 
 def loops(source: str) -> list[Loop]:

@@ -12,7 +12,7 @@ import pytest
 
 from toolchain.bundles import Bundle
 from toolchain.errors import UsageError
-from toolchain.measuring.library import library_for
+from toolchain.measuring.place import library_for
 from toolchain.profiles import load_profile
 
 

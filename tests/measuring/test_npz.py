@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cli.lying.liar import npy, npz
 from toolchain.bundles.manifest import Tensor
-from toolchain.measuring.npz import npz_size, read_npz
+from toolchain.measuring.execute import npz_size, read_npz
 from toolchain.quantities import counted
 
 ARRAYS = (

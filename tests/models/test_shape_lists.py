@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.errors import UsageError
-from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.shape_lists import MOST_SHAPES, list_values
+from toolchain.models.options import MOST_SHAPES, ModelOptions, list_values, shape_options
 
 
 def shapes_of(batch: str | None, *shapes: str) -> list[tuple[int | None, dict[str, tuple[int, ...]]]]:

@@ -12,10 +12,9 @@ from tests.models.graphs import classifier
 from tests.models.quantising.affine.networks import mobile
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.judging.reference import reference_outputs
-from toolchain.models.load import load_model
+from toolchain.models.load import export_model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.models.quantising.calibration import Tapped
-from toolchain.models.write_onnx import export_model
 
 OPTIONS = ModelOptions()
 

@@ -12,9 +12,9 @@ from tests.backends.packed.computed import loaded
 from tests.backends.packed.networks import CASES
 from tests.backends.packed.single import Layer
 from tests.opencl.networks import error_of, layer, side_by_side
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.algorithms.winograd import space as winograd
+from toolchain.backends.packed.algorithms.winograd import algorithm as winograd
 from toolchain.backends.packed.algorithms.winograd.algorithm import Winograd
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network import choices

@@ -24,10 +24,9 @@ from tests.records.samples import PROVENANCE
 from toolchain.backends.tensorir.kinds import KINDS
 from toolchain.backends.tensorir.traces import schedule_from, trace_entry, traced, with_attributes
 from toolchain.lowering.functions.definition import definition_of
-from toolchain.lowering.functions.workload import workload_hash
-from toolchain.records.key import RecordKey
+from toolchain.lowering.functions.tasks import workload_hash
 from toolchain.records.lookup import lookup
-from toolchain.records.record import Record
+from toolchain.records.record import Record, RecordKey
 from toolchain.records.store import RecordStore
 
 TARGET = Target({"kind": "llvm", "mtriple": "x86_64-unknown-linux-gnu", "mcpu": "x86-64-v3", "num-cores": 2})

@@ -8,7 +8,7 @@ from tvm import te
 from tvm.tirx import PrimFunc
 
 from toolchain.lowering.functions.definition import definition_of
-from toolchain.lowering.functions.workload import workload_hash
+from toolchain.lowering.functions.tasks import workload_hash
 
 
 def matmul(size: int) -> PrimFunc:

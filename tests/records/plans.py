@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolchain.records.columns import Value
+from toolchain.records.database import Value
 from toolchain.records.store import RecordStore
 
 
@@ -31,8 +31,8 @@ def ask_everything(store: RecordStore) -> None:
     from itertools import islice
 
     from toolchain.backends.table import BACKENDS
-    from toolchain.records.selection import Selection
-    from toolchain.records.taken import taken
+    from toolchain.records.database import Selection
+    from toolchain.records.distill import taken
 
     taken(store, [build for offer in BACKENDS for build in offer.builds])
     for selection in (

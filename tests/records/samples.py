@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance, Record
+from toolchain.records.record import Provenance, Record, RecordKey
 from toolchain.records.store import RecordStore
 
 KEY = RecordKey("00ff00ff00ff00ff", "x86_64-unknown-linux-gnu", "x86-64-v3", "x86-64-v3", 4, "x86_64")

@@ -10,9 +10,8 @@ import pytest
 
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError
-from toolchain.records.distill import Distilled, distill
+from toolchain.records.distill import BuildVariant, Distilled, distill, taken
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.taken import BuildVariant, taken
 
 BUILDS = [BuildVariant(KINDS, anything)]
 OTHER = replace(KEY, threads=1)

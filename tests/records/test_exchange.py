@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.records.exchange import read_records, write_records
-from toolchain.records.function import Function
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance, Record
+from toolchain.records.exchange import Function, read_records, write_records
+from toolchain.records.record import Provenance, Record, RecordKey
 from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
 

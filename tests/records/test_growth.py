@@ -13,13 +13,11 @@ import pytest
 from tests.records.plans import Watched, ask_everything
 from tests.records.samples import KEY, PROVENANCE, put
 from toolchain.backends.table import BACKENDS
-from toolchain.records.columns import INSERT_NEW
-from toolchain.records.rows import values_if_new
-from toolchain.records.selection import Selection
+from toolchain.records.database import INDEXES, INSERT_NEW, Selection
+from toolchain.records.distill import taken
+from toolchain.records.exchange import values_if_new
 from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
-from toolchain.records.tables import INDEXES
-from toolchain.records.taken import taken
 
 BUILDS = [build for offer in BACKENDS for build in offer.builds]
 WINOGRAD, DIRECT = '{"algorithm":"winograd"}', '{"algorithm":"direct"}'
@@ -174,7 +172,7 @@ def test_a_store_from_before_gets_the_indexes_and_stays_readable_to_others(tmp_p
 def test_of_a_large_store_it_is_told_why_that_takes_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from toolchain.records.sqlite import schema
+    from toolchain.records.sqlite import file as schema
 
     with RecordStore(tmp_path / "records.sqlite") as store:
         fill(store, 3)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.records.exchange import write_records
-from toolchain.records.key import RecordKey, level_rank
 from toolchain.records.lookup import lookup
-from toolchain.records.record import Record
+from toolchain.records.record import Record, RecordKey, level_rank
 from toolchain.records.store import RecordStore
 
 OTHER_CPU = replace(KEY, cpu="znver4")

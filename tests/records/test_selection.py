@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.records.samples import KEY, PROVENANCE, put
-from toolchain.records.selection import Selection
+from toolchain.records.database import Selection
 from toolchain.records.store import RecordStore
 
 

@@ -14,11 +14,10 @@ import pytest
 
 from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from toolchain.errors import CheckError, ToolchainError, UsageError
-from toolchain.records.distill import distill
+from toolchain.records.database import Selection
+from toolchain.records.distill import BuildVariant, distill, taken
 from toolchain.records.repair import repair, skipped
-from toolchain.records.selection import Selection
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.taken import BuildVariant, taken
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.records.samples import KEY, put
 from toolchain.backends.table import BACKENDS
+from toolchain.records.distill import BuildVariant, taken
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.taken import BuildVariant, taken
 
 BUILDS = [build for offer in BACKENDS for build in offer.builds]
 WINOGRAD, DIRECT = '{"algorithm":"winograd"}', '{"algorithm":"direct"}'

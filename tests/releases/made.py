@@ -11,7 +11,7 @@ from nacl.signing import SigningKey
 
 from toolchain.bundles import Manifest, ModelFacts, TargetFacts, Tensor, write_bundle
 from toolchain.bundles.manifest import OutputTolerance
-from toolchain.releases.keys import PublicKey
+from toolchain.releases.envelope import PublicKey
 from toolchain.releases.stating import Terms
 from toolchain.releases.trust import Role, Trust, TrustedKey
 

@@ -15,7 +15,7 @@ from toolchain.errors import UsageError
 from toolchain.releases.pending import PendingTrust, begin, pending_path, read_pending
 from toolchain.releases.signed import open_release, release_path
 from toolchain.releases.signing import add_signatures
-from toolchain.releases.trust_file import read_trust
+from toolchain.releases.trust import read_trust
 
 OURS, THEIRS = [f"our-{n}" for n in range(7)], [f"their-{n}" for n in range(7)]
 ALL = [signer(name) for name in (*OURS, *THEIRS)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.releases.strict_json import LARGEST, MOST_BYTES, dump, parse
+from toolchain.releases.envelope import LARGEST, MOST_BYTES, dump, parse
 
 REFUSED = [
     (b'{"a": 1, "a": 2}', "twice"),

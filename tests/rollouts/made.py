@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from toolchain.rollouts.answers import FieldTest
 from toolchain.rollouts.events import LabNumbers, RolloutBegan, Rules
-from toolchain.rollouts.outcome import BoardState, Outcome
+from toolchain.rollouts.outcome import BoardState, FieldTest, Outcome
 
 LAB = LabNumbers(board_class="rk3399", error_ppb=400, latency_us=10_000)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolchain.boards.transport import LostError
-from toolchain.rollouts.answers import AppThere, Cause, Tried
 from toolchain.rollouts.attempt import Attempt, _known_end
+from toolchain.rollouts.outcome import AppThere, Cause, Tried
 from toolchain.rollouts.worker import Job
 
 DIGEST = "d" * 64

@@ -14,7 +14,7 @@ from toolchain.releases.envelope import Envelope
 from toolchain.releases.signed import SignedRelease, open_release, release_path
 from toolchain.releases.statement import RELEASE_TYPE
 from toolchain.releases.stating import state as state_of
-from toolchain.rollouts.exchange import StoppedError, Told, send_release
+from toolchain.rollouts.outcome import StoppedError, Told, send_release
 
 END = {"end": "installed", "app": "tiny", "version": "2.0.0"}
 
@@ -93,7 +93,7 @@ def test_a_board_may_read_all_that_it_has_before_it_answers(
     signed: SignedRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks for parts among its files, and hashes what it has of a part before it takes the rest."""
-    monkeypatch.setattr("toolchain.rollouts.exchange.SLOWEST_DISK", 0.5)
+    monkeypatch.setattr("toolchain.rollouts.outcome.SLOWEST_DISK", 0.5)
     steps = ("preflight", "receive", "check", "unpack")
     preflight, receive, *others = ({"step": step} for step in steps)
     board = FakeDialogue(preflight, receive, {"need": [[1, 100]]}, *others, END)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.rollouts.made import LAB, outcome
 from toolchain.rollouts.events import LabNumbers, Rules
-from toolchain.rollouts.gate import judge
 from toolchain.rollouts.outcome import Outcome
+from toolchain.rollouts.run import judge
 
 BOARDS = ["a", "b", "c"]
 

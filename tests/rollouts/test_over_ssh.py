@@ -18,8 +18,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
 from toolchain.rollouts.attempt import Attempt, Delivery, new_number
-from toolchain.rollouts.exchange import Told
-from toolchain.rollouts.outcome import Outcome
+from toolchain.rollouts.outcome import Outcome, Told
 from toolchain.rollouts.worker import Job
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("toys", "state")]

@@ -12,7 +12,7 @@ import pytest
 from tests.rollouts.made import outcome
 from tests.waiting import until
 from toolchain.rollouts.outcome import Outcome
-from toolchain.rollouts.pool import run_jobs
+from toolchain.rollouts.run import run_jobs
 
 PATIENCE_S = 60.0
 

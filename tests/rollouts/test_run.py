@@ -12,16 +12,14 @@ from tests.rollouts.toys import APP, CLOCK, delivery, toy_board, write_policy
 from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.transport import LostError
-from toolchain.rollouts import edge
-from toolchain.rollouts.answers import InstallLine
+from toolchain.rollouts import attempt as edge
 from toolchain.rollouts.attempt import Attempt, Delivery, new_number
 from toolchain.rollouts.back import roll_back
 from toolchain.rollouts.begin import begin, outcomes_of, passed_phases
 from toolchain.rollouts.events import AnyEvent, BoardDone, GateJudged, PhaseStarted, RolloutEnded, Rules
-from toolchain.rollouts.exchange import Told
-from toolchain.rollouts.fleet import fleet_status, status_of
+from toolchain.rollouts.fleet import fleet_status, preview, status_of
 from toolchain.rollouts.journal import Journal, read_journal
-from toolchain.rollouts.preview import preview
+from toolchain.rollouts.outcome import InstallLine, Told
 from toolchain.rollouts.run import Rollout
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("toys", "state")]

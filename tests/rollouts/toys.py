@@ -15,7 +15,7 @@ import numpy as np
 from tests.field.build import installer
 from tests.releases.made import ANNA, NOW, MemorySigner, small_bundle, terms, trust
 from toolchain.boards.board import Board
-from toolchain.boards.edge_rt.stock import stock
+from toolchain.boards.edge_rt.install import stock
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import Transport
 from toolchain.bundles import Tensor, write_bundle
@@ -25,7 +25,7 @@ from toolchain.releases.envelope import Envelope
 from toolchain.releases.signed import SignedRelease, open_release, release_path
 from toolchain.releases.statement import RELEASE_TYPE
 from toolchain.releases.stating import state
-from toolchain.releases.trust_file import TrustChain, read_trust
+from toolchain.releases.trust import TrustChain, read_trust
 from toolchain.rollouts.attempt import Delivery
 
 APP = "tiny"

@@ -26,8 +26,8 @@ from tests.boards.ssh.sshd import Sshd, free_port, make_key, sshd
 from tests.rpc.peers import listening
 from tests.runtime import networks
 from tests.waiting import PATIENCE_S, until
+from toolchain.boards.edge_rt.install import user_at_host
 from toolchain.boards.edge_rt.status import statuses
-from toolchain.boards.edge_rt.whom import user_at_host
 from toolchain.boards.inventory.lookup import find_boards, local_board
 from toolchain.cli.commands.board_ssh import status as board_status
 from toolchain.cli.commands.lab import command

@@ -15,8 +15,8 @@ from tests.waiting import until
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.errors import ToolchainError
 from toolchain.rpc import client, lab, session
+from toolchain.rpc.control import who_is_silent
 from toolchain.rpc.frames import HOST
-from toolchain.rpc.silence import who_is_silent
 
 pytestmark = pytest.mark.slow
 

@@ -16,14 +16,12 @@ from benchmarks.tuners.c_function import CFunction
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import target_for
-from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case, write_case
+from toolchain.tasks.candidate import Candidate, Case, Entry, Parameter, write_case
 from toolchain.tuning.builders.builder import LibraryBuilder
-from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.builders.choice import HostCompilers
 from toolchain.tuning.offline import plan
-from toolchain.tuning.offline.blocks import block, case_block, content_digest
 from toolchain.tuning.offline.members import Member, Members
+from toolchain.tuning.offline.opened import block, case_block, content_digest
 from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.options import TuneOptions
 

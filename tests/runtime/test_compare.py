@@ -15,13 +15,11 @@ from tests.runtime.offline_folder import ACTS
 from toolchain.backends.packed.layout import Layout
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.targets.target import target_for
-from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import write_case
+from toolchain.tasks.candidate import Candidate, Entry, Parameter, write_case
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.cases import wrong
 from toolchain.tuning.builders.builder import LibraryBuilder
-from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.builders.choice import HostCompilers
 from toolchain.tuning.offline import about, plan
 from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.offline.packing import Packing

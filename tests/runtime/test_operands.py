@@ -25,10 +25,9 @@ from toolchain.profiles import load_profile
 from toolchain.runtime import expected_fingerprint
 from toolchain.tuning.boards.draws import Draw
 from toolchain.tuning.offline import plan
-from toolchain.tuning.offline.blocks import block
 from toolchain.tuning.offline.members import Member, Members
-from toolchain.tuning.offline.operands import stored
-from toolchain.tuning.offline.steps import PackingStep, followed, text
+from toolchain.tuning.offline.opened import block
+from toolchain.tuning.offline.operands import PackingStep, followed, stored, text
 from toolchain.tuning.options import TuneOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.modelled import ModelledRunner
+from toolchain.tasks.evaluator import ModelledRunner
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 

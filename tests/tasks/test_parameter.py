@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 
-from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.candidate import Parameter
 
 
 def test_how_a_weight_is_packed_stays_in_its_process() -> None:

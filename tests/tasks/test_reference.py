@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toolchain.tasks.reference import write_case
+from toolchain.tasks.candidate import write_case
 
 
 def test_arguments_come_back_by_their_places(tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget, device_target
-from toolchain.tasks.candidate import Candidate, CandidateCode, Entry
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case, write_case
+from toolchain.tasks.candidate import Candidate, CandidateCode, Case, Entry, Parameter, write_case
 from toolchain.tasks.task import Task
 
 NUMBERS = Parameter((64,), "float32")

@@ -15,9 +15,7 @@ from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.rpc import lab
 from toolchain.targets.target import target_for
-from toolchain.tasks.candidate import Candidate, CandidateCode, Entry
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import write_case
+from toolchain.tasks.candidate import Candidate, CandidateCode, Entry, Parameter, write_case
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Event, StepBegan
 from toolchain.tuning.options import TuneOptions

@@ -17,7 +17,7 @@ from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.runtime import ensure_runtime
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.builders.builder import LibraryBuilder
-from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.builders.choice import HostCompilers
 from toolchain.tuning.events import Event
 from toolchain.tuning.offline import about, plan
 from toolchain.tuning.offline.operands import CaseInputs

@@ -21,13 +21,11 @@ from toolchain.records.record import Record
 from toolchain.records.store import RecordStore
 from toolchain.tuning.boards import pool as board_pool
 from toolchain.tuning.boards import runner
-from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.builders.choice import HostCompilers
 from toolchain.tuning.events import Event, Notice, StepBegan, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.tune import tune
-from toolchain.tuning.schedulers.round_robin import RoundRobin
-from toolchain.tuning.schedulers.scheduler import Turn
-from toolchain.tuning.schedulers.table import SCHEDULERS
+from toolchain.tuning.schedulers.scheduler import SCHEDULERS, RoundRobin, Turn
 
 pytestmark = pytest.mark.slow
 # A measurement takes 0.3 s: whoever looks every 10 ms finds one under way.

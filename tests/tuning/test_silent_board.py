@@ -27,7 +27,7 @@ from toolchain.tuning.boards import pool as board_pool
 from toolchain.tuning.boards import revival
 from toolchain.tuning.events import Event, Notice, PowerCycled, StepBegan, Trial
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run import finalists
+from toolchain.tuning.run import conclude as finalists
 from toolchain.tuning.run.tune import tune
 
 pytestmark = pytest.mark.slow

@@ -17,10 +17,10 @@ from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.judging.confirm import choice_of, confirm
-from toolchain.tuning.run.finalists import finalists
+from toolchain.tuning.run.conclude import finalists
 from toolchain.tuning.run.pipeline import check_first_round
 from toolchain.tuning.task_run import TaskRun
-from toolchain.tuning.tuners.gridsearch import GridSearch
+from toolchain.tuning.tuners.table import GridSearch
 
 
 def test_what_a_search_learns_was_all_measured_in_one_way(store: RecordStore) -> None:

@@ -10,18 +10,16 @@ import numpy as np
 from edge_toy.backend import InProcess, NumpyCode, NumpyProduct, Product, Tiles, ToySpace
 
 from toolchain.files.scratch import scratch_folder
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance
+from toolchain.records.record import Provenance, RecordKey
 from toolchain.records.store import RecordStore
+from toolchain.tasks.candidate import Case, Parameter, TaskReference, write_case
 from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case, TaskReference, write_case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import Cases, compute, drawn
 from toolchain.tuning.context import RunContext
 from toolchain.tuning.task_run import TaskRun
-from toolchain.tuning.tuners.gridsearch import GridSearch
+from toolchain.tuning.tuners.table import GridSearch
 
 SHAPES = ((16, 64), (64, 64), (16, 64))
 TASK = Product("c0ffee00" * 2, "matmul", 2, 2 * 16 * 64 * 64, SHAPES)

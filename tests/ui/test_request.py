@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from toolchain.ui.request import PageRefusedError, check_request, parse_request
+from toolchain.ui.server import PageRefusedError, check_request, parse_request
 
 TOKEN = "token"  # noqa: S105
 

@@ -23,12 +23,11 @@ from tests.ui.pages import TOKEN, Served, served
 from tests.waiting import until
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
-from toolchain.events.folder import MOST_BYTES
 from toolchain.events.lines import EndLine, StepLine
-from toolchain.events.log import EventLog
+from toolchain.events.log import MOST_BYTES, EventLog
 from toolchain.ui import server
 from toolchain.ui import stream as event_stream
-from toolchain.ui.page import page
+from toolchain.ui.server import page
 
 EVIL = "<img src=x onerror=alert(1)>"
 

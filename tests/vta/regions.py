@@ -11,11 +11,9 @@ import numpy.typing as npt
 from toolchain.vta.compiling.assemble import assemble
 from toolchain.vta.compiling.blob import blob_of
 from toolchain.vta.design.config import SAMPLES, VtaConfig, of_revision
-from toolchain.vta.dumps.expectation import memory_after
-from toolchain.vta.layers.layer import ConvShape
-from toolchain.vta.layers.packing import pack_activation
-from toolchain.vta.layers.region import Region, RegionLayer
-from toolchain.vta.layers.seeded import seeded_inputs, seeded_layer
+from toolchain.vta.dumps.convolution import memory_after
+from toolchain.vta.layers.layer import ConvShape, pack_activation
+from toolchain.vta.layers.region import Region, RegionLayer, seeded_inputs, seeded_layer
 
 CHANNELS, SIZE = 32, 8
 

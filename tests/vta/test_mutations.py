@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.vta.programs import CONFIG, END, good
 from toolchain.errors import UsageError
 from toolchain.vta.isa import decode_program, encode_program
-from toolchain.vta.isa.disasm import disassemble
+from toolchain.vta.isa.instructions import disassemble
 from toolchain.vta.lint import problems
 
 DUMP = good().dump()

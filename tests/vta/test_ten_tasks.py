@@ -13,7 +13,7 @@ from toolchain.vta.compiling.estimate import default_knobs, legal_knobs
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvLayer, ConvShape, read_shape
-from toolchain.vta.layers.seeded import seeded_layer
+from toolchain.vta.layers.region import seeded_layer
 from toolchain.vta.machine.requests import EncodedProgram as Request
 from toolchain.vta.machine.requests import SimOptions
 from toolchain.vta.machine.simulator import Simulated, Simulator

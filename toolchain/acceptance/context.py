@@ -21,7 +21,7 @@ from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.records.store import RecordStore
 from toolchain.tuning.events import Listener
-from toolchain.vta.compiling.arena import ArenaError
+from toolchain.vta.compiling.blob import ArenaError
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model

@@ -85,8 +85,10 @@ def _profile(context: AcceptContext, built: NetworkBuilt, kind: str) -> BenchRes
 
 def _modelled(context: AcceptContext, built: NetworkBuilt, kind: str) -> Iterator[ModelSaid]:
     """Yield the predictions of each model of a device that runs functions or kernels."""
-    from toolchain.building.chosen import chosen  # imports TVM, which the plan does without
-    from toolchain.building.explain import modelled_ms
+    from toolchain.building.chosen import (
+        chosen,  # imports TVM, which the plan does without
+        modelled_ms,
+    )
     from toolchain.lowering.modelled import models_of
 
     if kind == CPU:

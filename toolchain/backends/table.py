@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from toolchain.backends.packed import kinds as packed
 from toolchain.backends.tensorir import kinds as tensorir
-from toolchain.backends.vta import kinds as vta
-from toolchain.devices.by_kind import KindTable
-from toolchain.devices.table import kind_names
+from toolchain.backends.vta import space as vta
+from toolchain.devices.table import KindTable, kind_names
 from toolchain.errors import UsageError
 from toolchain.profiles import Profile
+from toolchain.records.distill import BuildVariant
 from toolchain.records.store import anything
-from toolchain.records.taken import BuildVariant
 from toolchain.tasks.backend import Backend
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.space import Space
+from toolchain.tasks.tuner import Space
 
 if TYPE_CHECKING:
     from toolchain.backends.packed.rates import Rates
     from toolchain.models.load import Model
-    from toolchain.records.function import Function
+    from toolchain.records.exchange import Function
     from toolchain.records.record import Record
     from toolchain.targets.build_for import BuildFor
     from toolchain.vta.layers.region import Region
@@ -127,7 +126,7 @@ class Exchange:
 
 def metaschedule() -> Exchange:
     """Return the reader and writer of MetaSchedule's JSON database, a folder."""
-    from toolchain.backends.tensorir.database import read_database, write_database  # imports TVM
+    from toolchain.backends.tensorir.traces import read_database, write_database  # imports TVM
 
     return Exchange(write_database, read_database)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn, cast
 
-from toolchain.boards.transport import Transport
+from toolchain.boards.transport import LostError, Transport
 from toolchain.configuration.labgrid import LabgridPlace
 from toolchain.configuration.power import PowerCommands
 from toolchain.errors import ToolchainError
-from toolchain.profiles import Profile
+from toolchain.profiles import Profile, load_profile
 from toolchain.targets.build_for import BuildFor, RatesOf
 
 
@@ -64,3 +65,32 @@ def named(board: Board) -> Iterator[None]:
         if f"board {board.name}" in error.message:
             raise
         raise type(error)(f"board {board.name}: {error.message}", error.hint) from error
+
+
+# A board class in place of a board, for commands that measure with a model of its device.
+
+
+class Nowhere:
+    """The transport of a board that does not exist: every use of it raises LostError."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, _asked: str) -> NoReturn:
+        raise LostError(
+            f"{self._name} is a board class: there is no board to reach",
+            f"add yours: `toolchain board add HOST --class {self._name}`",
+        )
+
+
+def class_alone(name: str) -> Board:
+    """Return a board without a machine for a class; its records belong to the class."""
+    return Board(
+        name=name,
+        profile=load_profile(name),
+        emulated=False,
+        shared_cpu=False,
+        transport=cast(Transport, Nowhere(name)),
+        tracker_key="",
+        record_class=name,
+    )

@@ -13,13 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from toolchain.backends.table import backend_for
-from toolchain.building.bundling import bundling
+from toolchain.building.bundling import bundling, tolerance_of
 from toolchain.building.check import checked_here, require_this_host
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
-from toolchain.building.manifest import tolerance_of
 from toolchain.building.padding import check_padding
-from toolchain.building.several import check_size, shape_with
-from toolchain.building.size import Size, weights_of
+from toolchain.building.several import Size, check_size, shape_with, weights_of
 from toolchain.building.tolerances import Expectation
 from toolchain.bundles.write import write_bundle
 from toolchain.devices.device import CPU
@@ -38,7 +36,7 @@ from toolchain.records.store import RecordStore
 from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Network
-from toolchain.tasks.key import record_key
+from toolchain.tasks.candidate import record_key
 from toolchain.tasks.options import CodeOptions
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]

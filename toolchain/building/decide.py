@@ -14,9 +14,9 @@ from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Network
-from toolchain.tasks.key import entry_of, record_key, unbelievable
-from toolchain.tasks.space import P
+from toolchain.tasks.candidate import entry_of, record_key, unbelievable
 from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import P
 
 
 @dataclass(frozen=True)

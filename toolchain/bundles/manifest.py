@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 from toolchain.answers import Several
 from toolchain.architectures.rates import ClusterRates, Name
 from toolchain.devices.device import CPU
-from toolchain.models.shape_lists import MOST_PARTS, MOST_SHAPES
+from toolchain.models.options import MOST_PARTS, MOST_SHAPES
 
 MOST_WORDS = 1000
 """Length of a text in words."""

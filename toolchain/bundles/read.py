@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -24,11 +26,143 @@ from toolchain.bundles.manifest import (
     expected_folder,
     sample_folder,
 )
-from toolchain.bundles.migration import migrated
-from toolchain.bundles.reader import Reader
-from toolchain.bundles.tensors import decode
-from toolchain.errors import UsageError
+from toolchain.bundles.write import decode
+from toolchain.errors import CheckError, UsageError
 from toolchain.files.plain import open_plain
+from toolchain.quantities import counted
+
+# Reads the bytes of a bundle in order and compares them with the layout.
+
+REBUILD = "copy it again, or build it again: `toolchain build MODEL --board BOARD -o DIR`"
+
+
+class Reader:
+    """A bundle's file, the number of bytes left to read, and the digest of those read."""
+
+    def __init__(self, path: Path, file: BinaryIO, size: int) -> None:
+        self.path = path
+        self.file = file
+        self.left = size
+        self.position = 0
+        self.digest = hashlib.sha256()
+
+    def refused(self, reason: str) -> CheckError:
+        return CheckError(f"bundle {self.path} fails its check: {reason}", REBUILD)
+
+    def take(self, size: int) -> bytes:
+        # Check first, so that a size beyond the end of the file allocates no memory.
+        data = self.file.read(size) if size <= self.left else b""
+        if len(data) != size:
+            raise UsageError(
+                f"bundle {self.path} is truncated: it has {counted(self.position + self.left, 'byte')}, "
+                f"but needs at least {self.position + size}",
+                REBUILD,
+            )
+        self.left -= size
+        self.position += size
+        self.digest.update(data)
+        return data
+
+    def first_size(self) -> int:
+        """Read the manifest's header and return the manifest's size, the only one not known beforehand."""
+        if self.left < layout.BLOCK:
+            raise UsageError(
+                f"{self.path} is truncated or not a bundle: it has {counted(self.left, 'byte')}", REBUILD
+            )
+        block = self.take(layout.BLOCK)
+        found = layout.parse_header(block)
+        if found is None or not (found.hostile or found.path == layout.MANIFEST):
+            first = f", its first member is {found}" if found else ""
+            raise UsageError(
+                f"{self.path} is not a bundle{first}", "give the bundle that `toolchain build` wrote"
+            )
+        size = found.size
+        if size is None or block != layout.header(layout.MANIFEST, size):
+            raise self.refused(f"its first member is {found}, expected a plain {layout.MANIFEST}")
+        if problem := layout.limit_problem({layout.MANIFEST: size}):
+            raise self.refused(problem)
+        return size
+
+    def content(self, size: int) -> bytes:
+        data = self.take(size)
+        if any(self.take(-size % layout.BLOCK)):
+            raise self.refused(f"bytes before {self.position} are not zero")
+        return data
+
+    def member(self, name: str, size: int) -> bytes:
+        block = self.take(layout.BLOCK)
+        if block != layout.header(name, size):
+            found = layout.parse_header(block) or "a damaged header"
+            raise self.refused(f"it has {found} where {name} of {counted(size, 'byte')} is expected")
+        return self.content(size)
+
+    def end(self) -> None:
+        block = self.take(layout.BLOCK)
+        if found := layout.parse_header(block):
+            raise self.refused(f"it has an unknown member {found}")
+        rest = self.take(layout.BLOCK + -(self.position + layout.BLOCK) % layout.RECORD)
+        if any(block) or any(rest):
+            raise self.refused("bytes after its last member are not zero")
+        if self.left:
+            raise self.refused(f"{counted(self.left, 'byte follows', 'bytes follow')} its end")
+
+
+# Migrates manifests of earlier versions to the current schema, one step per version.
+
+_Values = dict[str, Any]
+
+
+def migrated(values: _Values, version: int) -> _Values:
+    """Return a manifest's values migrated to `ONE_SHAPE`, or those of a newer version as they are.
+
+    Parameters
+    ----------
+    values
+        Values of a manifest of the given version; they are not changed.
+
+    Raises
+    ------
+    ValueError
+        The version never existed, or a key belongs to a later version.
+    """
+    while version < ONE_SHAPE:
+        if version not in _STEPS:
+            raise ValueError(f"schema_version is {version}: the first one was {min(_STEPS)}")
+        version, values = version + 1, _STEPS[version](values)
+    if version < SCHEMA_VERSION and (late := sorted({"parts", "reference", "sample"} & values.keys())):
+        raise ValueError(f"{', '.join(late)}: no key of version {version}, but of {SCHEMA_VERSION}")
+    if version == ONE_SHAPE and (early := sorted({"shapes", "pad"} & values.keys())):
+        raise ValueError(f"{', '.join(early)}: no key of version {ONE_SHAPE}, but of {ONE_SHAPE + 1}")
+    return values
+
+
+def _from_1(values: _Values) -> _Values:
+    """Add the device and its requirements: version 1 supported only CPUs, which have none."""
+    return _with_new(values, 2, {"device": "cpu", "runtime": {"devices": [], "functions": []}})
+
+
+def _with_new(values: _Values, version: int, new: _Values) -> _Values:
+    if early := sorted(new.keys() & values.keys()):
+        raise ValueError(f"{', '.join(early)}: no key of version {version - 1}, but of {version}")
+    return {**values, **new, "schema_version": version}
+
+
+def _from_2(values: _Values) -> _Values:
+    """Add the facts about quantising: version 2 had no quantised networks."""
+    return _with_new(values, 3, {"quantising": None})
+
+
+def _from_3(values: _Values) -> _Values:
+    """Add tolerances of single outputs: version 3 had one tolerance for all outputs."""
+    return _with_new(values, 4, {"tolerances": []})
+
+
+def _from_4(values: _Values) -> _Values:
+    """Add the rates, which were the class's. Tasks gain keys that have defaults."""
+    return _with_new(values, 5, {"rates": {"of": "class", "cores": None}})
+
+
+_STEPS: dict[int, Callable[[_Values], _Values]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,7 @@ def _say_once(reason: str) -> None:
 
 def _gpus(profile: Profile, device_kind: str) -> dict[str, str]:
     """Return environment variables that tell a container the architectures of this host's GPUs."""
-    from toolchain.devices.cuda_architectures import NATIVE
-    from toolchain.devices.native_cuda import VARIABLE, native_architectures
+    from toolchain.devices.cuda_architectures import NATIVE, VARIABLE, native_architectures
 
     if profile.device(device_kind).own.get("arch") != NATIVE:
         return {}

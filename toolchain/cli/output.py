@@ -6,15 +6,24 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 import click
 
 from toolchain.cli import terminal
 from toolchain.foreign import printable
+from toolchain.quantities import counted, shown_ms
+
+if TYPE_CHECKING:
+    from toolchain.boards.board import Board
+    from toolchain.building.chosen import Explained
+    from toolchain.bundles.read import Bundle
+    from toolchain.devices.kernel import Extents, KernelModel, Resources
+    from toolchain.models.quantising.result import Quantised
+
 
 _JSON = "toolchain.json"
 _VERBOSE = "toolchain.verbose"
@@ -180,3 +189,163 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     for line in lines:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+# Holds the labgrid places of boards until a command ends, however it ends.
+
+
+def hold_places(boards: Sequence[Board], wait_s: float | None = None) -> None:
+    """Acquire the places of those boards that have one; they are released when the command ends.
+
+    Errors are those of `held_places`.
+
+    Parameters
+    ----------
+    wait_s
+        Seconds to wait for a place that somebody else holds, beside those of its entry.
+    """
+    if any(board.place for board in boards):
+        from toolchain.boards.labgrid.client import held_places
+
+        click.get_current_context().with_resource(held_places(boards, wait_s, note))
+
+
+# Prints the accuracy loss of a network in integers.
+
+_NAMED = 3
+"""Number of layers to name among those that stay in floats for the same reason."""
+
+
+def show_quantised(quantised: Quantised) -> None:
+    """Print which layers became integers and the accuracy loss; with -v, each layer."""
+    cost = quantised.cost
+    for warning in cost.warnings():
+        note(f"warning: {warning}")
+    if is_verbose():
+        rows = [(f"{each.sqnr_db:.1f}", f"{each.clipped:.2%}", each.name) for each in cost.layers]
+        table(["SQNR DB", "CLIPPED", "LAYER"], rows)
+    agreement = "".join(
+        f", {name} agrees in {share:.0%}"
+        for name, share in (("top-1", cost.top1), ("top-5", cost.top5))
+        if share is not None
+    )
+    integers = ", ".join(counted(number, kind) for kind, number in quantised.counts.items())
+    worst = f" ({cost.part})" if cost.part else ""
+    images = f"{cost.images} {'random inputs' if cost.random else 'images'}"
+    click.echo(f"scales: {cost.quantizer}, calibrated with {images}")
+    click.echo(f"integers: {integers}; output SQNR {cost.sqnr_db:.1f} dB{worst}{agreement}, over {images}")
+    named: dict[str, list[str]] = {}
+    for name, reason in quantised.left.items():
+        named.setdefault(reason, []).append(name)
+    for reason, names in named.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        click.echo(f"in floats: {', '.join(names[:_NAMED])}{more}: {reason}")
+
+
+# Prints the results of a bundle, in each of its shapes.
+
+
+class Documented(Protocol):
+    """A result that can be a JSON document."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document."""
+
+
+Result = TypeVar("Result", bound=Documented)
+
+
+def emit_shapes(
+    bundle: Bundle,
+    at: Sequence[str],
+    results: Sequence[Result],
+    whole: Mapping[str, object],
+    show: Callable[[Result], None],
+) -> None:
+    """Print the results of a bundle.
+
+    Parameters
+    ----------
+    at
+        The shapes that were asked for; as of `shapes_at`.
+    results
+        Of each of these shapes in their order.
+    whole
+        What the document of a bundle with several shapes has beside `shapes`, each with its `inputs`.
+    """
+    if not bundle.manifest.shapes:
+        emit(results[0].to_json(), lambda: show(results[0]))
+        return
+    from toolchain.measuring.shapes import listed_inputs, shape_of, shapes_at
+
+    pairs = list(zip(shapes_at(bundle, at), results, strict=True))
+
+    def tell() -> None:
+        for shape, result in pairs:
+            click.echo(f"{shape_of(shape.manifest)}")
+            show(result)
+
+    documents = [{"inputs": listed_inputs(shape.manifest), **result.to_json()} for shape, result in pairs]
+    emit({**whole, "shapes": documents}, tell)
+
+
+# Prints the kernels of a task as a table.
+
+
+def show_explained(chosen: str, explained: Sequence[Explained], model: KernelModel | None) -> None:
+    """Print the resources that a task's kernels need on a device.
+
+    Parameters
+    ----------
+    chosen
+        Line that names the task's code; printed first.
+    model
+        A model of the device, whose times and counters become further columns; None: there is no model.
+    """
+    from toolchain.building.chosen import modelled_ms
+
+    columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]
+    if any(each.kernel.resources for each in explained):
+        columns += ["REGISTERS", "SPILLED B", "STACK B", "LOCAL B"]
+    if model:
+        columns += model.columns
+    click.echo(chosen)
+    table(columns, [_row(each) for each in explained])
+    if model is None:
+        return
+    total = modelled_ms(explained)
+    if total is not None:
+        click.echo(f"{shown_ms(total)} by the model")
+    for each in explained:
+        if each.modelled and each.modelled.problem:
+            note(f"warning: {each.modelled.problem}")
+    if model.half_note and any(each.kernel.computes_half for each in explained):
+        note(f"warning: {model.half_note}")
+    note(model.note)
+
+
+def _row(each: Explained) -> tuple[object, ...]:
+    kernel, modelled = each.kernel, each.modelled
+    own = (
+        kernel.name,
+        _extents(kernel.group),
+        _extents(kernel.groups),
+        kernel.vector_width,
+        kernel.private_bytes,
+        kernel.barriers,
+        *(_each(values) for values in zip(*map(_needed, kernel.resources), strict=True)),
+    )
+    return own if modelled is None else (*own, *modelled.cells())
+
+
+def _needed(resources: Resources) -> tuple[int, ...]:
+    return resources.registers, resources.spilled_bytes, resources.stack_bytes, resources.local_bytes
+
+
+def _each(values: tuple[int, ...]) -> str:
+    """Return a number for each architecture, or one number if they are equal."""
+    return "/".join(map(str, values if len(set(values)) > 1 else values[:1]))
+
+
+def _extents(extents: Extents) -> str:
+    return "x".join(map(str, extents))

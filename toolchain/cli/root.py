@@ -2,14 +2,184 @@
 
 from __future__ import annotations
 
+import errno
+import signal
 import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import nullcontext
+from types import FrameType
 
 import click
 
 from toolchain import __version__
-from toolchain.cli import failures, output
+from toolchain.cli import output, terminal
 from toolchain.cli.lazy import LazyGroup
+from toolchain.cli.terminal import StdoutError
+from toolchain.errors import ToolchainError
 from toolchain.imports.module_search import leave_out_current_folder
+
+# The end of a command: its exit code, and an error message instead of a traceback.
+
+INTERRUPTED = 128 + signal.SIGINT
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_BY_SIGNAL = frozenset(128 + number for number in _ENDING)
+_MOST_SHOWN = 10_000
+"""Characters of another library's error that -v shows; TVM's hold whole programs."""
+
+_OF_NETWORKS = frozenset({"google", "onnx", "onnxruntime", "tvm", "tvm_ffi"})
+"""Libraries whose errors -v shows whole."""
+
+_SPACE = "free some space"
+_RIGHTS = "change its owner or mode, or use another folder"
+_THIS_MACHINE = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+    errno.EIO: "look at the disk: dmesg",
+    errno.EMFILE: "raise the limit: ulimit -n",
+    errno.ENFILE: "close other programs",
+    errno.ENAMETOOLONG: "use a shorter name",
+}
+"""Hints for errors of the operating system that no code of ours has explained."""
+
+
+def run(command: click.Command, arguments: Sequence[str]) -> int:
+    """Run `command` and return the exit code of the process."""
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` sets SIG_IGN, which must stay
+            signal.signal(number, _leave)
+    as_json = "--json" in _own(arguments)
+    with terminal.escape_streams():
+        with output.keep_stdout_for_the_document() if as_json else nullcontext():
+            try:
+                code = _run(command, arguments, as_json)
+            except SystemExit as leaving:  # raised by a signal, or by click if the reader is gone
+                code = leaving.code if isinstance(leaving.code, int) else 1
+                if code in _BY_SIGNAL:
+                    _report(as_json, code, "interrupted", "")
+        _warn_of_settings()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            pass  # the reader is gone
+        except StdoutError as error:
+            return _report(False, code or error.exit_code, error.message, error.hint)
+    return code
+
+
+def _warn_of_settings() -> None:
+    """Print the skipped settings files, if the command has read the settings."""
+    module = sys.modules.get("toolchain.configuration.settings")  # not for `--help`: it is slow to import
+    if module is not None and module.configuration.cache_info().currsize:
+        for warning in module.configuration().skipped:
+            output.note(f"warning: {warning}")
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    # An exception runs every `finally`, which ends children and removes temporary files.
+    raise SystemExit(128 + number)
+
+
+def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int:
+    try:
+        # color: else click drops escape sequences without a terminal; here they are shown escaped.
+        code = command.main(list(arguments), prog_name="toolchain", standalone_mode=False, color=True)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        if not as_json:
+            error.show()
+            return error.exit_code
+        return _report(as_json, error.exit_code, "no command was given", "add --help to see the commands")
+    except click.ClickException as error:
+        hint = ""
+        if isinstance(error, click.UsageError):
+            hint = f"see `{_path(error.ctx, command, arguments)} --help`"
+        return _report(as_json, error.exit_code, error.format_message(), hint)
+    except (click.Abort, KeyboardInterrupt):
+        return _report(as_json, INTERRUPTED, "interrupted", "")
+    except StdoutError as error:
+        return _report(False, error.exit_code, error.message, error.hint)
+    except ToolchainError as error:
+        if _is_of_networks(error.__cause__) and _verbose(_own(arguments)):
+            output.note(f"{type(error.__cause__).__name__}: {_indented(str(error.__cause__)[:_MOST_SHOWN])}")
+        return _report(as_json, error.exit_code, error.message, error.hint)
+    except BrokenPipeError:
+        return 1
+    except MemoryError as error:
+        what = f"this machine has too little memory: {error}".removesuffix(": ")
+        return _report(as_json, 1, what, "use a smaller --batch or --shape, or a smaller network")
+    except OSError as error:
+        if error.errno not in _THIS_MACHINE:
+            return _report_bug(as_json, arguments, error)
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return _report(as_json, 1, f"{where}{error.strerror}", _THIS_MACHINE[error.errno])
+    except Exception as error:
+        return _report_bug(as_json, arguments, error)
+
+
+def _is_of_networks(cause: BaseException | None) -> bool:
+    """Whether an error comes from a library that reads or compiles networks.
+
+    The texts of others repeat what a user wrote in toolchain.toml or in an address, passwords among it.
+    """
+    return cause is not None and type(cause).__module__.partition(".")[0] in _OF_NETWORKS
+
+
+def _path(context: click.Context | None, command: click.Command, arguments: Sequence[str]) -> str:
+    """Return the command's name with its groups; click's parser raises some errors without a context."""
+    if context:
+        return context.command_path
+    words = ["toolchain"]
+    for word in arguments:
+        if not isinstance(command, click.Group):
+            break
+        found = command.get_command(click.Context(command), word)
+        if found is None:
+            break
+        words.append(word)
+        command = found
+    return " ".join(words)
+
+
+def _report_bug(as_json: bool, arguments: Sequence[str], error: Exception) -> int:
+    if _verbose(_own(arguments)):
+        traceback.print_exc()
+    what = f"{type(error).__name__}: {error}".partition("\n")[0]
+    hint = "run the same command with -v for the traceback, and report it"
+    return _report(as_json, 1, f"this is a bug in the toolchain: {what}", hint)
+
+
+def _own(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the arguments without a board's command, which stands behind `--`."""
+    return arguments[: list(arguments).index("--")] if "--" in arguments else arguments
+
+
+def _verbose(arguments: Sequence[str]) -> bool:
+    return any(a == "--verbose" or (a[:1] == "-" and a[1:] and set(a[1:]) == {"v"}) for a in arguments)
+
+
+def _report(as_json: bool, code: int, message: str, hint: str) -> int:
+    try:
+        if as_json:
+            output.print_json({"error": {"code": code, "message": message, "hint": hint}})
+        else:
+            output.note(f"error: {_indented(message)}")
+            if hint:
+                output.note(f"hint: {_indented(hint)}")
+    except (BrokenPipeError, StdoutError):
+        pass  # the exit code reports it
+    return code
+
+
+def _indented(text: str) -> str:
+    """Return `text` with its later lines indented, so that none looks like a line of ours."""
+    first, *more = text.split("\n")
+    return "\n".join([first, *(line if line.startswith("  ") else f"  {line}" for line in more)])
+
 
 # In the order of use: set up, inspect, tune, build, measure, clean up.
 COMMANDS = {
@@ -62,4 +232,4 @@ def root() -> None:
 def main() -> None:
     """Run the command line of this process and exit with its code."""
     leave_out_current_folder()
-    sys.exit(failures.run(root, sys.argv[1:]))
+    sys.exit(run(root, sys.argv[1:]))

@@ -6,12 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from toolchain.devices.failure import Failure
-
 if TYPE_CHECKING:
     from toolchain.devices.device import Device
     from toolchain.devices.facts import DeviceFacts
-    from toolchain.devices.language import Language
+    from toolchain.devices.kernel import Language
+
+
+# The kinds of failures of a candidate.
+
+Failure = Literal["build", "link", "upload", "timeout", "runtime", "wrong result", "work group", "registers"]
+"""`build`: a compiler rejects the code, on this host or in a driver. `work group`: a work group has more
+work items than the device accepts. `registers`: a work group needs more registers than the device has."""
+
 
 Seam = Literal["backends", "dialect", "machine", "model", "schedules", "status"]
 """Places of the package that look up code by kind of device; each has a `KindTable`."""

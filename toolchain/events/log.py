@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import threading
 import time
 from collections.abc import Hashable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from pydantic import ValidationError
 
+from toolchain.configuration.settings import state_dir
 from toolchain.errors import ToolchainError
 from toolchain.events.counted import is_counted, is_last
-from toolchain.events.folder import MOST_BYTES, MOST_LINE, events_folder, new_name, prune
 from toolchain.events.lines import (
     LINE,
     BeganLine,
@@ -26,6 +30,172 @@ from toolchain.events.lines import (
     TurnLine,
 )
 from toolchain.files.atomic import make_private_folder
+from toolchain.files.plain import open_plain
+
+# The folder of event logs: their names, which of them are at work, and how many are kept.
+
+KEPT = 16
+"""Number of logs that are kept beside those of commands at work."""
+
+MOST_BYTES = 1 << 20
+"""Bytes of a log after which only what matters most is written to it."""
+
+MOST_LINE = 1 << 19
+"""Largest length of a line in bytes."""
+
+_CLOCK_STEP = timedelta(seconds=60)  # by which a clock may be set back while commands work
+
+_NAME = re.compile(r"\d{8}T\d{12}-\d{1,10}-[a-z]{1,16}\.jsonl")
+
+
+def events_folder() -> Path:
+    """Return the folder of all event logs."""
+    return state_dir() / "events"
+
+
+def new_name(kind: str) -> str:
+    """Return a file name for a log of this process that begins now; names sort by time."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{os.getpid()}-{kind}.jsonl"
+
+
+def log_files(folder: Path) -> list[Path]:
+    """Return the logs in a folder, the oldest first; other files are ignored.
+
+    A log named for a time that is still to come counts as older than all others: the clock was wrong when it
+    began, and it must not push out logs of the present.
+    """
+    present = f"{datetime.now(UTC) + _CLOCK_STEP:%Y%m%dT%H%M%S%f}"
+    try:
+        found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except OSError:
+        return []
+    return sorted(found, key=lambda path: (path.name <= present, path.name))
+
+
+def is_at_work(handle: int) -> bool:
+    """Whether the command that writes an open log still runs.
+
+    It holds the file's lock, which ends with the process, in a container too.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    return False
+
+
+def prune(folder: Path) -> None:
+    """Remove the oldest logs beyond `KEPT`, but none of a command at work."""
+    for path in log_files(folder)[:-KEPT]:
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                if not is_at_work(handle):
+                    path.unlink()
+            finally:
+                os.close(handle)
+
+
+# Reads event logs while they grow. Lines that are cut short, hostile or of another version are skipped.
+
+_MOST_READ = 2 * MOST_BYTES  # of a file; ours are smaller
+_MOST_LOGS = 4 * KEPT
+_CHUNK = 1 << 18  # bytes of a log that one call reads
+
+
+@dataclass
+class _Followed:
+    """How much of a log was read."""
+
+    offset: int = 0
+    at: float = 0.0  # the moment of the last line
+    rest: bytes = b""
+    began: bool = False
+    ended: bool = False
+    broken: bool = False
+
+
+@dataclass
+class Follower:
+    """Reads new lines of all logs in a folder.
+
+    Attributes
+    ----------
+    folder
+        The folder, which may not exist yet.
+    """
+
+    folder: Path
+    _logs: dict[str, _Followed] = field(default_factory=dict)
+
+    def removed(self) -> list[str]:
+        """Forget the logs whose files are gone, and return their names."""
+        there = {path.name for path in log_files(self.folder)}
+        gone = [name for name in self._logs if name not in there]
+        for name in gone:
+            del self._logs[name]
+        return gone
+
+    def read(self) -> dict[str, list[Line]]:
+        """Return the lines since the last call by the names of their logs, the oldest log first.
+
+        Of a long log, a part: call again until nothing comes. A log whose command was killed gets an end, at
+        the moment of its last line.
+        """
+        found: dict[str, list[Line]] = {}
+        for path in log_files(self.folder)[-_MOST_LOGS:]:
+            followed = self._logs.setdefault(path.name, _Followed())
+            if followed.ended or followed.broken:
+                continue
+            try:
+                lines = _read_on(path, followed)
+            except OSError:  # it is gone, cannot be read, or is no plain file
+                followed.broken = path.exists()
+                continue
+            if lines:
+                found[path.name] = lines
+        return found
+
+
+def _read_on(path: Path, followed: _Followed) -> list[Line]:
+    lines: list[Line] = []
+    with open_plain(path) as file:
+        at_work = is_at_work(file.fileno())  # asked first: what it writes before it ends is read below
+        file.seek(followed.offset)
+        while not lines and (data := file.read(min(_CHUNK, _MOST_READ - followed.offset))):
+            followed.offset += len(data)
+            *complete, rest = (followed.rest + data).split(b"\n")
+            followed.rest = rest[: MOST_LINE + 1]  # a longer line is skipped at its end
+            lines += [
+                line for each in complete if (line := _parse(each)) is not None and _fits(line, followed)
+            ]
+        size = os.fstat(file.fileno()).st_size
+    everything = followed.offset >= min(size, _MOST_READ)
+    if everything and not at_work and followed.began and not followed.ended:
+        followed.ended = True
+        lines.append(EndLine(at=followed.at, how="killed"))  # when it was killed, nobody has seen
+    return lines
+
+
+def _parse(data: bytes) -> Line | None:
+    if len(data) > MOST_LINE:
+        return None
+    try:
+        return LINE.validate_json(data)
+    except ValidationError:
+        return None
+
+
+def _fits(line: Line, followed: _Followed) -> bool:
+    """Whether a line is where it may be: nothing before the beginning, nothing after the end."""
+    if followed.ended or isinstance(line, BeganLine) == followed.began:
+        return False
+    followed.began = True
+    followed.at = line.at
+    followed.ended = isinstance(line, EndLine)
+    return True
+
 
 _BETWEEN_S = 1.0  # between two lines about the same thing that changes often
 _RESERVE = MOST_BYTES // 4  # bytes for lines that matter, once the others are dropped

@@ -1,6 +1,6 @@
 """Links compiled networks into libraries for boards, and checks the results."""
 
-from toolchain.linking.gate import check_library
+from toolchain.linking.library import check_library
 from toolchain.linking.linker import Linker
 from toolchain.linking.lld import ZigLinker
 from toolchain.linking.table import linker_named

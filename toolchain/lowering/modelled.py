@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from toolchain.devices.by_kind import KindTable
 from toolchain.devices.device import CPU, device_key
-from toolchain.devices.model import KernelModel, OpenModel
+from toolchain.devices.kernel import KernelModel, OpenModel
+from toolchain.devices.table import KindTable
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.mali.row import MALI_T860
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import OffBoards
 from toolchain.tasks.candidate import Candidate, DeviceCode
-from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.modelled import ModelledRunner
+from toolchain.tasks.evaluator import Evaluator, ModelledRunner
 from toolchain.tasks.tuner import Result
 
 MODELS: KindTable[tuple[KernelModel, ...]] = KindTable("model", {"opencl": (MALI_T860,)})

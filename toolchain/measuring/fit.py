@@ -10,7 +10,7 @@ from toolchain.devices.facts import DeviceFacts
 from toolchain.devices.kind import TestBed
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
-from toolchain.linking.glibc import version_key
+from toolchain.linking.linker import version_key
 
 _TYPES = {"gpu": "GPU"}  # spelling of device types in sentences, where it differs
 

@@ -25,7 +25,7 @@ from toolchain.files.turns import one_at_a_time
 from toolchain.measuring.bench import LEAST_FOR_CONFIDENCE, BenchResult
 from toolchain.measuring.device import simulation
 from toolchain.measuring.verify import VerifyResult
-from toolchain.records.key import EMULATED
+from toolchain.records.record import EMULATED
 
 FILE_NAME = "verified.json"
 MOST = 1000

@@ -18,8 +18,12 @@ import onnx
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.names import Names
 from toolchain.models.rewrites.quantised.groups import GROUPED
-from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
-from toolchain.models.rewrites.quantised.unsigned_weights import with_unsigned_weights
+from toolchain.models.rewrites.quantised.unsigned import (
+    REAL,
+    ROUND,
+    with_unsigned_activations,
+    with_unsigned_weights,
+)
 from toolchain.models.walk import all_names, all_nodes
 
 ROWS = 16

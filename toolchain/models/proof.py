@@ -12,9 +12,9 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.deviation import deviation
+from toolchain.models.options import MOST_PARTS
 from toolchain.models.parts import Ends, parts_of
 from toolchain.models.reading.opsets import with_known_opsets
-from toolchain.models.shape_lists import MOST_PARTS
 from toolchain.quantities import counted
 
 ALIKE = 1e-4

@@ -3,25 +3,165 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from toolchain import answers
-from toolchain.errors import UsageError
+from toolchain.errors import CheckError, UsageError
 from toolchain.files.atomic import replacing
 from toolchain.files.plain import open_plain
 from toolchain.foreign import first_line
 from toolchain.quantities import counted
-from toolchain.records import rows
-from toolchain.records.columns import NAMES
-from toolchain.records.function import Function, function_id
+from toolchain.records.database import (
+    ADDED,
+    IDENTITY,
+    KEY,
+    NAMES,
+    OWN,
+    PROVENANCE,
+    Value,
+    key_values,
+    possible_ms,
+)
 from toolchain.records.record import Record
-from toolchain.records.tables import ADDED
+
+# The functions that records were measured for.
+
+
+class Function(NamedTuple):
+    """A stored function: the columns of table `functions`, in their order.
+
+    Parameters
+    ----------
+    id
+        `function_id` of the definition.
+    workload
+        Hash of what the function computes; several functions may share it.
+    definition
+        What is computed, as text in the backend's own format.
+    """
+
+    id: str
+    workload: str
+    name: str
+    definition: str
+
+
+def function_id(definition: str) -> str:
+    """Return the id of the function with this definition: its SHA-256."""
+    return sha256(definition.encode()).hexdigest()
+
+
+# Conversion between records and rows of the table `records`.
+
+
+def _possible(ms: float) -> float:
+    if not possible_ms(ms):
+        raise ValueError(f"{ms} ms is not a plausible time")
+    return ms
+
+
+TIMES = TypeAdapter(tuple[Annotated[float, Field(allow_inf_nan=False), AfterValidator(_possible)], ...])
+_FIRST, _LAST = 1970, 9000  # years, with room for what is computed from them
+_RECORD = TypeAdapter(Record)  # SQLite stores any value in any column, such as text for a number
+
+
+def values(record: Record) -> tuple[Value, ...]:
+    """Return the values of a record for `INSERT`.
+
+    Raises
+    ------
+    CheckError
+        Its times are impossible: such a record might be preferred to all others forever.
+    """
+    if record.failure is None and not (record.run_ms and all(map(possible_ms, record.run_ms))):
+        raise CheckError(
+            f"board {record.provenance.board} reported an impossible time: {record.run_ms} ms; "
+            "no record was stored",
+            f"look at the board: `toolchain board status {record.provenance.board}`",
+        )
+    own = [getattr(record, name) for name in OWN]
+    own[OWN.index("run_ms")] = json.dumps([float(ms) for ms in record.run_ms])
+    own += [getattr(record.provenance, name) for name in PROVENANCE]
+    for_sql = (int(value) if isinstance(value, bool) else value for value in own)
+    return (*key_values(record.key), *for_sql, record.best_ms)
+
+
+def values_if_new(record: Record) -> tuple[Value, ...]:
+    """Return the values of a record for `INSERT_NEW`; errors as of `values`."""
+    row = values(record)
+    named = dict(zip(NAMES, row, strict=False))  # the row has best_ms besides
+    return (*row, *(named[name] for name in IDENTITY))
+
+
+class UnreadableRowError(Exception):
+    """A row that cannot be converted into a record."""
+
+
+def record(row: Sequence[Any]) -> Record:
+    """Return the record in a row with the columns `NAMES`.
+
+    Raises
+    ------
+    UnreadableRowError
+        A column has a value that `INSERT` never writes; the message names it.
+    """
+    fields = dict(zip(NAMES, row, strict=True))
+    try:
+        fields["run_ms"] = TIMES.validate_json(fields["run_ms"], strict=True)
+    except ValidationError as error:
+        raise UnreadableRowError(f"run_ms: {answers.problem(error)}") from error
+    for name in ("confirmed", "modelled"):  # SQLite has no booleans
+        fields[name] = bool(fields[name])
+    try:
+        return from_fields(fields)
+    except ValidationError as error:
+        raise UnreadableRowError(answers.problem(error)) from error
+    except ValueError as error:
+        raise UnreadableRowError(str(error)) from error
+
+
+def from_fields(fields: dict[str, Any], *, strict: bool = False) -> Record:
+    """Return the record with these values of the columns.
+
+    Parameters
+    ----------
+    strict
+        Every value must have exactly the column's type: an integer is no substitute for a float.
+
+    Raises
+    ------
+    ValueError
+        A value is not valid for its column.
+    """
+    if (fields["failure"] is None) != bool(fields["run_ms"]):
+        raise ValueError("a record must have either times or a failure")
+    temperature = fields["temperature_c"]  # the one other number that need not be whole
+    if isinstance(temperature, float) and not isfinite(temperature):
+        raise ValueError(f"temperature_c is {temperature}, which is no number")
+    if not isinstance(fields["created"], str):
+        raise ValueError(f"created is {fields['created']}, which is no text")
+    created = datetime.fromisoformat(fields["created"])
+    if not _FIRST <= created.year <= _LAST:
+        raise ValueError(f"created is in the year {created.year}")
+    if created.tzinfo is None:
+        raise ValueError(f"created is {fields['created']}, without a time zone")
+    document = {
+        "key": {name: fields[name] for name in KEY},
+        "provenance": {name: fields[name] for name in PROVENANCE},
+        **{name: fields[name] for name in OWN},
+    }
+    if strict:  # strict validation of Python values would demand objects of our classes
+        return _RECORD.validate_json(json.dumps(document), strict=True)
+    return _RECORD.validate_python(document)
+
 
 FORMAT = "edge-toolchain records"
 VERSION = 1
@@ -176,7 +316,7 @@ def _function(fields: Any) -> Function:
 
 
 def _fields(record: Record) -> dict[str, Any]:
-    names = dict(zip(NAMES, rows.values(record), strict=False))  # best_ms is left out
+    names = dict(zip(NAMES, values(record), strict=False))  # best_ms is left out
     flags = {name: bool(names[name]) for name in _FLAGS}
     known = {name: value for name, value in names.items() if name not in _MAY_LACK or value is not None}
     return {**known, **flags, "run_ms": record.run_ms}
@@ -188,9 +328,9 @@ def _record(fields: Any) -> Record:
     _check_fields(fields, NAMES)
     if not isinstance(fields["run_ms"], list):
         raise ValueError("run_ms must be a list of numbers")
-    record = rows.from_fields(fields, strict=True)
+    record = from_fields(fields, strict=True)
     try:
-        rows.TIMES.validate_python(record.run_ms)
+        TIMES.validate_python(record.run_ms)
     except ValidationError as error:
         raise ValueError(f"run_ms: {answers.problem(error)}") from error
     if record.key.threads < 1:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolchain.records.database import UnknownFunctionError
-from toolchain.records.key import RecordKey, level_rank
-from toolchain.records.record import Record
+from toolchain.records.record import Record, RecordKey, level_rank
 from toolchain.records.shipped.file import SHIPPED, shipped_file
 from toolchain.records.store import RecordStore, Usable, anything
 

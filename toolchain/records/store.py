@@ -16,26 +16,27 @@ from typing import Any, NamedTuple
 from toolchain.configuration.settings import data_dir, settings
 from toolchain.errors import ToolchainError
 from toolchain.quantities import counted
-from toolchain.records import columns, ranking, rows
+from toolchain.records import database, exchange
 from toolchain.records.database import (
+    EVERYTHING,
     ConnectionRenewedError,
     Database,
     DatabaseGoneError,
+    Selection,
     Tell,
     UnknownFunctionError,
     tell_nobody,
+    unmeasured,
 )
-from toolchain.records.function import Function, function_id
-from toolchain.records.key import RecordKey
-from toolchain.records.record import PASSING_FAILURES, Record
-from toolchain.records.selection import EVERYTHING, Selection, unmeasured
+from toolchain.records.exchange import Function, function_id
+from toolchain.records.record import PASSING_FAILURES, Record, RecordKey
 from toolchain.records.sqlite.file import FILE_NAME, SqliteFile
 
 _DIGESTS = "SELECT DISTINCT digest, failure FROM records"
-_BEST_FIRST = f"AND {columns.MEASURED} ORDER BY {columns.RANK}"
-_KIND = 1 + columns.NAMES.index("kind")  # column 0 is the row's id
-_CREATED = 1 + columns.NAMES.index("created")
-_OF_GROUP = [columns.NAMES.index(name) for name in columns.GROUP]
+_BEST_FIRST = f"AND {database.MEASURED} ORDER BY {database.RANK}"
+_KIND = 1 + database.NAMES.index("kind")  # column 0 is the row's id
+_CREATED = 1 + database.NAMES.index("created")
+_OF_GROUP = [database.NAMES.index(name) for name in database.GROUP]
 _PAGE = 10_000  # rows in memory
 _ADD_FUNCTION = (
     "INSERT INTO functions (id, workload, name, definition) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
@@ -49,7 +50,7 @@ Usable = Callable[[Record], bool]
 
 
 class Group(NamedTuple):
-    """Records with equal values of `columns.GROUP`; `of` has these values.
+    """Records with equal values of `database.GROUP`; `of` has these values.
 
     Attributes
     ----------
@@ -171,17 +172,17 @@ class RecordStore:
 
     def add(self, record: Record) -> None:
         """Write one record, whose function must be stored. The record is durable on return."""
-        values = rows.values(record)
+        values = exchange.values(record)
         with self._lock, self._counted():
             try:
-                self._database.run(columns.INSERT, values)
+                self._database.run(database.INSERT, values)
             except ConnectionRenewedError:
-                self._database.run(columns.INSERT_NEW, rows.values_if_new(record))
+                self._database.run(database.INSERT_NEW, exchange.values_if_new(record))
             except UnknownFunctionError:  # another process has removed functions without records
                 if record.function not in self._functions:
                     raise
                 self._database.run(_ADD_FUNCTION, self._functions[record.function])
-                self._database.run(columns.INSERT, values)
+                self._database.run(database.INSERT, values)
             self._added += 1
 
     def add_new(
@@ -199,7 +200,7 @@ class RecordStore:
             if not of_any_run:
                 records = unmeasured(records, self.all())
             self._database.run_for_each(_ADD_FUNCTION, list(functions))
-            return self._database.run_for_each(columns.INSERT_NEW, map(rows.values_if_new, records))
+            return self._database.run_for_each(database.INSERT_NEW, map(exchange.values_if_new, records))
 
     def remove(self, numbers: Sequence[int]) -> None:
         """Remove records by row id, and functions left without records, in one transaction."""
@@ -220,8 +221,8 @@ class RecordStore:
 
         Measured records are preferred to modelled ones.
         """
-        query = f"{columns.SELECT} WHERE {columns.OF_KEY} {_BEST_FIRST}"
-        found = self._records(self._all(query, columns.key_values(key)))
+        query = f"{database.SELECT} WHERE {database.OF_KEY} {_BEST_FIRST}"
+        found = self._records(self._all(query, database.key_values(key)))
         return next((record for _number, record in found if record.kind in kinds and usable(record)), None)
 
     def bests(self, key: RecordKey, kinds: Sequence[str], usable: Usable = anything) -> list[Record]:
@@ -234,10 +235,10 @@ class RecordStore:
         usable
             Whether a record can be used; if not, the next best of its key is tried.
         """
-        query = f"{columns.SELECT} WHERE workload=? AND triple=? AND device=? {_BEST_FIRST}"
+        query = f"{database.SELECT} WHERE workload=? AND triple=? AND device=? {_BEST_FIRST}"
         choices: dict[tuple[Any, ...], Record] = {}
         for row in self._all(query, (key.workload, key.triple, key.device)):
-            row_key = row[1 : 1 + len(columns.KEY)]
+            row_key = row[1 : 1 + len(database.KEY)]
             if row_key in choices or row[_KIND] not in kinds:
                 continue  # most rows of a tuned task end here, without being converted
             for _number, record in self._records([row]):
@@ -247,21 +248,21 @@ class RecordStore:
 
     def all(self, key: RecordKey | None = None) -> list[Record]:
         """Return every record (of one key), failures included, oldest first."""
-        query = f"{columns.SELECT} WHERE {columns.POSSIBLE}"
-        values: tuple[columns.Value, ...] = ()
+        query = f"{database.SELECT} WHERE {database.POSSIBLE}"
+        values: tuple[database.Value, ...] = ()
         if key is not None:
-            query, values = f"{query} AND {columns.OF_KEY}", columns.key_values(key)
+            query, values = f"{query} AND {database.OF_KEY}", database.key_values(key)
         return [record for _number, record in self._records(self._all(f"{query} ORDER BY id", values))]
 
     def newest(self, selection: Selection = EVERYTHING) -> Iterator[Record]:
         """Yield the selected records, failures included, newest first; pages are read as needed."""
         where, values = selection.where()
         page, longest = _PAGES
-        last: tuple[columns.Value, ...] = ()
+        last: tuple[database.Value, ...] = ()
         while True:
             behind = " AND (created, id) < (?, ?)" if last else ""
             query = (
-                f"{columns.SELECT} WHERE {columns.POSSIBLE}{where}{behind}"
+                f"{database.SELECT} WHERE {database.POSSIBLE}{where}{behind}"
                 " ORDER BY created DESC, id DESC LIMIT ?"
             )
             found = self._all(query, (*values, *last, page))
@@ -274,7 +275,7 @@ class RecordStore:
     def count(self, selection: Selection = EVERYTHING) -> int:
         """Return how many records are selected, unreadable ones included."""
         where, values = selection.where()
-        query = f"SELECT count(*) FROM records WHERE {columns.POSSIBLE}{where}"  # noqa: S608  # our own
+        query = f"SELECT count(*) FROM records WHERE {database.POSSIBLE}{where}"  # noqa: S608  # our own
         return int(self._all(query, values)[0][0])
 
     def runs(self, board: str | None = None) -> list[tuple[str, str]]:
@@ -292,14 +293,14 @@ class RecordStore:
     def of_run(self, run: str, limit: int | None = None) -> list[Record]:
         """Return the records of a run, at most `limit`, failures included, oldest first."""
         first = f" LIMIT {limit}" if limit is not None else ""
-        query = f"{columns.SELECT} WHERE run=? AND {columns.POSSIBLE} ORDER BY created, id{first}"
+        query = f"{database.SELECT} WHERE run=? AND {database.POSSIBLE} ORDER BY created, id{first}"
         return [record for _number, record in self._records(self._all(query, (run,)))]
 
     def groups(self) -> list[Group]:
         """Return the groups that have records with times, in the order of their keys; see `ranking`."""
         return [
             Group(tuple(row[1 + at] for at in _OF_GROUP), chain(self._records([row]), self._behind(row)))
-            for row in self._all(ranking.FIRST)
+            for row in self._all(database.FIRST)
         ]
 
     def _behind(self, first: tuple[Any, ...]) -> Iterator[tuple[int, Record]]:
@@ -307,7 +308,7 @@ class RecordStore:
         values = tuple(first[1 + at] for at in _OF_GROUP)
         skip, (page, longest) = 1, _GROUP_PAGES
         while True:
-            found = self._all(ranking.PAGE, (*values, page, skip))
+            found = self._all(database.PAGE, (*values, page, skip))
             yield from self._records(found)
             if len(found) < page:
                 return
@@ -322,7 +323,7 @@ class RecordStore:
     def look_at_all(self) -> None:
         """Try to read every row, those with impossible times included, to fill `unreadable`."""
         last = 0
-        while found := self._all(f"{columns.SELECT} WHERE id>? ORDER BY id LIMIT {_PAGE}", (last,)):
+        while found := self._all(f"{database.SELECT} WHERE id>? ORDER BY id LIMIT {_PAGE}", (last,)):
             last = found[-1][0]
             for _number, _record in self._records(found):
                 pass
@@ -337,8 +338,8 @@ class RecordStore:
 
     def measured(self, key: RecordKey) -> set[str]:
         """Return the digests of candidates that need not be measured again for this key."""
-        query = f"{_DIGESTS} WHERE {columns.OF_KEY} AND {columns.POSSIBLE}"
-        found = self._all(query, columns.key_values(key))
+        query = f"{_DIGESTS} WHERE {database.OF_KEY} AND {database.POSSIBLE}"
+        found = self._all(query, database.key_values(key))
         return {digest for digest, failure in found if failure not in PASSING_FAILURES}
 
     def devices(self, key: RecordKey) -> list[str]:
@@ -362,11 +363,11 @@ class RecordStore:
     def _records(self, found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Record]]:
         for number, *fields in found:
             try:
-                yield number, rows.record(fields)
-            except rows.UnreadableRowError as error:
+                yield number, exchange.record(fields)
+            except exchange.UnreadableRowError as error:
                 self.unreadable[number] = str(error)
 
-    def _all(self, query: str, values: tuple[columns.Value, ...] = ()) -> list[tuple[Any, ...]]:
+    def _all(self, query: str, values: tuple[database.Value, ...] = ()) -> list[tuple[Any, ...]]:
         with self._lock, self._counted():
             return self._database.rows(query, values)
 

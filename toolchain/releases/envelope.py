@@ -2,16 +2,162 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, NoReturn, Protocol
 
 from toolchain.errors import CheckError, UsageError
 from toolchain.quantities import counted
-from toolchain.releases.keys import SIGNATURE_BYTES, PublicKey
-from toolchain.releases.strict_json import MOST_BYTES, dump, parse
+
+# Reads JSON as strictly as boards do, so that host and board never read one payload in two ways.
+
+MOST_BYTES = 262144
+MOST_VALUES = 4096
+DEEPEST = 8
+LARGEST = 2**53  # every integer up to it is exact in a double, which other readers may use
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def parse(data: bytes) -> Any:
+    """Return the value of a JSON document with integers alone.
+
+    Raises
+    ------
+    ValueError
+        It is no such document, or it exceeds a limit of docs/release-format.md.
+    """
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, more than the {MOST_BYTES} allowed")
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise ValueError("it begins with a byte order mark")
+    try:
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_float=_refuse_float,
+            parse_constant=_refuse_float,
+            parse_int=_integer,
+        )
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON (line {error.lineno}, column {error.colno})") from None
+    except UnicodeDecodeError:
+        raise ValueError("it is not text in UTF-8") from None
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels") from None
+    if (count := _check(value, 0)) > MOST_VALUES:
+        raise ValueError(f"it has {count} values, more than the {MOST_VALUES} allowed")
+    return value
+
+
+def dump(value: Any) -> bytes:
+    """Return the shortest JSON of a value, as UTF-8 on one line."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has one key twice")
+    return found
+
+
+def _refuse_float(text: str) -> NoReturn:
+    raise ValueError(f"{text[:40]} is not an integer")
+
+
+def _integer(text: str) -> int:
+    if len(text) > 17 or text == "-0" or abs(int(text)) > LARGEST:
+        raise ValueError(f"{text[:40]} is not an integer between -2^53 and 2^53")
+    return int(text)
+
+
+def _check(value: Any, depth: int) -> int:
+    """Return how many values there are in `value`, itself included; refuse depth and odd characters."""
+    if isinstance(value, str):
+        _check_text(value)
+        return 1
+    if not isinstance(value, dict | list):
+        return 1
+    if depth == DEEPEST:
+        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
+    if isinstance(value, list):
+        return 1 + sum(_check(each, depth + 1) for each in value)
+    for key in value:
+        _check_text(key)
+    return 1 + sum(_check(each, depth + 1) for each in value.values())
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text or _SURROGATE.search(text):
+        raise ValueError("a text has a NUL or half of a surrogate pair")
+
+
+# Public Ed25519 keys, and the check of a signature by libsodium.
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+
+
+@dataclass(frozen=True, order=True)
+class PublicKey:
+    """A public Ed25519 key: a point of the curve's main subgroup, 32 bytes."""
+
+    raw: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse what is no key, such as points of small order, for which anybody can sign.
+
+        Raises
+        ------
+        ValueError
+            The bytes are no such point.
+        """
+        from nacl.bindings import crypto_core_ed25519_is_valid_point
+
+        if len(self.raw) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(self.raw)}")
+        if not crypto_core_ed25519_is_valid_point(self.raw):
+            raise ValueError(f"{self.raw.hex()} is not a safe Ed25519 key: anybody could sign for it")
+
+    @property
+    def keyid(self) -> str:
+        """SHA-256 of the key's bytes in hexadecimal digits."""
+        return hashlib.sha256(self.raw).hexdigest()
+
+    @property
+    def openssh(self) -> str:
+        """The key as OpenSSH writes it, without a comment."""
+        return f"ssh-ed25519 {b64encode(self._blob).decode()}"
+
+    @property
+    def fingerprint(self) -> str:
+        """The key's fingerprint as `ssh-keygen -l` prints it."""
+        digest = hashlib.sha256(self._blob).digest()
+        return f"SHA256:{b64encode(digest).decode().rstrip('=')}"
+
+    @property
+    def _blob(self) -> bytes:
+        return b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + self.raw
+
+    def signed(self, message: bytes, signature: bytes) -> bool:
+        """Return whether `signature` is this key's for `message`, as libsodium decides."""
+        from nacl.exceptions import BadSignatureError
+        from nacl.signing import VerifyKey
+
+        if len(signature) != SIGNATURE_BYTES:
+            return False
+        try:
+            VerifyKey(self.raw).verify(message, signature)
+        except BadSignatureError:
+            return False
+        return True
+
 
 MOST_SIGNATURES = 16
 _MOST_ID = 256  # bytes

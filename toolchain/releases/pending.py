@@ -9,12 +9,9 @@ from pathlib import Path
 from toolchain.errors import CheckError, UsageError
 from toolchain.files.atomic import sync_folder, write_bytes
 from toolchain.files.turns import TURN_S, folder_turn
-from toolchain.releases.envelope import Envelope, Signer, parse_envelope
-from toolchain.releases.keys import PublicKey
+from toolchain.releases.envelope import MOST_BYTES, Envelope, PublicKey, Signer, parse_envelope
 from toolchain.releases.reading import read_limited
-from toolchain.releases.strict_json import MOST_BYTES
-from toolchain.releases.trust import TRUST_TYPE, Trust, check_chain, trust_of
-from toolchain.releases.trust_file import TrustChain, read_trust
+from toolchain.releases.trust import TRUST_TYPE, Trust, TrustChain, check_chain, read_trust, trust_of
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from toolchain.bundles import layout
 from toolchain.errors import CheckError, UsageError
 from toolchain.files.plain import open_plain
-from toolchain.releases.envelope import Envelope, parse_envelope
+from toolchain.quantities import counted
+from toolchain.releases.envelope import MOST_BYTES, Envelope, PublicKey, parse_envelope
+from toolchain.releases.moments import day
 from toolchain.releases.reading import read_limited
 from toolchain.releases.statement import RELEASE_TYPE, Release, Statement, parse_statement
-from toolchain.releases.strict_json import MOST_BYTES
+from toolchain.releases.trust import TrustChain, check_signatures
 
 _CHUNK = 2**20
 
@@ -186,3 +189,138 @@ def _opened(bundle: Path) -> BinaryIO:
             f"cannot read the bundle {bundle}: {error.strerror}",
             "give the bundle that `toolchain build` wrote",
         ) from error
+
+
+# Verifies a release on the host, by the rules of the board.
+
+CLOCK_TOLERANCE_S = 86400
+"""Seconds by which a clock may be behind that of the machine that signed."""
+
+
+@dataclass(frozen=True)
+class ReleaseKeys:
+    """The keys that may sign releases, how many must, and until when (seconds since 1970; None: always)."""
+
+    keys: Sequence[PublicKey]
+    threshold: int
+    expires: int | None = None
+    name: str = "the given key"
+
+
+def release_keys(chain: TrustChain) -> ReleaseKeys:
+    """Return the release keys of a trust's newest version."""
+    trust = chain.newest
+    return ReleaseKeys(
+        trust.keys_of(trust.release), trust.release.threshold, trust.expires, f"trust {chain.path}"
+    )
+
+
+def verify_release(
+    bundle: Path, allowed: ReleaseKeys, file: Path | None = None, now: float | None = None
+) -> SignedRelease:
+    """Check a bundle's release: signatures, then statement, then expiry, then every byte of the bundle.
+
+    Parameters
+    ----------
+    file
+        Path of the envelope; default: the one beside the bundle.
+    now
+        Seconds since 1970; default: this machine's clock.
+
+    Raises
+    ------
+    UsageError
+        A file cannot be read.
+    CheckError
+        The release must not be installed; the message says why.
+    """
+    path, envelope = read_envelope(bundle, file)
+    check_release(envelope, allowed, f"release {path}", time.time() if now is None else now)
+    return compared(bundle, path, envelope)
+
+
+def check_release(envelope: Envelope, allowed: ReleaseKeys, what: str, now: float) -> Statement:
+    """Check a release without its bundle; `now` is in seconds since 1970.
+
+    Raises
+    ------
+    CheckError
+        It has too few signatures, is no release or from the future, or it or the trust has expired.
+    """
+    if allowed.expires is not None and now > allowed.expires:
+        raise CheckError(
+            f"{allowed.name} expired on {day(allowed.expires)}: no release is accepted by it",
+            "make its successor: `toolchain release trust rotate TRUST --key ROOT --expires DATE`",
+        )
+    check_signatures(envelope, allowed.keys, allowed.threshold, what)
+    statement = parse_statement(envelope.payload, what)
+    if now < statement.predicate.issued - CLOCK_TOLERANCE_S:
+        raise CheckError(
+            f"{what} is from the future: it was issued on {day(statement.predicate.issued)}",
+            "set this machine's clock, or that of the machine that signs",
+        )
+    if now > statement.predicate.expires:
+        raise CheckError(
+            f"{what} expired on {day(statement.predicate.expires)}",
+            "sign it again with a later --expires",
+        )
+    return statement
+
+
+# Describes a release, as JSON and as lines of text.
+
+
+def describe(signed: SignedRelease) -> dict[str, Any]:
+    """Return the document of the commands that sign and verify."""
+    release = signed.release
+    return {
+        "release": str(signed.file.absolute()),
+        "bundle": str(signed.bundle.absolute()),
+        "digest": signed.digest,
+        "app": release.app,
+        "version": release.version,
+        "issued": release.issued,
+        "expires": release.expires,
+        "classes": list(release.classes),
+        "budget": release.budget.model_dump(),
+        "runs": release.test.runs,
+        "compared_by_parts": signed.statement.by_parts,
+        "verified": release.verified.model_dump() if release.verified else None,
+        "signatures": [each.keyid for each in signed.envelope.signatures],
+    }
+
+
+def summary(signed: SignedRelease) -> list[str]:
+    """Return the same as lines for people."""
+    release = signed.release
+    verified, budget = release.verified, release.budget
+    limits = [
+        *([f"{budget.latency_us / 1000:g} ms"] if budget.latency_us else []),
+        *([f"{budget.memory_kib / 1024:g} MiB"] if budget.memory_kib else []),
+    ]
+    return [
+        f"app: {release.app} {release.version}",
+        f"digest: {signed.digest}",
+        f"classes: {', '.join(release.classes)}",
+        f"issued: {day(release.issued)}",
+        f"expires: {day(release.expires)}",
+        f"budget: {' and '.join(limits) or 'none'}, median of {counted(release.test.runs, 'run')}",
+        f"verified: on {verified.board_class}, {day(verified.at)}, error {verified.error_ppb / 1e9:.2e}"
+        if verified
+        else "verified: no",
+        *_compared(signed),
+        f"signatures: {len(signed.envelope.signatures)}",
+    ]
+
+
+def _compared(signed: SignedRelease) -> Iterator[str]:
+    """Yield how the self-test compares the outputs."""
+    if not signed.statement.by_parts:
+        yield "outputs: each compared as a whole, so that its large values may hide its small ones"
+        return
+    for number, output in enumerate(signed.release.test.outputs):
+        parts = " and ".join(
+            f"{len(ends)} along axis {axis}, to {', '.join(map(str, ends))}"
+            for axis, ends in (output.parts or {}).items()
+        )
+        yield f"output {number}: compared {f'by its parts: {parts}' if parts else 'as a whole'}"

@@ -19,12 +19,11 @@ from toolchain.measuring.deadlines import deadline
 from toolchain.measuring.device import simulation
 from toolchain.measuring.verifications import Verification, verifications
 from toolchain.profiles import load_profile
-from toolchain.records.key import EMULATED
+from toolchain.records.record import EMULATED
 from toolchain.releases.envelope import Envelope, Signer
 from toolchain.releases.signed import SignedRelease, compared, read_envelope, release_path
-from toolchain.releases.statement import LONGEST_S, RELEASE_TYPE, Verified
+from toolchain.releases.statement import LONGEST_S, RELEASE_TYPE, Verified, Version
 from toolchain.releases.stating import RUNS, Terms, parts_per_billion, state
-from toolchain.releases.version import Version
 
 
 @dataclass(frozen=True)

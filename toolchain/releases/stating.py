@@ -12,10 +12,10 @@ import numpy as np
 
 from toolchain.bundles import layout
 from toolchain.bundles.manifest import Manifest, Tensor
-from toolchain.bundles.read import Bundle
-from toolchain.bundles.reader import Reader
+from toolchain.bundles.read import Bundle, Reader
 from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
+from toolchain.releases.envelope import dump
 from toolchain.releases.statement import (
     BUNDLE,
     BY_PARTS,
@@ -31,7 +31,6 @@ from toolchain.releases.statement import (
     Statement,
     Verified,
 )
-from toolchain.releases.strict_json import dump
 
 RUNS = 5
 """Runs of a self-test by default: their median is what the budget limits."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from toolchain.answers import problem
 from toolchain.errors import UsageError
 from toolchain.quantities import counted
-from toolchain.releases.keys import PublicKey
+from toolchain.releases.envelope import PublicKey
 from toolchain.releases.moments import day
 from toolchain.releases.trust import Role, Trust, TrustedKey
 

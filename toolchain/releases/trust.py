@@ -2,19 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, StrictInt, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
 
 from toolchain.answers import Several, problem
-from toolchain.errors import CheckError
+from toolchain.errors import CheckError, UsageError
+from toolchain.files.atomic import write_bytes
 from toolchain.quantities import counted
-from toolchain.releases.checking import check_signatures
-from toolchain.releases.envelope import Envelope
-from toolchain.releases.keys import PublicKey
-from toolchain.releases.schema import Hex, Moment, Strict
-from toolchain.releases.strict_json import LARGEST, dump, parse
+from toolchain.releases.envelope import LARGEST, Envelope, PublicKey, dump, parse, parse_envelope
+from toolchain.releases.reading import read_limited
+
+# Decides whether enough keys signed an envelope, by two libraries that do not share code.
+
+
+def check_signatures(envelope: Envelope, keys: Collection[PublicKey], threshold: int, what: str) -> None:
+    """Check that at least `threshold` distinct keys signed the payload.
+
+    libsodium, by which boards check, decides for each key; then securesystemslib, which uses OpenSSL, must
+    come to the same end. It counts key ids, so it gets one signature for each key, under the id that we
+    compute.
+
+    Raises
+    ------
+    CheckError
+        Too few of the keys signed it.
+    """
+    signers = envelope.signers(set(keys))
+    if len(signers) < threshold:
+        known = ", ".join(sorted(key.fingerprint for key in signers))
+        raise CheckError(
+            f"{what} is signed by {len(signers)} of the {counted(threshold, 'trusted key')} that it needs"
+            + (f" ({known})" if known else ""),
+            "let another holder of a trusted key sign it, or give the trust that it was signed for",
+        )
+    if len(_accepted(envelope, signers, threshold)) < threshold:
+        raise CheckError(
+            f"{what}: libsodium accepts its signatures, OpenSSL does not", "do not use it, and report this"
+        )
+
+
+def _accepted(envelope: Envelope, signers: Collection[PublicKey], threshold: int) -> Collection[str]:
+    """Return the ids of the keys whose signatures securesystemslib accepts."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from securesystemslib.dsse import Envelope as Dsse
+    from securesystemslib.exceptions import VerificationError
+    from securesystemslib.signer import Key, Signature, SSlibKey  # type: ignore[attr-defined]
+
+    message, found = envelope.message, {}
+    for key in signers:
+        value = next(each.value for each in envelope.signatures if key.signed(message, each.value))
+        found[key.keyid] = Signature(key.keyid, value.hex())
+    keys: list[Key] = [
+        SSlibKey.from_crypto(Ed25519PublicKey.from_public_bytes(key.raw), keyid=key.keyid) for key in signers
+    ]
+    try:
+        return set(Dsse(envelope.payload, envelope.payload_type, found).verify(keys, threshold))
+    except VerificationError:
+        return ()
+
+
+# Types of the fields of trusts and statements.
+
+_MOST_WORD = 256  # bytes
+
+
+class Strict(BaseModel):
+    """Base class of signed objects: exact types, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _plain(text: str) -> str:
+    if any(unicodedata.category(character) == "Cc" for character in text):
+        raise ValueError("it must not have control characters")
+    if not 1 <= len(text.encode()) <= _MOST_WORD:
+        raise ValueError(f"it must have 1 to {_MOST_WORD} bytes")
+    return text
+
+
+Hex = Annotated[StrictStr, Field(pattern=r"^[0-9a-f]{64}$")]
+"""32 bytes in hexadecimal digits."""
+
+Word = Annotated[StrictStr, AfterValidator(_plain)]
+"""A name of 1 to 256 bytes without control characters."""
+
+Count = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
+"""A whole number, which JSON readers keep exactly."""
+
+Moment = Annotated[StrictInt, Field(ge=1, le=LARGEST)]
+"""Seconds since 1970."""
+
 
 TRUST_TYPE = "application/vnd.edge-toolchain.trust+json"
 MOST_KEYS = 32
@@ -139,3 +230,53 @@ def check_chain(envelopes: Sequence[Envelope], what: str) -> list[Trust]:
         trust.check_root(envelope, name)
         trusts.append(trust)
     return trusts
+
+
+# The trust file: the envelopes of all versions of a trust, oldest first, one in each line.
+
+MOST_VERSIONS = 256
+"""Versions of a trust in one file: the header of a stream lists the sizes of all."""
+
+MOST_BYTES = 16 * 2**20
+"""Largest trust file."""
+
+MADE_BY = "`toolchain release init` makes one"
+
+
+@dataclass(frozen=True)
+class TrustChain:
+    """All versions of a trust, each signed as its predecessor wants; the newest counts."""
+
+    path: Path
+    envelopes: tuple[Envelope, ...]
+    newest: Trust
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the trust file."""
+        return b"".join(each.to_bytes() + b"\n" for each in self.envelopes)
+
+    def write(self) -> None:
+        """Write the trust file atomically; errors as of `files.atomic.replacing`."""
+        write_bytes(self.path, self.to_bytes())
+
+
+def read_trust(path: Path) -> TrustChain:
+    """Read a trust file and check every version's signatures; expiry is the caller's business.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or is too large.
+    CheckError
+        It is no trust, or a version lacks signatures or skips a number.
+    """
+    lines = read_limited(path, MOST_BYTES, "the trust", MADE_BY).splitlines()
+    if not lines:
+        raise UsageError(f"{path} is not a trust: it is empty", MADE_BY)
+    if len(lines) > MOST_VERSIONS:
+        raise CheckError(
+            f"{path} has {len(lines)} versions, more than the {MOST_VERSIONS} allowed", "get the file again"
+        )
+    what = f"trust {path}"
+    envelopes = [parse_envelope(line, TRUST_TYPE, what) for line in lines]
+    return TrustChain(path, tuple(envelopes), check_chain(envelopes, what)[-1])

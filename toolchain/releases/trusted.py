@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolchain.releases.reading import read_limited
+from toolchain.releases.signed import ReleaseKeys, release_keys
 from toolchain.releases.signers.openssh import read_key
-from toolchain.releases.trust_file import MADE_BY, MOST_BYTES, read_trust
-from toolchain.releases.verifying import ReleaseKeys, release_keys
+from toolchain.releases.trust import MADE_BY, MOST_BYTES, read_trust
 
 
 def read_release_keys(path: Path) -> ReleaseKeys:

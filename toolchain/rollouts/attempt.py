@@ -2,19 +2,97 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import dataclass
 
-from toolchain.boards.board import Board
+from toolchain.answers import understood
+from toolchain.boards.board import Board, named
+from toolchain.boards.edge_rt.answers import check_output
+from toolchain.boards.edge_rt.install import command
 from toolchain.boards.edge_rt.install import install as install_edge_rt
-from toolchain.errors import ToolchainError
+from toolchain.boards.transport import Completed
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.foreign import last_line
+from toolchain.releases.envelope import Envelope
+from toolchain.releases.exporting import stream_head
 from toolchain.releases.signed import SignedRelease
-from toolchain.releases.stream import stream_head
-from toolchain.releases.trust_file import TrustChain
-from toolchain.rollouts import edge
-from toolchain.rollouts.answers import AppThere, Cause, FieldTest, InstallLine
-from toolchain.rollouts.exchange import Told
-from toolchain.rollouts.outcome import BoardState
+from toolchain.releases.trust import TrustChain
+from toolchain.rollouts.outcome import (
+    AppThere,
+    BoardState,
+    Cause,
+    FieldStatus,
+    FieldTest,
+    InstallLine,
+    Told,
+    read_lines,
+    send_release,
+)
+
+# The commands of `edge-rt` that a rollout gives.
+
+_FIELD = ("--field", "field")  # on the board, below the installation's folder
+_ANSWER_S = 60.0
+
+
+def ask_status(board: Board, program: str) -> FieldStatus:
+    """Return what the board at present has, and who is at work there."""
+    with named(board):
+        completed = board.transport.run([program, "status", *_FIELD], timeout=_ANSWER_S)
+    _check(completed, board, "status")
+    what = "the answer of `edge-rt status`"
+    return understood(FieldStatus, check_output(completed, board.name, what), board.name, what)
+
+
+def give_first_trust(board: Board, program: str, first: Envelope) -> None:
+    """Give a board that trusts nobody its first trust.
+
+    Raises
+    ------
+    ToolchainError
+        The board has another trust, or does not accept this one; the message has its reason.
+    """
+    with named(board):
+        completed = board.transport.run(
+            [program, "trust", *_FIELD, "--first"], input=first.to_bytes(), timeout=_ANSWER_S
+        )
+    _check(completed, board, "trust")
+
+
+def install(board: Board, program: str, signed: SignedRelease, head: bytes, told: Told) -> InstallLine:
+    """Send a release to a board; return the last line. Errors are those of `send_release`."""
+    with named(board):
+        argv = command(program, "install", "-", *_FIELD, only_device=board.only_device)
+        with contextlib.closing(board.transport.talk(argv)) as dialogue:
+            return send_release(dialogue, signed, head, board.name, told)
+
+
+def roll_back(board: Board, program: str, app: str, leaves: str | None, told: Told) -> InstallLine:
+    """Let a board go back to the release before; return the last line. Errors as of `read_lines`.
+
+    Parameters
+    ----------
+    leaves
+        The statement of the release to be left: a board that has left it does nothing more. None: the board
+        says itself what it leaves.
+    """
+    named_release = ("--leave", leaves) if leaves else ()
+    with named(board):
+        argv = command(
+            program, "rollback", *_FIELD, "--app", app, *named_release, only_device=board.only_device
+        )
+        with contextlib.closing(board.transport.talk(argv)) as dialogue:
+            *_, last = read_lines(dialogue, board.name, told)
+            return last
+
+
+def _check(completed: Completed, board: Board, verb: str) -> None:
+    if completed.returncode:
+        said = last_line(completed.stdout if completed.stdout.strip() else completed.stderr)
+        kind = UsageError if verb == "trust" else ToolchainError
+        raise kind(f"board {board.name}: `edge-rt {verb}` failed: {said}")
+
 
 _AGAIN = frozenset({"busy", "link", "resumed", "stopped"})
 """Causes that may be gone at the next try: another installation, a link, a part that did not fit together."""
@@ -105,16 +183,16 @@ class Attempt:
         program = install_edge_rt(board).program
         self.reached = self.answers = True
         if self.asked or self.delivery.trust:
-            status = edge.ask_status(board, program)
+            status = ask_status(board, program)
             if self.asked:
                 app = status.find(signed.release.app)
                 known = _known_end(app, self.asked, at_work=bool(status.at_work))
                 if known:
                     return known
             if self.delivery.trust and status.trust is None:
-                edge.give_first_trust(board, program, self.delivery.trust.envelopes[0])
+                give_first_trust(board, program, self.delivery.trust.envelopes[0])
         self.asked = new_number()
-        line = edge.install(board, program, signed, self.delivery.head(board, self.asked), self.told)
+        line = install(board, program, signed, self.delivery.head(board, self.asked), self.told)
         self.asked = None
         return verdict(line, board)
 

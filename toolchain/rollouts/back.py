@@ -16,12 +16,10 @@ from toolchain.configuration.settings import state_dir
 from toolchain.errors import ToolchainError
 from toolchain.files.atomic import make_private_folder, write_text
 from toolchain.files.plain import read_plain
-from toolchain.rollouts import edge
-from toolchain.rollouts.answers import AppThere
+from toolchain.rollouts import attempt
 from toolchain.rollouts.attempt import verdict
-from toolchain.rollouts.exchange import Told
 from toolchain.rollouts.fleet import ask_each
-from toolchain.rollouts.outcome import Outcome
+from toolchain.rollouts.outcome import AppThere, Outcome, Told
 
 _AGAIN = "the board may have gone back: `toolchain rollback` again goes on, and not one release further"
 _KNOWN = ("rolled-back", "refused")  # ends after which nothing is left to be done
@@ -65,12 +63,12 @@ def _outcome(board: Board, app: str | None) -> Outcome:
     note: Path | None = None
     try:
         program = install_edge_rt(board).program
-        apps = edge.ask_status(board, program).apps
+        apps = attempt.ask_status(board, program).apps
         app = app or _only_app(board, apps)
         there = next((each for each in apps if each.app == app), None)
         note = _note_path(board, app)
         leaves = _leaves(there, note)
-        line = edge.roll_back(board, program, app, leaves, Told())
+        line = attempt.roll_back(board, program, app, leaves, Told())
     except ToolchainError as error:
         state = "offline" if isinstance(error, LostError) else "failed"
         asked = note is not None and note.exists()

@@ -11,9 +11,9 @@ from pathlib import Path
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import UsageError
-from toolchain.records.key import EMULATED
+from toolchain.records.record import EMULATED
 from toolchain.releases.signed import SignedRelease
-from toolchain.releases.version import Version
+from toolchain.releases.statement import Version
 from toolchain.rollouts.events import BoardDone, GateJudged, JournalEvent, LabNumbers, RolloutBegan, Rules
 from toolchain.rollouts.journal import beginning, is_complete, known_rollouts, read_journal
 from toolchain.rollouts.outcome import WORKS, Outcome

@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from statistics import median
 
 from toolchain.boards.board import Board
 from toolchain.boards.power.cycles import PowerCycles
+from toolchain.quantities import counted
 from toolchain.rollouts.attempt import Delivery
 from toolchain.rollouts.events import (
     AnyEvent,
@@ -18,17 +20,134 @@ from toolchain.rollouts.events import (
     BoardMoved,
     GateJudged,
     JournalEvent,
+    LabNumbers,
     PhaseStarted,
     RolloutBegan,
     RolloutEnded,
     RolloutResumed,
+    Rules,
 )
 from toolchain.rollouts.fleet import lost_release
-from toolchain.rollouts.gate import judge
 from toolchain.rollouts.journal import Journal
 from toolchain.rollouts.outcome import FAILURES, WORKS, Outcome
-from toolchain.rollouts.pool import run_jobs
 from toolchain.rollouts.worker import Job
+
+# Runs the jobs of a phase in threads, with later tries, until all have ended or the user stops them.
+
+_TICK_S = 0.2
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    at_once: int,
+    stop: threading.Event,
+    done: Callable[[Job, Outcome | None], bool],
+    tick: Callable[[], None],
+) -> list[Job]:
+    """Run jobs, `at_once` at the same time; return those that never began.
+
+    Parameters
+    ----------
+    stop
+        No job begins any more once it is set; those at work end by themselves.
+    done
+        Called in this thread with each result, None for a job that is to be tried again; returns whether
+        other jobs may begin.
+    tick
+        Called in this thread several times a second.
+    """
+    waiting, at_work = list(jobs), 0
+    again: list[Job] = []
+    results: queue.SimpleQueue[tuple[Job, Outcome | BaseException | None]] = queue.SimpleQueue()
+    open_gate = True
+    while at_work or ((waiting or again) and open_gate and not stop.is_set()):
+        while at_work < at_once and open_gate and not stop.is_set():
+            job = _next(waiting, again)
+            if job is None:
+                break
+            at_work += 1
+            _start(job, results)
+        try:
+            job, result = results.get(timeout=_TICK_S)
+        except queue.Empty:
+            tick()
+            continue
+        tick()
+        at_work -= 1
+        if isinstance(result, BaseException):
+            raise result
+        if result is None:
+            again.append(job)
+        open_gate = done(job, result) and open_gate
+    for job in again:
+        done(job, job.give_up())
+    return waiting
+
+
+def _next(waiting: list[Job], again: list[Job]) -> Job | None:
+    """Take the next job that may begin: one that was never tried comes first."""
+    if waiting:
+        return waiting.pop(0)
+    due = [job for job in again if job.not_before <= time.monotonic()]
+    if not due:
+        return None
+    again.remove(due[0])
+    return due[0]
+
+
+def _start(job: Job, results: queue.SimpleQueue[tuple[Job, Outcome | BaseException | None]]) -> None:
+    def run() -> None:
+        try:
+            results.put((job, job.run()))
+        except BaseException as error:  # for the thread that waits
+            results.put((job, error))
+
+    threading.Thread(target=run, name=f"rollout {job.board.name}", daemon=True).start()
+
+
+# Judges a phase: whether the next one may begin.
+
+
+def judge(
+    phase: int, boards: Sequence[str], outcomes: Mapping[str, Outcome], lab: LabNumbers | None, rules: Rules
+) -> GateJudged:
+    """Judge phase number `phase` by the outcomes of its boards, and by all failures before.
+
+    The rollout ends when more boards failed than the rules allow, when no board of the phase runs the
+    release, or when the boards' median latency exceeds the lab's by more than the rules allow. Errors of the
+    outputs are judged by each board, against the tolerance that was signed.
+
+    A difference of up to `rules.slack_us` is none. A self-test has a few runs in a process that has only just
+    begun, the lab's bench has thousands. By `benchmarks/field.py`, 100 self-tests of a network of 10 us took
+    up to 60 us on a PC, whether or not other programs kept its cores busy; a millisecond lets boards be 16
+    times slower, and changes nothing for networks of more than 2 ms at the usual `--max-slowdown`.
+    """
+    of_phase = [outcomes[name] for name in boards]
+    tests = [outcome.test for outcome in of_phase if outcome.test]
+    latency = round(median(test.latency_us for test in tests)) if tests else None
+    error = max((test.error_ppb for test in tests if test.error_ppb is not None), default=None)
+    failed = sum(outcome.state in FAILURES for outcome in outcomes.values())
+    working = sum(outcome.state in WORKS for outcome in of_phase)
+    reason, passed = _reason(phase, working, failed, latency, lab, rules)
+    return GateJudged(phase=phase, passed=passed, reason=reason, latency_us=latency, error_ppb=error)
+
+
+def _reason(
+    phase: int, working: int, failed: int, latency: int | None, lab: LabNumbers | None, rules: Rules
+) -> tuple[str, bool]:
+    if failed > rules.max_failures:
+        return f"{counted(failed, 'board')} failed, more than --max-failures {rules.max_failures}", False
+    if not working:
+        return f"no board of phase {phase} runs the release", False
+    if latency is None or lab is None or lab.latency_us is None:
+        runs = counted(working, "board runs", "boards run")
+        return f"{runs} it; there is no latency of the lab to compare with", True
+    ratio = latency / lab.latency_us
+    told = f"the field's median latency is {latency / 1e3:.4g} ms, {ratio:.2f} times the lab's"
+    if ratio > rules.max_slowdown and latency - lab.latency_us > rules.slack_us:
+        return f"{told}, more than --max-slowdown {rules.max_slowdown:g}", False
+    return told, True
+
 
 _STOPPED = "it was stopped"
 _SWITCH_S = 120.0  # for a board that is just being switched when the rollout ends

@@ -13,8 +13,7 @@ from toolchain.boards.transport import DeadlineError, LostError
 from toolchain.errors import ToolchainError
 from toolchain.rollouts.attempt import Attempt, Delivery, Verdict, failure
 from toolchain.rollouts.events import BoardCycled
-from toolchain.rollouts.exchange import StoppedError, Told
-from toolchain.rollouts.outcome import BoardState, Outcome
+from toolchain.rollouts.outcome import BoardState, Outcome, StoppedError, Told
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolchain.bundles.manifest import RuntimeNeeds
+from toolchain.tasks.candidate import Probe, TaskReference
 from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.reference import Probe, TaskReference
-from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Tuner
+from toolchain.tasks.tuner import P, Space, Tuner
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model

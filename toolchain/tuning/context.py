@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from toolchain.records.key import RecordKey
-from toolchain.records.record import PASSING_FAILURES, Provenance, Record
+from toolchain.records.record import PASSING_FAILURES, Provenance, Record, RecordKey
 from toolchain.records.store import RecordStore
+from toolchain.tasks.candidate import unbelievable
 from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.key import unbelievable
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.cases import ExpectedCases
 from toolchain.tuning.events import Listener

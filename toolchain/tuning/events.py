@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from toolchain.devices.failure import Failure
+from toolchain.devices.kind import Failure
 from toolchain.tasks.task import Task
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolchain.errors import UsageError
-from toolchain.tuning.schedulers.table import SCHEDULERS
+from toolchain.tuning.schedulers.scheduler import SCHEDULERS
 
 BOARDS = "boards"
 """Name of the runner that measures on boards, over RPC."""

@@ -9,12 +9,10 @@ from typing import Generic, Literal
 
 from toolchain.errors import ToolchainError
 from toolchain.records.record import PASSING_FAILURES, Record
-from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.candidate import Candidate, entry_of, unbelievable
 from toolchain.tasks.evaluator import BuiltCandidate
-from toolchain.tasks.key import entry_of, unbelievable
-from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tasks.tuner import P, Result, Space, Tuner
 from toolchain.tuning.boards.conditions import were_others_there
 from toolchain.tuning.context import RunContext, earlier_records
 from toolchain.tuning.events import Trial

@@ -3,17 +3,141 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
+import secrets
 import signal
 import socket
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
+from pathlib import Path
 
 from toolchain.errors import ToolchainError
-from toolchain.events.folder import events_folder
+from toolchain.events.log import events_folder
 from toolchain.rpc import owner
-from toolchain.ui.page import page, security_headers
-from toolchain.ui.request import MOST_HEAD, PageRefusedError, check_request, parse_request
 from toolchain.ui.stream import send_events
+
+# The page, and the headers with which it is sent.
+
+_FILE = Path(__file__).with_name("page.html")
+_INLINE = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
+
+
+@lru_cache(maxsize=1)
+def page() -> bytes:
+    """Return the page, which is the same for everybody: what it shows comes by the event stream."""
+    return _FILE.read_bytes()
+
+
+@lru_cache(maxsize=1)
+def security_headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers of every answer. A browser runs the page's own script and nothing else."""
+    hashes: dict[bytes, str] = {}
+    for kind, text in _INLINE.findall(page()):
+        hashes[kind] = f"'sha256-{b64encode(hashlib.sha256(text).digest()).decode()}'"
+    policy = {
+        "default-src": "'none'",
+        "script-src": hashes[b"script"],
+        "style-src": hashes[b"style"],
+        "img-src": "data:",  # the icon
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    return (
+        ("Content-Security-Policy", "; ".join(f"{name} {value}" for name, value in policy.items())),
+        ("X-Content-Type-Options", "nosniff"),
+        ("X-Frame-Options", "DENY"),
+        ("Referrer-Policy", "no-referrer"),
+        ("Cross-Origin-Opener-Policy", "same-origin"),
+        ("Cross-Origin-Resource-Policy", "same-origin"),
+        ("Cache-Control", "no-store"),
+    )
+
+
+# Reads the head of an HTTP request, and refuses requests that may not come from our page.
+
+HTTP_PORT = 80
+"""The port that an address without one means."""
+
+MOST_HEAD = 16 * 1024
+"""Largest length in bytes of a request's head; browsers send less than 2 KiB."""
+
+_REQUEST_LINE = re.compile(r"([A-Z]{1,16}) (/[!-~]{0,2048}) HTTP/1\.[01]")
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}):([ -~\t\x80-\xff]*)")
+
+
+class PageRefusedError(Exception):
+    """A request that is not answered: its HTTP status, and the reason for the person who sent it."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """The head of a request; names of headers are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+
+
+def parse_request(head: bytes) -> PageRequest:
+    """Return the request whose head, up to the empty line, is given.
+
+    Raises
+    ------
+    PageRefusedError
+        It is no HTTP request, or has a header twice.
+    """
+    first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    found = _REQUEST_LINE.fullmatch(first)
+    headers: dict[str, str] = {}
+    for line in rest:
+        header = _HEADER.fullmatch(line)
+        if header is None or header[1].lower() in headers:
+            raise PageRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of a browser")
+        headers[header[1].lower()] = header[2].strip(" \t")
+    if found is None:
+        raise PageRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of a browser")
+    return PageRequest(found[1], found[2], headers)
+
+
+def check_request(request: PageRequest, port: int, token: str) -> str:
+    """Return the path below the token's folder.
+
+    Raises
+    ------
+    PageRefusedError
+        The request has another method than GET, names another host (DNS rebinding), comes from another
+        site's page, or lacks the token.
+    """
+    if request.method != "GET":
+        raise PageRefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered")
+    names = ("127.0.0.1", "localhost", "[::1]")
+    hosts = {f"{name}:{port}" for name in names}
+    if port == HTTP_PORT:  # browsers leave it out
+        hosts.update(names)
+    if request.headers.get("host", "").lower() not in hosts:
+        raise PageRefusedError(HTTPStatus.FORBIDDEN, f"this page is at 127.0.0.1:{port}, under no other name")
+    origin = request.headers.get("origin")
+    if origin is not None and origin.lower().removeprefix("http://") not in hosts:
+        raise PageRefusedError(HTTPStatus.FORBIDDEN, "another site's page may not read this one")
+    mode, site = (request.headers.get(f"sec-fetch-{name}", "") for name in ("mode", "site"))
+    if site not in ("", "none", "same-origin") and mode != "navigate":
+        raise PageRefusedError(HTTPStatus.FORBIDDEN, "another site's page may not read this one")
+    given, slash, path = request.path.removeprefix("/").partition("/")
+    if not secrets.compare_digest(given.encode("latin-1"), token.encode()) or not slash:
+        raise PageRefusedError(HTTPStatus.NOT_FOUND, "open the address that `toolchain ui` printed")
+    return path
+
 
 LOOPBACK = "127.0.0.1"
 MOST_CONNECTIONS = 32

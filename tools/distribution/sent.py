@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.boards.edge_rt.install import command
+from toolchain.releases.exporting import stream_head
 from toolchain.releases.signed import open_release
-from toolchain.releases.stream import stream_head
-from toolchain.releases.trust_file import read_trust
+from toolchain.releases.trust import read_trust
 
 ARCH = "x86_64"
 APP = "tiny"

@@ -8,7 +8,7 @@ import tvm
 
 from tests.backends.packed.single import Layer
 from tests.lowering.scheduled import Layer as Fused
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.direct.loops import direct
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.algorithms.table import algorithm_of

@@ -11,19 +11,18 @@ from tvm import te, tirx, topi
 
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.dense import loops as dense
-from toolchain.backends.packed.algorithms.dense import weight as dense_weight
+from toolchain.backends.packed.algorithms.dense import loops as dense_weight
 from toolchain.backends.packed.algorithms.interleaved import (
-    loops as interleaved,
+    choice as interleaved_weight,
 )
 from toolchain.backends.packed.algorithms.interleaved import (
-    weight as interleaved_weight,
+    loops as interleaved,
 )
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.contraction import recognise
-from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.contraction import Matmul, recognise
 from toolchain.backends.packed.recognise.read import read
 
 WIDE, AVX2 = machines.AVX512.of(2), machines.AVX2.of(2)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.instruction import Instruction, Products, VectorLoops
+from toolchain.backends.packed.dot_products import Instruction, Products, VectorLoops
 from toolchain.backends.packed.recognise.read import Expr
 
 

@@ -18,15 +18,14 @@ import tvm
 from tests.backends.packed.contractions import CASES
 from tests.backends.packed.single import Case, Layer, Ready, ready
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.columnwise import space as columnwise_space
-from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
+from toolchain.backends.packed.algorithms.columnwise import algorithm as columnwise_space
+from toolchain.backends.packed.algorithms.depthwise import algorithm as depthwise_space
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.stages.panels import pack_weight
-from toolchain.backends.packed.stages.recurrent import recurrent
-from toolchain.models.recurrent.activations import activations
+from toolchain.backends.packed.stages.recurrent import pack_weight, recurrent
+from toolchain.models.recurrent.cell import activations
 from toolchain.models.recurrent.definition import define
 from toolchain.models.recurrent.spec import Recurrence
 

@@ -10,8 +10,8 @@ import tvm
 from tvm import te, topi
 
 from toolchain.arrays import Array
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
+from toolchain.backends.packed.algorithms.algorithm import Choice
+from toolchain.backends.packed.algorithms.depthwise import algorithm as depthwise_space
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout, dense_layout

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from toolchain.backends.packed.gpus import gpu_of
+from toolchain.devices.cuda_architectures import VARIABLE, native_architectures
 from toolchain.devices.device import Device
-from toolchain.devices.native_cuda import VARIABLE, native_architectures
 
 LIMITS = {"compute_units": 8, "max_work_group": 1024, "local_bytes": 49152, "private_bytes": 1020}
 

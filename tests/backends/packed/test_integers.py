@@ -18,10 +18,9 @@ from tests.backends.packed.integers import LAYERS, Quantised, fused
 from tests.lowering.executable import virtual_machine
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.algorithms.winograd.space import legal
-from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI, VNNI_AVX
-from toolchain.backends.packed.instruction import Products
+from toolchain.backends.packed.algorithms.winograd.algorithm import legal
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
+from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI, VNNI_AVX, Products
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.made import Made

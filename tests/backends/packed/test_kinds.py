@@ -10,7 +10,7 @@ import pytest
 
 from tests.records.samples import KEY, PROVENANCE, put
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.backends.packed.kinds import CPU, KINDS, WINOGRAD, allowed, excluded, usable, without_winograd
 from toolchain.records.lookup import lookup
 from toolchain.records.record import Record

@@ -11,8 +11,7 @@ from tests.backends.packed.unbuffered import conv3x3
 from toolchain.architectures.rates import ClusterRates
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.machines import machine_of
-from toolchain.backends.packed.measured import measured
+from toolchain.backends.packed.machines import machine_of, measured
 from toolchain.backends.packed.rates import rates_of_class
 from toolchain.profiles import Cluster, Profile, load_profile
 from toolchain.targets.target import target_for

@@ -9,19 +9,18 @@ import pytest
 import tvm_ffi
 from tvm import te, tirx, topi
 
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.algorithm import Choice
+from toolchain.backends.packed.algorithms.dense.loops import DenseChoice
+from toolchain.backends.packed.algorithms.depthwise.algorithm import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AARCH64
 from toolchain.backends.packed.pieces import WorkItems
-from toolchain.backends.packed.recognise.contraction import recognise
-from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.contraction import Matmul, recognise
 from toolchain.backends.packed.recognise.read import read
 from toolchain.backends.packed.stages.convert import copy_function
 

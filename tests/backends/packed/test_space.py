@@ -8,12 +8,12 @@ from typing import assert_type
 import pytest
 
 from tests.building.network import written
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.algorithm import Choice
+from toolchain.backends.packed.algorithms.dense.loops import DenseChoice
+from toolchain.backends.packed.algorithms.depthwise.algorithm import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.general import GENERAL
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.backends.packed.machines import OPENCL, SSE
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.space import PackedSpace
@@ -26,9 +26,8 @@ from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 from toolchain.tasks.candidate import Entry
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.space import Space
-from toolchain.tasks.tuner import Result, Tuner
-from toolchain.tuning.tuners.gridsearch import GridSearch
+from toolchain.tasks.tuner import Result, Space, Tuner
+from toolchain.tuning.tuners.table import GridSearch
 
 TARGET = target_for(load_profile("x86_64"))
 

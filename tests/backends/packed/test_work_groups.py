@@ -5,7 +5,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.backends.packed.work_groups import group_of
+from toolchain.backends.packed.pieces import group_of
 
 EXTENTS = st.lists(st.integers(1, 200), min_size=1, max_size=3)
 

@@ -13,15 +13,20 @@ from tvm.s_tir import meta_schedule as ms
 from tests.records.matmul import matmul
 from tests.records.samples import PROVENANCE
 from toolchain.backends.tensorir.backend import TensorIR  # noqa: F401  # skips the intrinsics of all devices
-from toolchain.backends.tensorir.database import RECORDS, WORKLOADS, read_database, write_database
-from toolchain.backends.tensorir.traces import schedule_from, trace_entry
+from toolchain.backends.tensorir.traces import (
+    RECORDS,
+    WORKLOADS,
+    read_database,
+    schedule_from,
+    trace_entry,
+    write_database,
+)
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.errors import UsageError
 from toolchain.lowering.functions.definition import definition_of, function_of, module_of
-from toolchain.lowering.functions.workload import workload_hash
-from toolchain.records.function import Function
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Record
+from toolchain.lowering.functions.tasks import workload_hash
+from toolchain.records.exchange import Function
+from toolchain.records.record import Record, RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for
 

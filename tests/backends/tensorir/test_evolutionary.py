@@ -14,7 +14,7 @@ from tvm.s_tir import meta_schedule as ms
 from tests.building.network import written
 from toolchain.backends.table import backend_for
 from toolchain.backends.tensorir import rules
-from toolchain.backends.tensorir.evolutionary import Evolutionary, Lessons
+from toolchain.backends.tensorir.backend import Evolutionary, Lessons
 from toolchain.backends.tensorir.space import TraceSpace
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.models.load import load_model

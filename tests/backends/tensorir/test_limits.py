@@ -6,7 +6,7 @@ import pytest
 from tvm.s_tir import Schedule
 
 from tests.records.matmul import matmul
-from toolchain.backends.tensorir.limits import PrivateBytes, SumsInVectors, private_bytes_of, sums_in_vectors
+from toolchain.backends.tensorir.rules import PrivateBytes, SumsInVectors, private_bytes_of, sums_in_vectors
 from toolchain.lowering.functions.definition import module_of
 
 

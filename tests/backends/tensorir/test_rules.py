@@ -12,7 +12,7 @@ from tests.backends.packed.single import Layer
 from tests.opencl.networks import layer
 from toolchain.backends.table import backend_for
 from toolchain.backends.tensorir.backend import TensorIRNetwork
-from toolchain.backends.tensorir.limits import private_bytes_of
+from toolchain.backends.tensorir.rules import private_bytes_of
 from toolchain.backends.tensorir.space import TraceSpace
 from toolchain.lowering.functions.definition import module_of
 from toolchain.profiles import Profile, load_profile

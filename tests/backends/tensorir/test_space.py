@@ -17,8 +17,7 @@ from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.tasks.candidate import Entry
 from toolchain.tasks.options import CodeOptions
-from toolchain.tuning.tuners.gridsearch import GridSearch
-from toolchain.tuning.tuners.random import RandomSearch
+from toolchain.tuning.tuners.table import GridSearch, RandomSearch
 
 pytestmark = pytest.mark.slow
 

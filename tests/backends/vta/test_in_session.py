@@ -9,7 +9,7 @@ import pytest
 
 from toolchain.backends.vta.in_session import UploadedProgram
 from toolchain.errors import CheckError
-from toolchain.tasks.upload import Often, Times
+from toolchain.tasks.candidate import Often, Times
 from toolchain.vta.design.config import SAMPLES
 
 CONFIG = SAMPLES["pynq"]

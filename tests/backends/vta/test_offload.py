@@ -18,8 +18,7 @@ from tests.models.quantising.networks import Block
 from toolchain.backends.vta.offload import RUN, Offload
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.vta.compiling.assemble import assemble
-from toolchain.vta.compiling.blob import blob_of
-from toolchain.vta.compiling.program import Program
+from toolchain.vta.compiling.blob import Program, blob_of
 from toolchain.vta.design.config import SAMPLES
 from toolchain.vta.dumps.layout import PHYSICAL_BASE
 from toolchain.vta.machine.requests import EncodedProgram as Asked

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.backends.vta.backend import Vta
-from toolchain.backends.vta.cut import Cut
-from toolchain.backends.vta.model_runner import model_evaluator
-from toolchain.backends.vta.probe import probe_for
-from toolchain.backends.vta.space import VtaSpace
-from toolchain.backends.vta.task import VtaReference, VtaTask
+from toolchain.backends.vta.backend import Vta, model_evaluator, probe_for
+from toolchain.backends.vta.space import Cut, VtaReference, VtaSpace, VtaTask
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.candidate import Candidate, FileCode
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.tuner import Result
-from toolchain.tasks.upload import FileCode
 from toolchain.tuning.boards.cases import run_cases
 from toolchain.tuning.boards.runner import BoardRunner, board_evaluator
 from toolchain.tuning.events import Event

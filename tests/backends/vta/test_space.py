@@ -7,10 +7,8 @@ from random import Random
 
 import pytest
 
-from toolchain.backends.vta.cut import Cut
-from toolchain.backends.vta.model_runner import model_evaluator
-from toolchain.backends.vta.space import VtaSpace
-from toolchain.backends.vta.task import VtaReference, VtaTask
+from toolchain.backends.vta.backend import model_evaluator
+from toolchain.backends.vta.space import Cut, VtaReference, VtaSpace, VtaTask
 from toolchain.errors import ToolchainError
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.tuner import Result

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolchain.boards.edge_rt.answers import State
-from toolchain.boards.edge_rt.gpu import SCRIPT, gpu_hints
+from toolchain.boards.edge_rt.status import SCRIPT, gpu_hints
 
 MALI = State(
     node=("/dev/mali0",),

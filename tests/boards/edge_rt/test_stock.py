@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.boards.edge_rt.stock import stock, surplus
+from toolchain.boards.edge_rt.install import stock, surplus
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.boards.transport import RemoteFile
 

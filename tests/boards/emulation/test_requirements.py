@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.boards.emulation import emulated, stored
-from toolchain.boards.emulation.qemu import emulator, user_modes
-from toolchain.boards.emulation.requirements import check_host
+from toolchain.boards.emulation.qemu import check_host, emulator, user_modes
 from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, UsageError
 from toolchain.profiles import load_profile

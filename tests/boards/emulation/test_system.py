@@ -19,7 +19,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.emulation.system.board import is_running
 from toolchain.boards.emulation.system.initrd import write_initrd
-from toolchain.boards.emulation.system.qmp import SOCKET, control
+from toolchain.boards.emulation.system.machine import SOCKET, control
 from toolchain.errors import MissingError, ToolchainError, UsageError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.boards.ssh.test_address import KEY
-from toolchain.boards.inventory.login import login_command
+from toolchain.boards.inventory.lookup import login_command
 from toolchain.configuration.file import FILE_NAME
 from toolchain.errors import MissingError, UsageError
 

@@ -21,9 +21,9 @@ from tests.boards.ssh.sshd import Sshd, free_port, sshd
 from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.boards.labgrid import client, places
-from toolchain.boards.labgrid.client import place_power
-from toolchain.boards.labgrid.places import check_held, held_places
+from toolchain.boards.labgrid import client
+from toolchain.boards.labgrid import client as places
+from toolchain.boards.labgrid.client import check_held, held_places, place_power
 from toolchain.boards.power.cycles import PowerCycles
 from toolchain.boards.power.switch import switch
 from toolchain.boards.ssh.transport import SshTransport
@@ -128,7 +128,7 @@ HOLDS = """
 import sys, time
 from dataclasses import replace
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.boards.labgrid.places import held_places
+from toolchain.boards.labgrid.client import held_places
 from toolchain.configuration.labgrid import LabgridPlace
 place = LabgridPlace(coordinator=sys.argv[1], place=sys.argv[2])
 with held_places([replace(local_board(), name="rk", place=place)], None, print):

@@ -18,9 +18,8 @@ from tests.boards.ssh.sshd import Sshd, free_port, make_key, sshd
 from tests.waiting import until
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.boards.power import answers
-from toolchain.boards.power.answers import silence_of, wait_until_answers
-from toolchain.boards.power.cycles import LimitError, PowerCycles
+from toolchain.boards.power import cycles as answers
+from toolchain.boards.power.cycles import LimitError, PowerCycles, silence_of, wait_until_answers
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError, UsageError

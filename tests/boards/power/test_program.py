@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.waiting import until
-from toolchain.boards.power.program import run_program
+from toolchain.boards.power.switch import run_program
 
 PATIENCE_S = 60.0
 

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from toolchain.boards.provisioning.parcels import parcels_for
+from toolchain.boards.provisioning.run import parcels_for
 from toolchain.configuration.settings import configuration
 from toolchain.errors import UsageError
 from toolchain.profiles import load_profile

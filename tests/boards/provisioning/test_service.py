@@ -19,7 +19,7 @@ from tests.releases.real import real_board, real_release
 from tests.runtime.test_serve_example import SHAPE, Client, compiled
 from tests.waiting import until
 from toolchain.boards.provisioning.facts import Facts, parse_facts
-from toolchain.boards.provisioning.service import check_systemd, service_removal, service_steps
+from toolchain.boards.provisioning.run import check_systemd, service_removal, service_steps
 from toolchain.boards.provisioning.steps import BoardStep, RunCommand
 from toolchain.boards.provisioning.units import Service, check_service, units_of
 from toolchain.errors import UsageError

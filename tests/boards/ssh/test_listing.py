@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.boards.ssh.listing import MOST_LISTING, parse_listing
+from toolchain.boards.ssh.transport import MOST_LISTING, parse_listing
 from toolchain.boards.transport import RemoteFile
 from toolchain.errors import CheckError
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.boards.ssh.beds import CSH, TCSH
 from toolchain.boards.ssh import scripts
-from toolchain.boards.ssh.listing import parse_listing
+from toolchain.boards.ssh.transport import parse_listing
 
 TOKEN = "0123abcd"  # noqa: S105 - no secret
 

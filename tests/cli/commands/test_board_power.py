@@ -20,8 +20,8 @@ from tests.boards.ssh.sshd import Sshd, free_port, sshd
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.waiting import until
-from toolchain.boards.edge_rt.whom import user_at_host
-from toolchain.boards.power import answers
+from toolchain.boards.edge_rt.install import user_at_host
+from toolchain.boards.power import cycles as answers
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
 

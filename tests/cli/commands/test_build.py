@@ -61,7 +61,7 @@ def test_a_build_tells_hits_and_misses_task_by_task(
     from toolchain.models.options import ModelOptions
     from toolchain.records.record import Record
     from toolchain.records.store import user_store
-    from toolchain.tasks.key import record_key
+    from toolchain.tasks.candidate import record_key
     from toolchain.tasks.options import CodeOptions
 
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(files / "data"))

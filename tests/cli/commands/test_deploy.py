@@ -22,9 +22,8 @@ from tests.measuring.small_network import built
 from tests.reports.pages import Page, assert_stands_alone
 from tests.waiting import until
 from toolchain.bundles.read import Bundle
-from toolchain.events.folder import events_folder
-from toolchain.events.follow import Follower
 from toolchain.events.lines import BoardLine
+from toolchain.events.log import Follower, events_folder
 from toolchain.rollouts.begin import outcomes_of
 from toolchain.rollouts.events import RolloutEnded, RolloutResumed
 from toolchain.rollouts.journal import read_journal

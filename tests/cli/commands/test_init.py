@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from tests.cli.running import Toolchain
-from toolchain.configuration.keys import Settings
+from toolchain.configuration.keys import Settings, starter_text
 from toolchain.configuration.settings import read_configuration
-from toolchain.configuration.starter import starter_text
 
 
 def test_the_file_has_every_key_and_changes_nothing(invoke: Toolchain, folder: Path) -> None:

@@ -20,8 +20,7 @@ from tests.releases.made import small_bundle
 from toolchain.measuring.verifications import remember
 from toolchain.releases.signed import open_release
 from toolchain.releases.signers.openssh import make_pair
-from toolchain.releases.trust import TRUST_TYPE
-from toolchain.releases.trust_file import read_trust
+from toolchain.releases.trust import TRUST_TYPE, read_trust
 
 pytestmark = pytest.mark.slow  # with its whole file
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tests.cli.tuning.runs import CONV, DENSE, batch, begun
 from toolchain.cli.tuning.live import draw
-from toolchain.cli.tuning.standing import Standing
+from toolchain.cli.tuning.text import Standing
 from toolchain.tuning.events import Began, Event, StepBegan, TurnBegan
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cli.tuning.runs import CONV, DENSE, batch, begun
-from toolchain.cli.tuning.standing import Standing
+from toolchain.cli.tuning.text import Standing
 from toolchain.tuning.events import Began, Event, Trial, TurnBegan
 
 

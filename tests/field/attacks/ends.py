@@ -10,9 +10,8 @@ from tests.field.board import Board
 from tests.field.build import installer
 from tests.field.toy import NOW, Toy
 from toolchain.errors import ToolchainError
-from toolchain.releases.signed import release_path
+from toolchain.releases.signed import release_path, verify_release
 from toolchain.releases.trusted import read_release_keys
-from toolchain.releases.verifying import verify_release
 
 
 def host_says(scene: Scene, folder: Path) -> str:

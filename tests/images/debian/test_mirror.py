@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import UsageError
-from toolchain.images.debian.mirror import DEBIAN, debian_mirror
+from toolchain.images.debian.unpacking import DEBIAN, debian_mirror
 
 
 def apt(folder: Path) -> Path:

@@ -23,12 +23,11 @@ from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.catalogue import image_named
 from toolchain.images.contents import sources
-from toolchain.images.debian.mirror import debian_mirror
+from toolchain.images.debian.unpacking import debian_mirror
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.making import build
-from toolchain.images.making.build import STAGE_LABEL, build_images
-from toolchain.images.making.planning import to_build
+from toolchain.images.making.build import STAGE_LABEL, build_images, to_build
 from toolchain.images.making.wheels import ensure_wheels
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from toolchain.images.contents.context import write_context
 from toolchain.images.contents.sources import FOUNDATION_LABEL, foundation_name, sources_digest
 from toolchain.images.engine import ARGUMENTS_LABEL, SOURCES_LABEL, Engine
 from toolchain.images.making import build
-from toolchain.images.making.planning import to_build
+from toolchain.images.making.build import to_build
 
 ARCHIVE, DIGEST = "NDK_ARCHIVE", "NDK_SHA256"
 

@@ -22,7 +22,7 @@ from tests.unique import UNIQUE
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine, connect
-from toolchain.images.registry import transfer
+from toolchain.images.registry import exchange as transfer
 from toolchain.images.registry.archive import write_archive
 from toolchain.images.registry.exchange import checked_registry, pull, push
 

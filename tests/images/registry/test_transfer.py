@@ -11,8 +11,8 @@ import pytest
 import requests.exceptions
 
 from toolchain.errors import ToolchainError
-from toolchain.images.registry import transfer
-from toolchain.images.registry.transfer import explained, listen
+from toolchain.images.registry import exchange as transfer
+from toolchain.images.registry.exchange import explained, listen
 
 Event = dict[str, Any]
 

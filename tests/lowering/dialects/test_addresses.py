@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.lowering.dialects.addresses import with_running_addresses
+from toolchain.lowering.dialects.opencl_c import with_running_addresses
 
 IDS = {"convert_int(get_group_id(0))": 5, "convert_int(get_local_id(1))": 3}
 HEAD = "__kernel void k(__global float* restrict a_ptr, __global half* restrict b_ptr, int n) {\n"

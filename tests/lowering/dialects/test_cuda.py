@@ -19,8 +19,7 @@ from toolchain.backends.table import backend_for
 from toolchain.building.chosen import chosen
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.lowering.dialects import nvrtc
-from toolchain.lowering.dialects.cubins import MAGIC, VERSION, container
-from toolchain.lowering.dialects.cuda import CUDA, joined
+from toolchain.lowering.dialects.cuda import CUDA, MAGIC, VERSION, container, joined
 from toolchain.lowering.dialects.nvrtc import compile_cuda
 from toolchain.lowering.dialects.source import KernelSource, KernelUnit, MachineCode
 from toolchain.lowering.kernels.compile import compile_kernel

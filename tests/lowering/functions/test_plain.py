@@ -15,8 +15,7 @@ from tests.models.rewrites.judge import loaded
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.errors import ToolchainError
 from toolchain.lowering.functions.definition import function_of, module_of
-from toolchain.lowering.functions.plain import PlainFunction, plain_function
-from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
+from toolchain.lowering.functions.tasks import FusedTask, PlainFunction, extract_tasks, plain_function
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.models.load import Model
 from toolchain.targets.target import target_for

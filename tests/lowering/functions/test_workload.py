@@ -10,7 +10,7 @@ import tvm
 
 from tests.records.matmul import matmul
 from toolchain.lowering.functions.definition import definition_of, function_of
-from toolchain.lowering.functions.workload import same_workload, workload_hash
+from toolchain.lowering.functions.tasks import same_workload, workload_hash
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import pytest
 from tvm import relax
 
 from tests.lowering.graph.test_integers import RANDOM, network, outputs
-from toolchain.lowering.graph.quotients import with_products
+from toolchain.lowering.graph.rebuilt import with_products
 
 SHAPE = (1, 4, 6, 6)
 

@@ -9,8 +9,7 @@ from tvm import relax
 
 from tests.runtime.opencl_network import target
 from toolchain.lowering.functions.tasks import extract_tasks
-from toolchain.lowering.graph.pipeline import fuse
-from toolchain.lowering.graph.scans import with_scans_moved
+from toolchain.lowering.graph.pipeline import fuse, with_scans_moved
 
 
 def network(axis: int) -> tvm.IRModule:

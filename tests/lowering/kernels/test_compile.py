@@ -20,7 +20,7 @@ from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.recognise.read import read
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels import compile as compiling
-from toolchain.lowering.kernels.passes import Lowered, lowered
+from toolchain.lowering.kernels.compile import Lowered, lowered
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.lowering.schedules.rows import default_schedule

@@ -14,10 +14,9 @@ from toolchain import tvm_compat
 from toolchain.host import host_profile
 from toolchain.lowering.dialects.source import KernelUnit
 from toolchain.lowering.kernels.code import code_of
-from toolchain.lowering.kernels.compile import compile_kernel, compiled
+from toolchain.lowering.kernels.compile import compile_kernel, compiled, lowered
 from toolchain.lowering.kernels.device import device_module, kernels_of, listing
 from toolchain.lowering.kernels.part import LibraryPart
-from toolchain.lowering.kernels.passes import lowered
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.lowering.schedules.vectors import EXPLICIT

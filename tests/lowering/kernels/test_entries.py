@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from toolchain.lowering.kernels.entries import PREFIX, entry_library
-from toolchain.lowering.objects.in_memory import object_of
+from toolchain.lowering.kernels.kernels import PREFIX, entry_library
+from toolchain.lowering.objects.export import object_of
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

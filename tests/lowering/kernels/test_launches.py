@@ -7,8 +7,7 @@ from tvm.script import tirx as T  # noqa: N812
 
 from tests.runtime.opencl_network import target
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.lowering.kernels.code import DeviceFunctionCode, code_of
-from toolchain.lowering.kernels.launches import launches_of
+from toolchain.lowering.kernels.code import DeviceFunctionCode, code_of, launches_of
 from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.tasks.candidate import DeviceCode
 

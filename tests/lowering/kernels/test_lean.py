@@ -13,9 +13,8 @@ from tests.lowering.kernels.test_pickling import computed
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.recipe import Computed
 from toolchain.backends.packed.recognise.read import read
-from toolchain.lowering.kernels.compile import Compiled, compiled
-from toolchain.lowering.kernels.lean import lean
-from toolchain.lowering.objects.in_memory import object_of
+from toolchain.lowering.kernels.compile import Compiled, compiled, lean
+from toolchain.lowering.objects.export import object_of
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

@@ -10,7 +10,7 @@ from tvm import te, tirx
 
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.policy import default_choice
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.network.recipe import Computed, Moved
 from toolchain.backends.packed.recognise.contraction import recognise

@@ -15,7 +15,7 @@ from tests.lowering.scheduled import Layer
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.objects import export
-from toolchain.lowering.objects.armv7 import form_multiply_accumulate
+from toolchain.lowering.objects.export import form_multiply_accumulate
 from toolchain.models.load import Model
 from toolchain.profiles import Profile, load_profile
 from toolchain.targets.target import target_for

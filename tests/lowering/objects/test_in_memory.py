@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tvm
 
-from toolchain.lowering.objects.in_memory import files_in_memory, object_of
+from toolchain.lowering.objects.export import files_in_memory, object_of
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

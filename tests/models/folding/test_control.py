@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError
-from toolchain.models.folding import control
+from toolchain.models.folding import fold as control
 from toolchain.models.folding.fold import fold
 
 INT, BOOL = TensorProto.INT64, TensorProto.BOOL

@@ -11,7 +11,7 @@ from onnx.shape_inference import InferenceError
 from tests.models.graphs import graph_of
 from toolchain.models.folding.constants import Constant, static_shape
 from toolchain.models.folding.evaluate import NodeEvaluator
-from toolchain.models.folding.infer import Inference
+from toolchain.models.folding.walk import Inference
 
 FLOAT = TensorProto.FLOAT
 

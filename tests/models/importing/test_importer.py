@@ -19,9 +19,8 @@ from tests.models.graphs import classifier, graph_of, tensor_info
 from toolchain.errors import UsageError
 from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
-from toolchain.models.load import Model, load_model
+from toolchain.models.load import Model, export_model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.write_onnx import export_model
 
 OPTIONS = ModelOptions()
 
@@ -171,7 +170,7 @@ def test_the_table_of_operators_is_what_the_import_has() -> None:
 
     from toolchain import tvm_compat
     from toolchain.models.importing.converters import CONVERTERS
-    from toolchain.models.importing.operators import OF_MICROSOFT, OPERATORS
+    from toolchain.models.importing.importer import OF_MICROSOFT, OPERATORS
 
     theirs = {"If", *onnx_frontend._get_convert_map()}
     for opset in (7, defs.onnx_opset_version()):

@@ -80,7 +80,7 @@ REMARKS = {
     "MaxUnpool": "nothing: with an output_shape it counts places in another shape than ONNX",
     "RNN": "nothing: its tanh is off by 1e-7 of 1, which shows in states that are all small",
     "Selu": "nothing: as for Elu",
-    "Sigmoid": "where it makes an output: numpy in float64 (`judging/sigmoid.py`)",
+    "Sigmoid": "where it makes an output: numpy in float64 (`judging/session.py`)",
     "com.microsoft.QLinearLeakyRelu": "nothing: halves fall to either side, a step apart: allowed",
 }
 """Of weak operators without a substitute: what judges them."""

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from tests.models.graphs import tensor_info
 from toolchain.models.judging.reference import reference_outputs
-from toolchain.models.judging.sigmoid import sigmoid_inputs
+from toolchain.models.judging.session import sigmoid_inputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 

@@ -9,8 +9,7 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import loaded
-from toolchain.models.judging.reference import reference_outputs, sample_inputs
-from toolchain.models.judging.spread import RUNS, noisy_outputs
+from toolchain.models.judging.reference import RUNS, noisy_outputs, reference_outputs, sample_inputs
 
 
 def test_noise_behind_a_pool_whose_extent_onnx_and_onnxruntime_count_differently(tmp_path: Path) -> None:

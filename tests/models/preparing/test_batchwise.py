@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
-from toolchain.models.preparing.batchwise import steps_first
+from toolchain.models.preparing.modernise import steps_first
 from toolchain.models.walk import all_nodes
 
 BATCH, STEPS, SIZE, UNITS = 2, 3, 4, 5

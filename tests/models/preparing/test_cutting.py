@@ -15,10 +15,9 @@ from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded, refused
 from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
-from toolchain.models.load import load_model
+from toolchain.models.load import export_model, load_model
 from toolchain.models.options import ModelOptions
 from toolchain.models.preparing.cutting import outputs_option
-from toolchain.models.write_onnx import export_model
 
 
 def detector(*, domain: str = "", boxes: str = "boxes", scores: str = "scores") -> onnx.ModelProto:

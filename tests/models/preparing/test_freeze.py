@@ -15,7 +15,7 @@ from toolchain.errors import UsageError
 from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.options import ModelOptions, parse_input_values
-from toolchain.models.preparing.freeze import frozen_inputs
+from toolchain.models.preparing.prepare import frozen_inputs
 
 
 def by_rate(shape: Dimensions = ()) -> onnx.ModelProto:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
-from toolchain.models.preparing.padding import with_explicit_pads
+from toolchain.models.preparing.infer_shapes import with_explicit_pads
 from toolchain.models.walk import attributes_of
 
 

@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.models.preparing.infer_shapes import infer_shapes
-from toolchain.models.quantising.cost import cost_of
+from toolchain.models.quantising.result import cost_of
 
 
 def detector(lost: float) -> onnx.ModelProto:

@@ -16,7 +16,7 @@ from toolchain.errors import UsageError
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reading.external import read_external_data
+from toolchain.models.reading.source import read_external_data
 
 OPTIONS = ModelOptions()
 

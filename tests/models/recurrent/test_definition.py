@@ -17,7 +17,7 @@ from tests.backends.packed.computed import loaded as loaded_here
 from tests.models.recurrent.cases import GATES, Case, table, together
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.errors import UsageError
-from toolchain.models.costs import count_macs
+from toolchain.models.inspect import count_macs
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import onnx
 import pytest
 
 from toolchain.errors import UsageError
-from toolchain.models.costs import count_macs, count_parameters
-from toolchain.models.inspect import inspect_model
+from toolchain.models.inspect import count_macs, count_parameters, inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions

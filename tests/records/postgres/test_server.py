@@ -20,16 +20,15 @@ from tests.records.samples import KEY, KINDS, PROVENANCE, put
 from tests.records.test_growth import fill
 from toolchain.backends.table import BACKENDS
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.records.distill import distill
+from toolchain.records.database import INDEXES
+from toolchain.records.distill import BuildVariant, distill, taken
 from toolchain.records.exchange import read_records, write_records
 from toolchain.records.lookup import lookup
-from toolchain.records.postgres import connecting
+from toolchain.records.postgres import server as connecting
 from toolchain.records.postgres import server as module
 from toolchain.records.postgres.server import connect
 from toolchain.records.repair import repair
 from toolchain.records.store import RecordStore, anything
-from toolchain.records.tables import INDEXES
-from toolchain.records.taken import BuildVariant, taken
 
 ROOT = Path(__file__).parents[3]
 BUILDS = [build for offer in BACKENDS for build in offer.builds]

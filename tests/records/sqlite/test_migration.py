@@ -28,7 +28,7 @@ OTHER = replace(KEY, workload="1234123412341234", cpu="cortex-a72", board_class=
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from toolchain.records.sqlite import migration
+from toolchain.records.sqlite import file as migration
 from toolchain.records.store import RecordStore
 digests = []
 def digest(payload):

@@ -19,13 +19,11 @@ from tests.images.docker_registry import docker_registry
 from tests.releases.conftest import Release
 from tests.releases.made import ANNA, DAY, EVE
 from toolchain.errors import CheckError, ToolchainError, UsageError
-from toolchain.releases.registry import opening
+from toolchain.releases.registry import exchange as opening
 from toolchain.releases.registry.address import ReleaseAddress, parse_address
-from toolchain.releases.registry.client import RegistryClient, _Content
-from toolchain.releases.registry.exchange import fetch, pull, push
+from toolchain.releases.registry.exchange import RegistryClient, _Content, fetch, pull, push
 from toolchain.releases.registry.media import EMPTY, describe_file
-from toolchain.releases.signed import release_path
-from toolchain.releases.verifying import ReleaseKeys
+from toolchain.releases.signed import ReleaseKeys, release_path
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,9 @@ import pytest
 from tests.releases.made import ANNA
 from toolchain.errors import ToolchainError
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signers import agent
-from toolchain.releases.signers.agent import AgentSigner, agent_keys
-from toolchain.releases.signers.wire import string
+from toolchain.releases.signers import finding as agent
+from toolchain.releases.signers.finding import AgentSigner, agent_keys
+from toolchain.releases.signers.openssh import string
 
 
 @contextmanager

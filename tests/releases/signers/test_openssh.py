@@ -9,9 +9,8 @@ import pytest
 
 from tests.waiting import until
 from toolchain.errors import UsageError
-from toolchain.releases.keys import PublicKey
-from toolchain.releases.signers.agent import agent_keys
-from toolchain.releases.signers.finding import find_key, find_signer, need_signer
+from toolchain.releases.envelope import PublicKey
+from toolchain.releases.signers.finding import agent_keys, find_key, find_signer, need_signer
 from toolchain.releases.signers.openssh import make_pair, read_key
 
 

@@ -24,18 +24,15 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.fused import FusedNetwork
 from toolchain.lowering.schedules.rows import default_schedule
 from toolchain.profiles import Profile
+from toolchain.records.distill import BuildVariant
 from toolchain.records.store import Usable, anything
-from toolchain.records.taken import BuildVariant
 from toolchain.targets.target import BoardTarget, target_for
 from toolchain.tasks.backend import Objects, OffBoards, Progress
-from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.tasks.candidate import Candidate, Case, Entry, Parameter
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
-from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Result
+from toolchain.tasks.tuner import FiniteSpace, Result
 from toolchain.tuning.boards.cases import wrong
 
 

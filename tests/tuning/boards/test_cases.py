@@ -12,7 +12,7 @@ from edge_toy.backend import NumpyProduct, Product
 
 from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
-from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.candidate import Parameter
 from toolchain.tuning.boards import cases
 from toolchain.tuning.boards.cases import drawn, run_cases, wrong
 

@@ -12,13 +12,12 @@ from tests.rpc.peers import running_tracker
 from tests.runtime.conftest import Edge
 from tests.runtime.opencl_network import MOST_ITEMS, changed, large_group, plus_one, square_group
 from tests.runtime.stub_drivers import FAKE, stub
-from toolchain.devices.opencl import OPENCL
+from toolchain.devices.table import OPENCL
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.frames import HOST
 from toolchain.rpc.session import wait_for_server
 from toolchain.runtime import ensure_runtime
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import write_case
+from toolchain.tasks.candidate import Parameter, write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.failing import failure_of
 from toolchain.tuning.boards.measure import Request, Subject, measure

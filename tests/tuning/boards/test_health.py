@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.health import _WINDOW, Health
+from toolchain.tuning.boards.watch import _WINDOW, Health
 
 SOUND, FAILED = Result((1.0, 1.01)), Result(failure="runtime", message="CUDA error")
 UNSTEADY = Result((1.0, 5.0))

@@ -12,10 +12,8 @@ import pytest
 import tvm
 
 from toolchain.errors import CheckError
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import write_case
+from toolchain.tasks.candidate import Parameter, Times, write_case
 from toolchain.tasks.tuner import Result
-from toolchain.tasks.upload import Times
 from toolchain.tuning.boards.measure import SessionLostError, Subject, _believed, _facts, _Opened
 
 REQUEST: Any = SimpleNamespace(least_ms=0.25, timeout_s=10.0)

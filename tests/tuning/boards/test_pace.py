@@ -10,9 +10,8 @@ from tests.cli.tuning.runs import CONV, DENSE
 from tests.records.samples import KEY, PROVENANCE
 from tests.tuning.toy_run import TASK
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.records.function import Function
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Record
+from toolchain.records.exchange import Function
+from toolchain.records.record import Record, RecordKey
 from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
 from toolchain.tuning.boards.pace import Pace, longest_pace, trial_limit_s, usual_pace

@@ -20,12 +20,12 @@ from tests.waiting import until
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.files.scratch import scratch_folder
-from toolchain.lowering.probe import probe_for
+from toolchain.lowering.fused import probe_for
 from toolchain.rpc import lab
 from toolchain.rpc.client import TrackerClient
 from toolchain.rpc.frames import HOST
 from toolchain.targets.target import target_for
-from toolchain.tasks.reference import write_case
+from toolchain.tasks.candidate import write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards import speed
 from toolchain.tuning.boards.pool import BoardLostError, BoardPool, PooledBoard

@@ -16,9 +16,9 @@ from tests.boards.ssh.sshd import free_port
 from tests.tuning.builders.fleet_code import Crashing, Refused, Said
 from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError
-from toolchain.tuning.builders import fleet, member
-from toolchain.tuning.builders.fleet import FleetCompilers
-from toolchain.tuning.builders.member import Versions, compile_as_member
+from toolchain.tuning.builders import fleet
+from toolchain.tuning.builders import fleet as member
+from toolchain.tuning.builders.fleet import FleetCompilers, Versions, compile_as_member
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]

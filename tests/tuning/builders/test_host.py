@@ -9,8 +9,8 @@ import pytest
 
 from tests.tuning.builders.fleet_code import Crashing, Refused, Said
 from tests.waiting import until
-from toolchain.tuning.builders import host
-from toolchain.tuning.builders.host import HostCompilers
+from toolchain.tuning.builders import choice as host
+from toolchain.tuning.builders.choice import HostCompilers
 
 pytestmark = pytest.mark.slow
 

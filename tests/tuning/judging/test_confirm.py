@@ -14,7 +14,7 @@ from tests.tuning.toy_run import Told, search, toy_run
 from toolchain.records.store import RecordStore
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.judging.confirm import ROUNDS, confirm
-from toolchain.tuning.run.finalists import finalists
+from toolchain.tuning.run.conclude import finalists
 
 STEADY, BETTER = (2.0, 2.1, 2.0), (1.0, 1.05, 1.0)
 

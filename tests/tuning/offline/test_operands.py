@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from toolchain.arrays import Array
-from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import write_case
+from toolchain.tasks.candidate import Candidate, Entry, Parameter, write_case
 from toolchain.tuning.boards.draws import Draw
 from toolchain.tuning.offline.operands import CaseInputs, operand, redrawn, weight_draws, weights_beside
 

@@ -12,12 +12,11 @@ import pytest
 
 from tests.backends.packed.unbuffered import conv3x3
 from toolchain.arrays import Array, transformed
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.algorithms.winograd.weight import pack_weight, tiles_of
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice, pack_weight, tiles_of
 from toolchain.backends.packed.dot_products import PMADDWD
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import FLOATS
-from toolchain.tuning.offline.steps import recorded, text
+from toolchain.tuning.offline.operands import recorded, text
 
 VALUE = np.arange(2 * 6 * 5 * 3, dtype=np.float32).reshape(2, 6, 5, 3)
 ONE, HALF = [[Fraction(1)] * 5], [[Fraction(1, 2), Fraction(0), Fraction(-3)]] * 2

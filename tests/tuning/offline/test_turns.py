@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from toolchain.tuning.offline.turns import in_turns
+from toolchain.tuning.offline.packing import in_turns
 
 
 @dataclass

@@ -25,9 +25,14 @@ from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.judging.gain import gain
 from toolchain.tuning.judging.judge import NetworkJudgement
 from toolchain.tuning.run import conclude as concluding
-from toolchain.tuning.run.alone import Alone
-from toolchain.tuning.run.conclude import BoardJudgement, NetworkJudge, conclude, obstacle_to_network
-from toolchain.tuning.run.finalists import finalists
+from toolchain.tuning.run.conclude import (
+    Alone,
+    BoardJudgement,
+    NetworkJudge,
+    conclude,
+    finalists,
+    obstacle_to_network,
+)
 
 FASTER = POINTS[3]
 LOCAL = find_board("local")

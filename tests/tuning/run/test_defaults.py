@@ -13,8 +13,8 @@ from toolchain.records.store import RecordStore
 from toolchain.tasks.task import Task
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.events import Event, LeftOut, Notice
-from toolchain.tuning.run import defaults
-from toolchain.tuning.run.defaults import measured_defaults
+from toolchain.tuning.run import tune as defaults
+from toolchain.tuning.run.tune import measured_defaults
 from toolchain.tuning.task_run import BadDefaultError
 
 

@@ -13,7 +13,7 @@ from tests.tuning.toy_run import Told, search, toy_run
 from toolchain.records.store import RecordStore
 from toolchain.tuning.allowance import Allowance
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.run.ended import why_ended_early
+from toolchain.tuning.run.tune import why_ended_early
 
 UP = Allowance(time.monotonic() - 1, firm=True)
 EXHAUSTED, OPEN = SimpleNamespace(trials=4, exhausted=True), SimpleNamespace(trials=5, exhausted=False)

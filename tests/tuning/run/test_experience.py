@@ -11,14 +11,12 @@ import pytest
 
 from tests.tuning.tuners.grid import TASK, Cell, Grid, measured
 from toolchain.errors import ToolchainError
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance, Record
+from toolchain.records.record import Provenance, Record, RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.tasks.candidate import Entry
 from toolchain.tasks.tuner import Experience
 from toolchain.tuning.run.experience import Experienced, experience_of, recorded
-from toolchain.tuning.tuners.random import RandomSearch
-from toolchain.tuning.tuners.table import TUNERS
+from toolchain.tuning.tuners.table import TUNERS, RandomSearch
 
 OURS = RecordKey("own", "x86_64-linux-gnu", "x86-64-v3", "x86-64-v3", 1, "x86_64")
 FITS = 40

@@ -12,7 +12,7 @@ from toolchain.errors import ToolchainError
 from toolchain.records.store import RecordStore
 from toolchain.tuning.judging.confirm import ROUNDS, Finalist, confirm
 from toolchain.tuning.result import TunedTask
-from toolchain.tuning.run.finalists import finalists
+from toolchain.tuning.run.conclude import finalists
 from toolchain.tuning.task_run import TaskRun
 
 FASTEST, SECOND = POINTS[3], POINTS[9]

@@ -16,8 +16,7 @@ from tests.waiting import until
 from toolchain.errors import ToolchainError
 from toolchain.tuning.events import Event, Notice
 from toolchain.tuning.run.pipeline import pipeline
-from toolchain.tuning.schedulers.round_robin import RoundRobin
-from toolchain.tuning.schedulers.scheduler import Prospect
+from toolchain.tuning.schedulers.scheduler import Prospect, RoundRobin
 
 TIMEOUT_S = 60.0
 

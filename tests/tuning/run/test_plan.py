@@ -14,7 +14,7 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import UsageError
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import target_for
-from toolchain.tasks.key import record_key
+from toolchain.tasks.candidate import record_key
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.plan import RunPlan, plan
 

@@ -11,14 +11,12 @@ import pytest
 
 from toolchain.arrays import Array
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.devices.failure import Failure
+from toolchain.devices.kind import Failure
 from toolchain.errors import ToolchainError
-from toolchain.lowering.probe import probe_for
+from toolchain.lowering.fused import probe_for
 from toolchain.targets.target import target_for
-from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.candidate import Candidate, Case, Parameter, Probe
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case, Probe
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.runner import board_evaluator

@@ -25,9 +25,8 @@ from toolchain.records.record import Provenance, Record
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.rpc import lab
-from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.candidate import Candidate, record_key
 from toolchain.tasks.evaluator import BuiltCandidate
-from toolchain.tasks.key import record_key
 from toolchain.tasks.options import CodeOptions
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.events import Event, LeftOut, Trial, TurnBegan, TurnEnded

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tuning.schedulers.simulated import Simulated, falling, network_ms, prospects, spend
-from toolchain.tuning.schedulers.gradient import Gradient
-from toolchain.tuning.schedulers.round_robin import RoundRobin
-from toolchain.tuning.schedulers.scheduler import Turn
+from toolchain.tuning.schedulers.scheduler import Gradient, RoundRobin, Turn
 
 NETWORKS = {
     "one heavy task": [Simulated(1, falling(40, 4, 60)), *[Simulated(1, falling(1, 0.2, 10))] * 7],

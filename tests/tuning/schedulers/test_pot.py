@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolchain.tuning.schedulers.pot import Pot, shares
-from toolchain.tuning.schedulers.scheduler import Prospect
+from toolchain.tuning.schedulers.scheduler import Pot, Prospect, shares
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.tuning.schedulers.round_robin import RoundRobin
-from toolchain.tuning.schedulers.scheduler import Prospect, Turn
+from toolchain.tuning.schedulers.scheduler import Prospect, RoundRobin, Turn
 
 
 def test_tasks_take_turns_until_their_shares_are_used_up() -> None:

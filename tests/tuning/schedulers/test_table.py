@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tuning.schedulers.simulated import Simulated, falling, prospects, spend
-from toolchain.tuning.schedulers.scheduler import Turn
-from toolchain.tuning.schedulers.table import SCHEDULERS
+from toolchain.tuning.schedulers.scheduler import SCHEDULERS, Turn
 
 TASKS = st.lists(
     st.builds(

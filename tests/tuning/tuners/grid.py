@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, cast
 from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable, anything
 from toolchain.tasks.candidate import Candidate, Entry
-from toolchain.tasks.finite import FiniteSpace
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Result
+from toolchain.tasks.tuner import FiniteSpace, Result
 
 
 class Cell(NamedTuple):

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.tuning.tuners.grid import Cell, Grid
-from toolchain.tuning.tuners.annealing import anneal
+from toolchain.tuning.tuners.xgb import anneal
 
 
 def high(points: Sequence[Cell]) -> list[float]:

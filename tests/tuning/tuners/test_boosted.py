@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from toolchain.tuning.tuners.boosted import Committee, Lesson, Objective, favourites, scores
+from toolchain.tuning.tuners.xgb import Committee, Lesson, Objective, favourites, scores
 
 
 @pytest.mark.slow

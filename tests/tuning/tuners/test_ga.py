@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.tuning.tuners.grid import TASK, Grid, measured
 from tests.tuning.tuners.test_table import searched
-from toolchain.tuning.tuners.ga import Genetic
+from toolchain.tuning.tuners.table import Genetic
 
 
 def test_later_points_are_better_than_the_first() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.tuning.tuners.grid import TASK, Grid, measured
-from toolchain.tuning.tuners.gridsearch import GridSearch
+from toolchain.tuning.tuners.table import GridSearch
 
 
 def test_gridsearch_keeps_the_order() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tuning.tuners.grid import Cell, Grid
-from toolchain.tuning.tuners.knobs import KnobFeatures
+from toolchain.tuning.tuners.xgb import KnobFeatures
 
 
 def test_numbers_are_themselves_and_names_have_places() -> None:

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from tests.tuning.tuners.grid import TASK, Cell, Endless, Grid, measured
 from toolchain.errors import UsageError
 from toolchain.tasks.tuner import Result, Tuner
-from toolchain.tuning.tuners.gridsearch import GridSearch
-from toolchain.tuning.tuners.random import RandomSearch
-from toolchain.tuning.tuners.table import TUNERS, tuner_for
+from toolchain.tuning.tuners.table import TUNERS, GridSearch, RandomSearch, tuner_for
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.errors import ToolchainError
-from toolchain.vta.compiling.arena import Lifetime, plan, sections
+from toolchain.vta.compiling.blob import Lifetime, plan, sections
 
 
 @st.composite

@@ -10,10 +10,8 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.vta.generated import BASE, PYNQ, alone, layer, regions
 from toolchain.vta.compiling.assemble import assemble
-from toolchain.vta.compiling.estimate import estimated_cycles, legal_knobs
-from toolchain.vta.compiling.operands import input_loads
-from toolchain.vta.compiling.order import channels_first, traffic
-from toolchain.vta.compiling.tiling import Tiling
+from toolchain.vta.compiling.estimate import channels_first, estimated_cycles, legal_knobs, traffic
+from toolchain.vta.compiling.tiling import Tiling, input_loads
 from toolchain.vta.design.config import Sram
 from toolchain.vta.isa import Load, is_nop
 from toolchain.vta.layers.layer import read_shape

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from tests.vta.generated import BASE, PYNQ, alone, layer, lint, run
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.vta.compiling.assemble import assemble
-from toolchain.vta.compiling.blob import DESCRIPTION, HEADER, VERSION, blob_of
+from toolchain.vta.compiling.blob import DESCRIPTION, HEADER, VERSION, blob_of, relocated
 from toolchain.vta.compiling.estimate import legal_knobs
-from toolchain.vta.compiling.program import relocated
 from toolchain.vta.isa import Load, Store, is_nop
 from toolchain.vta.layers.layer import ConvShape
-from toolchain.vta.layers.region import Region, RegionLayer
-from toolchain.vta.layers.seeded import seeded_layer
+from toolchain.vta.layers.region import Region, RegionLayer, seeded_layer
 from toolchain.vta.machine.simulator import Simulator
 
 

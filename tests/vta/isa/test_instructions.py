@@ -31,7 +31,7 @@ from toolchain.vta.isa import (
     pack_micro_ops,
     unpack_micro_ops,
 )
-from toolchain.vta.isa.disasm import text_of
+from toolchain.vta.isa.instructions import text_of
 
 NEW = SAMPLES["pynq"]
 OLD = replace(NEW, hw_ver="0.0.1")

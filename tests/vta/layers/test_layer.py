@@ -13,10 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.vta.generated import layer, shapes
 from toolchain.errors import UsageError
-from toolchain.vta.layers.layer import ConvLayer, ConvShape, read_shape
-from toolchain.vta.layers.packing import pack_activation, pack_weight, unpack_activation
-from toolchain.vta.layers.reference import expected
-from toolchain.vta.layers.seeded import seeded_inputs, seeded_layer, seeded_region
+from toolchain.vta.layers.layer import (
+    ConvLayer,
+    ConvShape,
+    expected,
+    pack_activation,
+    pack_weight,
+    read_shape,
+    unpack_activation,
+)
+from toolchain.vta.layers.region import seeded_inputs, seeded_layer, seeded_region
 
 SHAPE = ConvShape(1, 6, 5, 3, 4, 3, 3, 1, 1, 1, 1)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.vta.programs import BIAS, CONFIG, OUTPUTS, PARAMETERS, UOPS, Change, Program, at, good
 from toolchain.vta.design.config import SAMPLES, Sram
 from toolchain.vta.isa import Alu, AluOp, Finish, Gemm, Load, PipelineStage, nop, pack_micro_ops
-from toolchain.vta.isa.disasm import text_of
+from toolchain.vta.isa.instructions import text_of
 from toolchain.vta.lint import RULES
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tvm
 
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.alone import alone
@@ -18,15 +18,14 @@ from toolchain.backends.packed.network.measured import measured
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.device import CPU
-from toolchain.lowering.functions.plain import plain_function
+from toolchain.lowering.functions.tasks import plain_function
 from toolchain.lowering.fused import FusedNetwork, needs_of
 from toolchain.lowering.graph.constants import fold_constants
 from toolchain.lowering.graph.fused_sums import with_fused_sums
 from toolchain.lowering.graph.integers import with_integers
-from toolchain.lowering.graph.quotients import with_products
+from toolchain.lowering.graph.rebuilt import with_products, with_tables_of_bytes
 from toolchain.lowering.graph.shapes import copied_constants
 from toolchain.lowering.graph.signed import SIGNED, with_signed_values
-from toolchain.lowering.graph.tables_of_bytes import with_tables_of_bytes
 from toolchain.lowering.kernels.listing import list_code
 from toolchain.lowering.modelled import device_runners
 from toolchain.lowering.schedules.gpu_defaults import device_schedule
@@ -35,9 +34,8 @@ from toolchain.profiles import Profile
 from toolchain.quantities import counted
 from toolchain.targets.target import BoardTarget, device_target, target_for
 from toolchain.tasks.backend import MakeTuner, Objects, Progress
+from toolchain.tasks.candidate import Parameter, TaskReference
 from toolchain.tasks.options import CodeOptions
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import TaskReference
 from toolchain.tasks.task import Task
 
 

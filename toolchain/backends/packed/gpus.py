@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolchain.devices.cuda_architectures import EMULATED, number_of
+from toolchain.devices.cuda_architectures import EMULATED, architectures_for, number_of
 from toolchain.devices.device import Device
-from toolchain.devices.native_cuda import architectures_for
 
 
 @dataclass(frozen=True)

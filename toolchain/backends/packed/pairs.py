@@ -14,8 +14,14 @@ from collections.abc import Callable, Sequence
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.dot_products import DEPTH, neighbours_of, word_of
-from toolchain.backends.packed.instruction import Instruction, Products, VectorLoops
+from toolchain.backends.packed.dot_products import (
+    DEPTH,
+    Instruction,
+    Products,
+    VectorLoops,
+    neighbours_of,
+    word_of,
+)
 from toolchain.backends.packed.recognise.read import Expr
 
 PARTS = 2

@@ -15,7 +15,6 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from toolchain.backends.tensorir.kinds import DEFAULT, KINDS
-from toolchain.backends.tensorir.recipe import Traced, unrecorded
 from toolchain.backends.tensorir.rules import tune_context
 from toolchain.backends.tensorir.traces import (
     parse_trace,
@@ -26,14 +25,96 @@ from toolchain.backends.tensorir.traces import (
 )
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.functions.definition import MAIN, function_of, module_of
-from toolchain.lowering.functions.tasks import FusedTask
-from toolchain.lowering.functions.workload import workload_hash
+from toolchain.lowering.functions.tasks import FusedTask, workload_hash
 from toolchain.lowering.kernels.code import code_of
 from toolchain.lowering.kernels.recipe import Recipe
+from toolchain.lowering.schedules.gpu_defaults import device_schedule
+from toolchain.lowering.schedules.rows import default_schedule
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.records.store import Usable, anything
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Candidate, Entry
+
+# Recipes of scheduled functions: the function before scheduling, and the schedule.
+
+
+@dataclass(frozen=True)
+class ByRows:
+    """A function with the default schedule for CPUs, which builds use without records."""
+
+    func: tirx.PrimFunc
+
+    @property
+    def arity(self) -> int:
+        """Number of parameters of the function."""
+        return len(self.func.params)
+
+    def function(self) -> tirx.PrimFunc:
+        """Return the scheduled function."""
+        return default_schedule(self.func)
+
+
+@dataclass(frozen=True)
+class OnThreads:
+    """A function with the default schedule for devices, which builds use without records.
+
+    Attributes
+    ----------
+    target
+        Target of the device with its limits and host, in TVM's text form.
+    """
+
+    func: tirx.PrimFunc
+    target: str
+
+    @property
+    def arity(self) -> int:
+        """Number of parameters of the function."""
+        return len(self.func.params)
+
+    def function(self) -> tirx.PrimFunc:
+        """Return the scheduled function."""
+        return device_schedule(self.func, tvm.target.Target(self.target))
+
+
+def unrecorded(func: tirx.PrimFunc, target: tvm.target.Target) -> Recipe:
+    """Return a function with the default schedule, which builds use without records."""
+    return ByRows(func) if target.host is None else OnThreads(func, str(target))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function with the schedule of a trace.
+
+    Attributes
+    ----------
+    payload
+        Payload of the record's entry.
+    definition
+        Definition of the function for which the trace was measured.
+    func
+        Function to schedule, with the same workload hash.
+    """
+
+    payload: str
+    definition: str
+    func: tirx.PrimFunc
+
+    @property
+    def arity(self) -> int:
+        """Number of parameters of the function."""
+        return len(self.func.params)
+
+    def function(self) -> tirx.PrimFunc:
+        """Return the scheduled function.
+
+        Raises
+        ------
+        ToolchainError
+            The trace does not apply.
+        """
+        return schedule_from(self.payload, self.definition, self.func)
+
 
 _DRAWS = 128  # largest number of draws per sample; most are legal, of TVM's own for CUDA one in twelve
 _SEEDS = 2**31 - 1  # largest seed of TVM's generators; the smallest is 1

@@ -66,7 +66,7 @@ def operator(value: relax.Expr) -> str:
 
 
 def _chain(var: relax.Var, values: Values) -> LayerChain | None:
-    """Match the operators that `models/importing/integers.py` writes, beginning with the last."""
+    """Match the operators that `models/importing/converters.py` writes, beginning with the last."""
     cast = _argument(var, values, "astype", "int8")
     clip = _operands(cast, values, "clip")
     shift = _operands(clip[0] if clip else None, values, "right_shift")

@@ -11,7 +11,7 @@ from toolchain.devices.device import VTA
 from toolchain.measuring.answers import Milliseconds, Simulated
 from toolchain.measuring.device import simulation
 from toolchain.quantities import counted
-from toolchain.tasks.upload import Often, Times
+from toolchain.tasks.candidate import Often, Times
 from toolchain.vta.design.config import VtaConfig
 
 _MEASURE, _USE = "edge.vta.measure", "edge.vta.use"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,10 +14,140 @@ from toolchain.answers import formed
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import DevicesThere, InstalledVersion, State, text_of
 from toolchain.boards.edge_rt.install import command, state_folder
-from toolchain.boards.edge_rt.looks import Look, looks_of, nodes_of
 from toolchain.devices.device import CPU
+from toolchain.devices.table import OWN, KindTable, kind_of
 from toolchain.errors import ToolchainError
 from toolchain.foreign import printable
+
+# Finds what prevents a board's GPU from computing, or slows it down.
+
+OPENCL = "opencl"  # the kind of device that these hints are about
+_PERFORMANCE = "performance"
+
+# For the script of `board status`, which defines `say`; it only reads. The clocks are those of devfreq
+# (Linux, Documentation/ABI/testing/sysfs-class-devfreq); a display server is found by its process name.
+SCRIPT = r"""
+gpus() {
+    named=' '
+    for gpu in /sys/class/devfreq/*gpu* /sys/class/devfreq/*mali* /sys/class/misc/mali0/device/devfreq/*; do
+        [ -r "$gpu/governor" ] || continue
+        case $named in *" ${gpu##*/} "*) continue;; esac
+        named="$named${gpu##*/} "
+        now=$(cat "$gpu/cur_freq" 2>/dev/null)
+        say gpu "${gpu##*/}|$(cat "$gpu/governor")|$now|$(cat "$gpu/available_frequencies" 2>/dev/null)"
+    done
+    for node in /dev/mali0 /dev/dri/renderD*; do
+        [ -e "$node" ] || continue
+        { [ -r "$node" ] && [ -w "$node" ]; } || say closed "$node|$(stat -c %G "$node")"
+    done
+    for file in /etc/OpenCL/vendors/*.icd; do
+        [ -r "$file" ] && say icd "$file"
+    done
+    for folder in /usr/lib /usr/lib/* /usr/local/lib /opt/*/lib; do
+        for file in "$folder"/libmali.so* "$folder"/libOpenCL.so*; do
+            [ -e "$file" ] && say library "$file"
+        done
+    done
+    cat /proc/[0-9]*/comm 2>/dev/null | while read -r name; do
+        case $name in
+            Xorg|Xwayland|weston|gnome-shell|kwin_*|sway|labwc|wayfire) say display "$name";;
+        esac
+    done
+}
+"""
+
+
+def gpu_hints(board: str, state: State, drivers: list[dict[str, Any]]) -> list[str]:
+    """Return advice for a board whose class has an OpenCL GPU.
+
+    Parameters
+    ----------
+    drivers
+        Answers of the board's drivers, one entry for each kind of device; empty if no edge-rt is installed.
+    """
+    mali = any(node == "/dev/mali0" for node in state.node)
+    hints = [hint for line in state.gpu for hint in _clock(board, line)]
+    if (state.gpu or mali) and state.display:
+        hints.append(f"{state.display[0]} also uses the GPU: stop it while networks are measured, "
+                     "`sudo systemctl stop display-manager`")  # fmt: skip
+    hints += [_closed(line) for line in state.closed]
+    computing = any(kind["kind"] == OPENCL and kind["names"] for kind in drivers)
+    if not computing:
+        hints += _driver(state, mali)
+    return hints
+
+
+def _clock(board: str, line: str) -> Iterator[str]:
+    name, governor, now, all_of_it = (*line.split("|"), "", "", "")[:4]
+    if governor != _PERFORMANCE:
+        yield (f"the governor of {name} is {governor!r}, its clock changes with the load: "
+               f"`toolchain board provision {board} --gpu-governor {_PERFORMANCE}`")  # fmt: skip
+        return
+    clocks = [int(word) for word in all_of_it.split() if word.isdecimal()]
+    if now.isdecimal() and clocks and int(now) < max(clocks):
+        said = f"{_mhz(int(now))} of {_mhz(max(clocks))} MHz"
+        yield f"{name} runs at {said}: it is throttled by heat, or limited by max_freq"
+
+
+def _mhz(hertz: int) -> int:
+    return round(hertz / 1e6)
+
+
+def _closed(line: str) -> str:
+    node, _, group = line.partition("|")
+    add = f": `sudo usermod -aG {group} $USER`, and log in again" if group not in ("", "root") else ""
+    return f"this login may not open {node}{add}"
+
+
+def _driver(state: State, mali: bool) -> list[str]:
+    vendors = [file for file in state.library if "libmali" in file]
+    loaders = [file for file in state.library if "libOpenCL" in file]
+    if loaders and not state.icd and vendors:
+        name = vendors[0].rpartition("/")[2]
+        return [f"{loaders[0]} finds no driver, /etc/OpenCL/vendors has no .icd file: "
+                f"`echo {name} | sudo tee /etc/OpenCL/vendors/mali.icd`"]  # fmt: skip
+    if not loaders and not vendors:
+        package = "libmali of the board's vendor" if mali else "the vendor's, or pocl-opencl-icd for the CPU"
+        return [f"there is no OpenCL driver (libmali, libOpenCL): install {package}"]
+    return []
+
+
+# The part of `board status` that belongs to kinds of devices: what to read on a board, what to advise.
+
+
+@dataclass(frozen=True)
+class Look:
+    """A look at a board whose class has a device of one kind.
+
+    Attributes
+    ----------
+    script
+        POSIX shell commands that only read, and report with `say KEY VALUE`.
+    hints
+        Returns advice, given the board's name, the values read there, and the answers of its drivers
+        (one entry for each kind of device).
+    keys
+        Keys that the script reports and `State` has no field for; their values are in `State.others`.
+    """
+
+    script: str
+    hints: Callable[[str, State, list[dict[str, Any]]], list[str]]
+    keys: tuple[str, ...] = ()
+
+
+LOOKS: KindTable[Look] = KindTable("status", {"opencl": Look(f"{SCRIPT}\ngpus", gpu_hints)})
+
+
+def looks_of(kinds: Iterable[str]) -> list[Look]:
+    """Return the looks for these kinds of devices, without repetition."""
+    return [look for kind in dict.fromkeys(kinds) if (look := LOOKS.find(kind)) is not None]
+
+
+def nodes_of(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Return shell patterns of the device files to list: of our own kinds, and of these kinds."""
+    rows = [*OWN.values(), *(kind_of(kind) for kind in kinds)]
+    return tuple(dict.fromkeys(node for row in rows for node in row.nodes))
+
 
 _SECONDS = 30.0
 _DRIVER_SECONDS = 10.0  # for each driver, within _SECONDS

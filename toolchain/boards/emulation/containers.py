@@ -23,7 +23,7 @@ from toolchain.foreign import last_line
 from toolchain.images.debian.system import ensure_image
 from toolchain.images.debian.system_files import HOST_KEY
 from toolchain.images.engine import LABEL, ContainerRequest, Engine
-from toolchain.images.running.owners import STATE_LABEL, own_state
+from toolchain.images.running.step import STATE_LABEL, own_state
 from toolchain.profiles import Profile
 
 PURPOSE = "board"

@@ -28,8 +28,7 @@ from toolchain.boards.emulation.drivers import (
     with_test_bed,
 )
 from toolchain.boards.emulation.guest import Guest
-from toolchain.boards.emulation.qemu import emulator
-from toolchain.boards.emulation.requirements import check_host, check_kind, check_test_bed
+from toolchain.boards.emulation.qemu import check_host, check_kind, check_test_bed, emulator
 from toolchain.boards.emulation.stored import (
     BoardState,
     boards_folder,
@@ -53,7 +52,7 @@ from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images import engine as docker
 from toolchain.profiles import Profile, class_names, load_profile
-from toolchain.records.key import EMULATED
+from toolchain.records.record import EMULATED
 from toolchain.runtime import arch_of, ensure_runtime
 
 _LOCK_SECONDS = 120.0  # a board takes less to start and to be provisioned, emulation included

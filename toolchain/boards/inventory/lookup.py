@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 from functools import partial
 
-from toolchain.boards.board import Board
+from toolchain.boards.board import Board, class_alone
 from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory import register
-from toolchain.boards.nowhere import class_alone
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.profiles import class_names, load_profile
@@ -163,3 +162,25 @@ def _unknown(name: str) -> UsageError:
         f"{name}: there is no such board or board class; {known}",
         f"did you mean {near[0]!r}?" if near else "`toolchain board list` shows the boards",
     )
+
+
+# The command line of the OpenSSH client to log in on a board.
+
+
+def login_command(name: str) -> list[str]:
+    """Return the command that opens a shell on the board `name`.
+
+    Raises
+    ------
+    UsageError
+        There is no such board, or it is a folder of this host.
+    MissingError
+        No OpenSSH client is installed.
+    """
+    transport = find_board(name).transport
+    if not transport.is_remote:
+        raise UsageError(
+            f"board {name} is a folder of this host, so there is no login",
+            f"`toolchain board exec {name} -- COMMAND` runs a command there",
+        )
+    return transport.ssh_command(asks=True)

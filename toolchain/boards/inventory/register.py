@@ -19,11 +19,9 @@ from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.configuration.file import FILE_NAME
-from toolchain.configuration.keys import NAME, THIS_HOST, BoardEntry
-from toolchain.configuration.settings import configuration, state_dir
-from toolchain.configuration.starter import starter_text
+from toolchain.configuration.keys import NAME, THIS_HOST, BoardEntry, starter_text
+from toolchain.configuration.settings import configuration, shown_value, state_dir
 from toolchain.configuration.table import reason_of
-from toolchain.configuration.wrong import shown_value
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time

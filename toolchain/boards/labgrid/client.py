@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import fcntl
 import getpass
+import hashlib
 import os
 import re
 import shutil
 import socket
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.boards.power.program import ProgramResult, run_program
+from toolchain.boards.board import Board
+from toolchain.boards.power.switch import ProgramResult, run_program
 from toolchain.configuration.labgrid import LabgridPlace
 from toolchain.configuration.power import PowerCommands
+from toolchain.configuration.settings import state_dir
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.files.atomic import cannot_write, make_private_folder
+from toolchain.files.turns import one_at_a_time
 from toolchain.foreign import last_line, printable, shortened
+from toolchain.processes.interrupts import uninterrupted
 
 PROGRAM = "labgrid-client"
 _ASK_S = 40.0
@@ -125,3 +135,156 @@ def _ask(place: LabgridPlace, command: str) -> ProgramResult:
             "look at `labgrid` of the board in toolchain.toml, and whether the coordinator runs",
         )
     return ran
+
+
+# Holds the places of boards while a command uses them.
+
+_LOOK_S = 3.0
+_TURN_S = 180.0  # for another command of ours that asks the coordinator about the same place
+
+
+@contextmanager
+def held_places(boards: Sequence[Board], wait_s: float | None, tell: Callable[[str], None]) -> Iterator[None]:
+    """Acquire the places of boards, and release at the end those that were not ours before.
+
+    Commands of this user on this host share a place; the last one releases it. They acquire several places in
+    one order, so that no two wait for each other.
+
+    Parameters
+    ----------
+    wait_s
+        Seconds to wait for a place that somebody else holds, if that is longer than its entry says.
+    tell
+        Called when a place is waited for, and when one cannot be released.
+
+    Raises
+    ------
+    UsageError
+        A coordinator has no such place.
+    MissingError
+        There is no labgrid-client.
+    ToolchainError
+        Somebody else holds a place, or a coordinator does not answer.
+    """
+    places = {(each.place.coordinator, each.place.place): each for each in boards if each.place}
+    with ExitStack() as stack:
+        for _, board in sorted(places.items(), key=lambda item: item[0]):
+            stack.enter_context(_held(board, wait_s, tell))
+        yield
+
+
+@contextmanager
+def _held(board: Board, wait_s: float | None, tell: Callable[[str], None]) -> Iterator[None]:
+    place = board.place
+    assert place is not None  # noqa: S101 - the caller chose those that have one
+    file = _file(place)
+    users = os.open(file.with_suffix(".users"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        check_place(place)
+        deadline, told = time.monotonic() + max(wait_s or 0.0, place.wait_s), False
+        try:
+            while holder := _acquire(board, place, file, users):
+                if time.monotonic() >= deadline:
+                    raise _is_held(board, place, holder)
+                if not told:
+                    tell(f"waiting for place {place.place} of board {board.name}: {holder} has it")
+                    told = True
+                time.sleep(_LOOK_S)
+            yield
+        finally:  # also after an interrupt in the middle of acquiring
+            with uninterrupted(), _turn(file, place):
+                _leave(place, file, users, tell)
+    finally:
+        os.close(users)
+
+
+def _file(place: LabgridPlace) -> Path:
+    """Return the file that exists while a command of ours has the place acquired."""
+    folder = state_dir() / "labgrid"
+    try:
+        make_private_folder(state_dir())
+        make_private_folder(folder)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    words = f"{place.coordinator} {place.place}"
+    return folder / hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def _turn(file: Path, place: LabgridPlace) -> AbstractContextManager[None]:
+    return one_at_a_time(file.with_suffix(".lock"), _TURN_S, f"acquiring or releasing place {place.place}")
+
+
+def _acquire(board: Board, place: LabgridPlace, file: Path, users: int) -> PlaceHolder | None:
+    """Acquire a place unless this user has it; return who else holds it, None if it is ours.
+
+    Parameters
+    ----------
+    users
+        Handle of the file that each command which uses the place has locked.
+    """
+    with _turn(file, place):
+        holder = holder_of(place)
+        if holder is None:
+            file.touch(0o600)  # before: a place of ours that is never released would help nobody
+            reason = acquire(place)
+            if reason is not None:
+                file.unlink(missing_ok=True)
+                holder = holder_of(place)  # somebody may have been faster
+                if holder is None:
+                    raise ToolchainError(
+                        f"board {board.name}: its place {place.place} of {place.coordinator} cannot be "
+                        f"acquired: {reason}",
+                        f"`labgrid-client -x {place.coordinator} -p {place.place} show` says more",
+                    )
+        if holder and not holder.is_this_user:
+            file.unlink(missing_ok=True)  # a mark of before: the place was taken from us
+            return holder
+        fcntl.flock(users, fcntl.LOCK_SH)
+        return None
+
+
+def _leave(place: LabgridPlace, file: Path, users: int, tell: Callable[[str], None]) -> None:
+    """Release the place if it was acquired by us and no other command of ours uses it."""
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    if not file.exists():
+        return
+    try:
+        release(place)
+    except ToolchainError as error:
+        tell(f"warning: {error.message}")
+        tell(f"release it yourself: labgrid-client -x {place.coordinator} -p {place.place} release")
+    with suppress(OSError):
+        file.unlink()
+
+
+def _is_held(board: Board, place: LabgridPlace, holder: PlaceHolder) -> ToolchainError:
+    return ToolchainError(
+        f"board {board.name}: its place {place.place} of the labgrid coordinator {place.coordinator} is held "
+        f"by {holder}",
+        f"wait for it: `wait_s` of `labgrid` in [boards.{board.name}], or --wait S where the command has it",
+    )
+
+
+def check_held(boards: Sequence[Board]) -> None:
+    """Check that this user holds the places of boards, for what outlasts the command.
+
+    Raises
+    ------
+    ToolchainError
+        Somebody else holds one, or nobody.
+    """
+    for board in boards:
+        place = board.place
+        if place is None:
+            continue
+        holder = holder_of(place)
+        if holder is None:
+            raise ToolchainError(
+                f"board {board.name}: nobody holds its place {place.place} of {place.coordinator}",
+                f"first `labgrid-client -x {place.coordinator} -p {place.place} acquire`",
+            )
+        if not holder.is_this_user:
+            raise _is_held(board, place, holder)

@@ -17,7 +17,7 @@ from toolchain.boards.provisioning.steps import (
 )
 from toolchain.boards.provisioning.units import check_service
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.linking.glibc import version_key
+from toolchain.linking.linker import version_key
 from toolchain.profiles import Profile
 from toolchain.quantities import counted
 from toolchain.runtime.fingerprint import GLIBC_FLOOR

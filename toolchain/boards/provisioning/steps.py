@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from toolchain.boards.edge_rt.stock import KEEP_PROGRAMS, surplus
+from toolchain.boards.edge_rt.install import KEEP_PROGRAMS, surplus
 from toolchain.boards.provisioning.facts import RECORD, Clock, Facts
 from toolchain.boards.provisioning.units import Service
 from toolchain.boards.transport import RemoteFile

@@ -20,7 +20,7 @@ from toolchain.answers import shown
 from toolchain.boards.output.kept import MOST_ERRORS, Kept, Log
 from toolchain.boards.ssh.channel import START_S, Channel
 from toolchain.boards.ssh.scripts import command_line
-from toolchain.boards.transport import DeadlineError, LostError
+from toolchain.boards.transport import MOST_LINE, DeadlineError, LostError
 from toolchain.errors import CheckError, ToolchainError
 from toolchain.foreign import last_line
 
@@ -240,3 +240,53 @@ class Script:
                     log.write(data)
                 else:
                     self._errors.take(data)
+
+
+# A dialogue with a command on a board over SSH.
+
+_END_S = 15.0  # between the end of its output and its exit code
+
+
+class SshDialogue:
+    """A `Dialogue` through an SSH channel, whose window holds the sender back."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    def send(self, data: bytes, patience: float) -> bool:
+        """Send `data`; see `Dialogue.send`."""
+        try:
+            self._script.channel.send(data, patience)
+        except TimeoutError as error:
+            raise self._script.failure(error) from error
+        except (OSError, EOFError) as error:
+            if not self._script.connected:
+                raise self._script.failure(error) from error
+            return False
+        return True
+
+    def read_line(self, timeout: float) -> bytes:
+        """Return the next line of the output; see `Dialogue.read_line`."""
+        self._script.limit(timeout)
+        try:
+            line = self._script.stdout.readline(MOST_LINE)
+        except TimeoutError as error:
+            raise self._script.failure(error) from error
+        if not line:
+            self.wait(_END_S)  # raises if it was the link that ended
+        return line
+
+    def wait(self, timeout: float) -> int:
+        """Wait for the command to end; see `Dialogue.wait`."""
+        code = self._script.wait(timeout)
+        if code is None:
+            raise self._script.failure(TimeoutError())
+        return code
+
+    def errors(self) -> bytes:
+        """Return the end of its standard error."""
+        return self._script.errors()
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._script.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import shutil
 import threading
 import time
@@ -13,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, cast
 
+from toolchain.answers import lie, shown
 from toolchain.boards.output.kept import MOST_OUTPUT, Kept
 from toolchain.boards.ssh import scripts
 from toolchain.boards.ssh.address import SshAddress
 from toolchain.boards.ssh.hostkeys import write_known_hosts
-from toolchain.boards.ssh.listing import MOST_LISTING, parse_listing
 from toolchain.boards.transport import (
+    MOST_ENTRIES,
     MOST_FILE,
     SLOWEST_DISK,
     Completed,
@@ -31,6 +33,7 @@ from toolchain.boards.transport import (
     RemoteFile,
     checked_path,
     too_large,
+    too_many,
 )
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.files import atomic
@@ -39,6 +42,39 @@ if TYPE_CHECKING:
     from toolchain.boards.ssh.channel import Channel
     from toolchain.boards.ssh.connection import SshConnection
     from toolchain.boards.ssh.remote import Script
+
+
+# Parses the listing of a folder on a board, as `scripts.LISTING` prints it.
+
+MOST_LISTING = 4 * 2**20
+"""Limit of a listing in bytes: enough for tens of thousands of entries; our folders have tens."""
+
+_ENTRY = re.compile(r"([0-9]{1,19}) (-?[0-9]{1,19}) ([^/]+)")
+
+
+def parse_listing(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]:
+    """Return a folder's entries by name.
+
+    Lines of another form are ignored: they belong to names with a line break.
+
+    Raises
+    ------
+    CheckError
+        The listing has more bytes or entries than any folder of ours, or a name is `.` or `..`.
+    """
+    what = f"the listing of its folder {folder}"
+    if len(text) > MOST_LISTING:
+        raise lie(board, what, f"it has more than {MOST_LISTING} bytes", of_system=True)
+    found = {}
+    for line in text.decode(errors="replace").splitlines():
+        if match := _ENTRY.fullmatch(line):
+            if match[3] in (".", ".."):
+                raise lie(board, what, f"{shown(match[3])} is no entry", of_system=True)
+            found[match[3]] = RemoteFile(int(match[1]), float(match[2]))
+            if len(found) > MOST_ENTRIES:
+                raise lie(board, what, too_many("it", len(found)), of_system=True)
+    return found
+
 
 _STEP_S = 60.0  # for operations that are immediate unless the board's disk hangs
 _PATIENCE_S = 30.0  # between two chunks of a transfer
@@ -111,7 +147,7 @@ class SshTransport:
 
     def talk(self, argv: Sequence[str]) -> Dialogue:
         """Start a command to talk to; see `Transport.talk`."""
-        from toolchain.boards.ssh.dialogue import SshDialogue
+        from toolchain.boards.ssh.remote import SshDialogue
 
         return SshDialogue(self._started(scripts.TALK, (), argv))
 

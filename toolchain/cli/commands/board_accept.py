@@ -9,8 +9,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.event_log import end_as_failed, event_log, step_logger
-from toolchain.cli.output import emit, note, output_options, table, wants_json
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options, table, wants_json
 from toolchain.cli.rollouts.choose import Duration
 from toolchain.cli.tuning.progress import tuning_progress
 

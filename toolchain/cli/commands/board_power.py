@@ -9,8 +9,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.options import Seconds
-from toolchain.cli.output import emit, note, output_options
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
@@ -48,7 +47,7 @@ def power(
     somebody measures there or installs a release, unless --force is given.
     """
     from toolchain.boards.inventory.lookup import find_board
-    from toolchain.boards.power.answers import boot_if_there, wait_until_answers
+    from toolchain.boards.power.cycles import boot_if_there, wait_until_answers
     from toolchain.boards.power.switch import power_of, switch
 
     found = _exactly(find_board(board), board)

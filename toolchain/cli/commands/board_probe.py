@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.output import emit, note, output_options, table
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options, table
 
 if TYPE_CHECKING:
     from toolchain.architectures.rates import BoardRates

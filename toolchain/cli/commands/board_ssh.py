@@ -310,7 +310,7 @@ def execute(board: str, argv: tuple[str, ...], timeout: float) -> None:
 @output_options
 def shell(board: str) -> None:
     """Log in on a board with the OpenSSH client, which accepts only the pinned host key."""
-    from toolchain.boards.inventory.login import login_command
+    from toolchain.boards.inventory.lookup import login_command
 
     argv = login_command(board)
     sys.stdout.flush()

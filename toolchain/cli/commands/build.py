@@ -19,9 +19,8 @@ from toolchain.cli.options import (
     engine_option,
     named_inputs,
 )
-from toolchain.cli.output import emit, is_verbose, note, output_options, table
+from toolchain.cli.output import emit, is_verbose, note, output_options, show_quantised, table
 from toolchain.cli.progress import step_progress
-from toolchain.cli.quantised import show_quantised
 from toolchain.errors import UsageError
 from toolchain.quantities import counted
 

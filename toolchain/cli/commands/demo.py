@@ -11,9 +11,7 @@ from toolchain.cli import complete
 from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_options
 from toolchain.cli.options import named_inputs, trial_timeout_option
-from toolchain.cli.output import emit, note, output_options
-from toolchain.cli.places import hold_places
-from toolchain.cli.quantised import show_quantised
+from toolchain.cli.output import emit, hold_places, note, output_options, show_quantised
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.quantities import counted, shown_ms
 

@@ -10,8 +10,7 @@ import click
 
 from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import Finite, bundle_argument
-from toolchain.cli.output import emit, note, output_options, table
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options, table
 from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def command(
     the end is what `--resume` and `toolchain report` read.
     """
     from toolchain.releases.signed import open_release
-    from toolchain.releases.trust_file import read_trust
+    from toolchain.releases.trust import read_trust
     from toolchain.rollouts.attempt import Delivery
     from toolchain.rollouts.begin import check_newest, check_verified, newest_known
     from toolchain.rollouts.events import Rules
@@ -211,7 +210,7 @@ def _show(rollout: Rollout, ended: RolloutEnded, path: Path) -> None:
 
 
 def _dry_run(boards: Sequence[Board], delivery: Delivery, at_once: int) -> None:
-    from toolchain.rollouts.preview import preview
+    from toolchain.rollouts.fleet import preview
 
     found = preview(boards, delivery, at_once)
     release = delivery.signed.release

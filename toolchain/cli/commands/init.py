@@ -16,7 +16,7 @@ def command() -> None:
 
     It has every key with its default, commented out. An existing file is not changed.
     """
-    from toolchain.configuration.starter import write_starter
+    from toolchain.configuration.keys import write_starter
 
     file = write_starter(Path.cwd())
     emit({"file": file}, lambda: click.echo(f"wrote {file}: every key is commented, with its default"))

@@ -53,7 +53,7 @@ def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
     named = {board.name: board for name in (*names, *more) for board in find_boards(name)}
     boards = list(named.values()) or list_boards()
     if any(board.place for board in boards):
-        from toolchain.boards.labgrid.places import check_held
+        from toolchain.boards.labgrid.client import check_held
 
         check_held(boards)
     note(f"starting servers on {', '.join(board.name for board in boards)}")

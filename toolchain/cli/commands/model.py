@@ -10,8 +10,7 @@ import click
 
 from toolchain.cli.model_options import graph_options, model_argument
 from toolchain.cli.options import output_path
-from toolchain.cli.output import emit, note, output_options, table
-from toolchain.cli.quantised import show_quantised
+from toolchain.cli.output import emit, note, output_options, show_quantised, table
 from toolchain.foreign import printable
 from toolchain.quantities import counted, shown_flops
 
@@ -112,7 +111,7 @@ def export(model: str, options: ModelOptions, output: Path) -> None:
 
     With --dtype int8 the file is in QDQ form, with which onnxruntime and others compute the same integers.
     """
-    from toolchain.models.write_onnx import export_model
+    from toolchain.models.load import export_model
 
     quantised = export_model(model, options, output)
 

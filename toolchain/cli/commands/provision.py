@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.output import emit, note, output_options
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
@@ -173,8 +172,8 @@ def provision(
 def _give_trust(board: Board, file: Path) -> None:
     from toolchain.boards.edge_rt.install import install
     from toolchain.boards.provisioning import give_class
-    from toolchain.releases.trust_file import read_trust
-    from toolchain.rollouts.edge import give_first_trust
+    from toolchain.releases.trust import read_trust
+    from toolchain.rollouts.attempt import give_first_trust
 
     chain = read_trust(file)
     give_first_trust(board, install(board).program, chain.envelopes[0])

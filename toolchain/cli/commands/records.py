@@ -17,8 +17,8 @@ from toolchain.quantities import shown_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolchain.records.database import Selection
     from toolchain.records.record import Record
-    from toolchain.records.selection import Selection
 
 _WIDEST = 64  # characters of a cell; names of our classes, cores and levels are shorter
 
@@ -74,7 +74,7 @@ def best(selection: Selection) -> None:
     shows the options of builds that use another record than builds without options.
     """
     from toolchain.api.records import open_records
-    from toolchain.records.taken import taken
+    from toolchain.records.distill import taken
 
     with open_records(note) as store:
         chosen = [each for each in taken(store, builds()) if each.record in selection]

@@ -15,10 +15,10 @@ from toolchain.errors import UsageError
 from toolchain.quantities import counted
 
 if TYPE_CHECKING:
-    from toolchain.records.function import Function as RecordedFunction
+    from toolchain.records.database import Selection
+    from toolchain.records.distill import BuildVariant
+    from toolchain.records.exchange import Function as RecordedFunction
     from toolchain.records.record import Record
-    from toolchain.records.selection import Selection
-    from toolchain.records.taken import BuildVariant
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ def selection_options(function: Function) -> Function:
     def called(
         *args: Any, tasks: tuple[str, ...], classes: tuple[str, ...], kinds: tuple[str, ...], **options: Any
     ) -> Any:
-        from toolchain.records.selection import Selection
+        from toolchain.records.database import Selection
 
         return function(*args, selection=Selection(tasks, classes, kinds), **options)
 
@@ -43,7 +43,7 @@ def selection_options(function: Function) -> Function:
 def note_unknown_classes(selection: Selection) -> None:
     """Say which classes of a selection that fits no record do not exist at all."""
     from toolchain.profiles import class_names
-    from toolchain.records.key import EMULATED
+    from toolchain.records.record import EMULATED
 
     for name in selection.classes:
         if name.removesuffix(EMULATED) not in class_names():
@@ -77,8 +77,8 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
     """Write records to FILE, one per line, for another user or machine."""
     from toolchain.api.records import open_records
     from toolchain.backends.table import metaschedule
+    from toolchain.records.distill import taken
     from toolchain.records.exchange import write_records
-    from toolchain.records.taken import taken
 
     with open_records(note) as store:
         found: list[Record] = [each.record for each in taken(store, builds())] if best else store.all()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from toolchain.cli.event_log import end_as_failed, event_log
-from toolchain.cli.output import emit, note, output_options, table
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options, table
 from toolchain.cli.rollouts.choose import chosen_boards, fleet_options
 
 

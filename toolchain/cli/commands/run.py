@@ -17,8 +17,7 @@ from toolchain.cli.options import (
     execution_options,
     named_inputs,
 )
-from toolchain.cli.output import emit, note, output_options, table
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options, table
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
 

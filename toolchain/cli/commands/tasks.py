@@ -74,7 +74,7 @@ def command(
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.building.chosen import chosen
-    from toolchain.cli.explained import show_explained
+    from toolchain.cli.output import show_explained
     from toolchain.models.load import check_source
     from toolchain.models.several import load_shapes
     from toolchain.tasks.task import tasks_named

@@ -20,8 +20,7 @@ from toolchain.cli.options import (
     engine_option,
     trial_timeout_option,
 )
-from toolchain.cli.output import emit, note, output_options
-from toolchain.cli.places import hold_places
+from toolchain.cli.output import emit, hold_places, note, output_options
 from toolchain.cli.progress import thinned_out
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result

@@ -15,9 +15,7 @@ from toolchain.cli.options import (
     bundle_argument,
     execution_options,
 )
-from toolchain.cli.output import note, output_options, table, wants_json
-from toolchain.cli.places import hold_places
-from toolchain.cli.shapes import emit_shapes
+from toolchain.cli.output import emit_shapes, hold_places, note, output_options, table, wants_json
 from toolchain.errors import CheckError
 from toolchain.quantities import counted
 

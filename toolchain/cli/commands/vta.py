@@ -74,7 +74,7 @@ def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
     """
     from toolchain.vta.design.config import of_revision
     from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump, read_program
-    from toolchain.vta.isa.disasm import disassemble, text_of
+    from toolchain.vta.isa.instructions import disassemble, text_of
     from toolchain.vta.reading import find_config
 
     chosen = find_config(config or "pynq")

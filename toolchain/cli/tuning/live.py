@@ -11,7 +11,7 @@ from rich.text import Text
 
 from toolchain.cli import terminal
 from toolchain.cli.tuning import text
-from toolchain.cli.tuning.standing import Row, Standing
+from toolchain.cli.tuning.text import Row, Standing
 from toolchain.foreign import printable
 from toolchain.quantities import counted
 

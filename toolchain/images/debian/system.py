@@ -18,7 +18,7 @@ from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image, catalogue
 from toolchain.images.debian import system_files as files
-from toolchain.images.debian.layer import write_system
+from toolchain.images.debian.bootstrap import write_system
 from toolchain.images.debian.unpacking import unpack
 from toolchain.images.engine import IMAGE_LABEL, SOURCES_LABEL, Engine
 from toolchain.images.registry.archive import CHANGED, write_archive

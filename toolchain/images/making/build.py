@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,22 +14,132 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.configuration.settings import cache_dir
-from toolchain.errors import MissingError
+from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.files.turns import one_at_a_time
-from toolchain.images.catalogue import Image, usual
+from toolchain.foreign import printable
+from toolchain.images.catalogue import Image, usual, with_foundations
 from toolchain.images.certificates import bundle
 from toolchain.images.contents import sources
 from toolchain.images.contents.context import Item, files_of, write_context
 from toolchain.images.debian.bootstrap import ARCHITECTURE, SUITE, WITHOUT, ensure_debian
-from toolchain.images.debian.mirror import debian_mirror
 from toolchain.images.debian.system import ensure_system
-from toolchain.images.engine import LABEL, Engine
+from toolchain.images.debian.unpacking import debian_mirror
+from toolchain.images.engine import ARGUMENTS_LABEL, LABEL, Engine
 from toolchain.images.labels import labels_of
 from toolchain.images.listing import ImageState, state_of
 from toolchain.images.making import arguments
-from toolchain.images.making.planning import to_build
-from toolchain.images.making.streamed import follow
 from toolchain.images.making.wheels import ensure_wheels
+
+# Which images a build would make, and in which order.
+
+
+def to_build(
+    engine: Engine,
+    names: Iterable[str] = (),
+    *,
+    given: Mapping[str, str] | None = None,
+    no_cache: bool = False,
+) -> list[tuple[Image, ImageState, bool]]:
+    """Return the images that a build is about, in its order, and whether it would make each.
+
+    Parameters
+    ----------
+    names
+        The images; none: all of the table but optional ones.
+    given
+        Build arguments: a named image that takes one is always made.
+    no_cache
+        Make the named ones, current or not.
+
+    Raises
+    ------
+    UsageError
+        No such image; no image takes a build argument; its file is not there; an image would lose an
+        argument that it was made with.
+    """
+    named = set(names) or set(usual())
+    images = with_foundations(named)
+    keys = set(given or ())
+    arguments.check(given or {}, [image for image in images if image.name in named])
+    found: list[tuple[Image, ImageState, bool]] = []
+    anew: set[str] = set()
+    for image in images:
+        state = state_of(engine, image)
+        taken = arguments.declared(image)
+        mine = keys & taken if image.name in named else set()
+        asked = bool(mine) or (no_cache and image.name in named)
+        wanted = state.stale or asked or image.stands_on in anew
+        if wanted:
+            anew.add(image.name)
+            _check_kept(engine, image, taken - mine)
+        found.append((image, state, wanted))
+    return found
+
+
+def _check_kept(engine: Engine, image: Image, left_out: Set[str]) -> None:
+    """Refuse to make an image without arguments that the one before it was made with."""
+    labels = engine.image_labels(image.tag) or {}
+    lost = sorted(left_out & set(labels.get(ARGUMENTS_LABEL, "").split()))
+    if lost:
+        again = " ".join(f"--build-arg {key}=…" for key in lost)
+        raise UsageError(
+            f"the image {image.name} was made with {', '.join(lost)}, and would be made again without",
+            f"`toolchain image build {image.name} {again}`; an empty value, as in {lost[0]}=, leaves it out",
+        )
+
+
+# Follows the engine's output of a build: reports steps as progress, and a failing step as an error.
+
+_LAST_LINES = 20
+_LONGEST = 100  # of a step as it is shown
+
+
+def follow(
+    name: str, dockerfile: str, stream: Iterable[Mapping[str, Any]], progress: Callable[[str], None]
+) -> set[str]:
+    """Read a build to its end; return the short ids of the images that its steps made or used.
+
+    Parameters
+    ----------
+    dockerfile
+        Where it lies, for the error.
+    progress
+        Called with one line for each step.
+
+    Raises
+    ------
+    ToolchainError
+        A step failed: says which one and what it printed last.
+    """
+    made: set[str] = set()
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    step = "before the first step"
+    pending = ""
+    for message in stream:
+        if "error" in message:
+            said = "\n".join(f"  {line}" for line in last)
+            raise ToolchainError(
+                f"image {name}: {step} failed: {str(message['error']).strip()}"
+                + (f"\n{said}" if said else ""),
+                f"the step is in {dockerfile}",
+            )
+        pending += message.get("stream", "")
+        *lines, pending = pending.split("\n")
+        for line in map(_plain, lines):
+            if found := re.match(r"Step (\d+/\d+) : (.*)", line):
+                step = f"step {found[1]} ({found[2]})"
+                last.clear()
+                progress(f"{name}: step {found[1]}: {found[2][:_LONGEST]}")
+            elif found := re.fullmatch(r" ---> ([0-9a-f]{12})", line):
+                made.add(found[1])
+            elif line and not line.startswith(" --->"):
+                last.append(line)
+    return made
+
+
+def _plain(line: str) -> str:
+    return printable(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line.rpartition("\r")[2] or line.strip("\r")))
+
 
 # On the stages of a Dockerfile that are not part of the image: its name.
 STAGE_LABEL = f"{LABEL}.stage"

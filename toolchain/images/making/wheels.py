@@ -14,7 +14,7 @@ from toolchain.files.turns import one_at_a_time
 from toolchain.images.catalogue import Image
 from toolchain.images.certificates import ensure_authorities
 from toolchain.images.contents.lockfile import PYTHON, runtime_lock
-from toolchain.linking.process import run
+from toolchain.linking.zig import run
 
 FOLDER = "wheels"  # in the cache
 _LOCK = "requirements.txt"

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine
-from toolchain.images.running.owners import sweep
-from toolchain.images.running.step import Step, create
+from toolchain.images.running.step import Step, create, sweep
 from toolchain.processes.interrupts import uninterrupted
 
 _OUT, _ERR = 1, 2  # streams, as Docker numbers them

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from toolchain.configuration.settings import cache_dir, configuration, data_dir, state_dir
 from toolchain.errors import UsageError
-from toolchain.events.folder import events_folder
+from toolchain.events.log import events_folder
 from toolchain.files.atomic import cannot_write
 
 # What an image has there is needed by every program in it. Whatever lies below the second ones, too.

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 
 from toolchain.errors import MissingError
 from toolchain.images.engine import Engine
-from toolchain.images.running.owners import sweep
-from toolchain.images.running.step import Step, create
+from toolchain.images.running.step import Step, create, sweep
 from toolchain.processes.interrupts import uninterrupted
 
 _ENDS_SECONDS = 20.0

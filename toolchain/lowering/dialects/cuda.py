@@ -4,27 +4,131 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm import tirx
+from tvm.ir.expr import TensorLoad
 
+from toolchain import tvm_compat
 from toolchain.architectures.table import architecture_of
 from toolchain.devices.cuda_architectures import EMULATED, number_of
-from toolchain.devices.kernel import Resources
-from toolchain.devices.language import CUDA_CPP
+from toolchain.devices.kernel import CUDA_CPP, Resources
 from toolchain.emulated_cuda import compile_emulated
 from toolchain.errors import ToolchainError
-from toolchain.lowering.dialects.cubins import container
-from toolchain.lowering.dialects.cuda_vectors import with_cuda_vectors
-from toolchain.lowering.dialects.dialect import Dialect
+from toolchain.lowering.dialects.dialect import Dialect, is_aligned, is_ramp
 from toolchain.lowering.dialects.lanes import with_stores_by_lane
 from toolchain.lowering.dialects.literals import CUDA_FORMS
 from toolchain.lowering.dialects.nvrtc import OPTIONS, compile_cuda, nvrtc_version
-from toolchain.lowering.dialects.source import KernelSource, MachineCode
+from toolchain.lowering.dialects.source import KernelSource, KernelUnit, MachineCode
 from toolchain.runtime.fingerprint import package_version
+
+# Rewrites what TVM writes of vectors and CUDA C++ does not have.
+#
+# - Vectors in memory must lie at a multiple of their size. TVM writes them wherever numbers lie side by side,
+#   as OpenCL's `vload4` takes them: those that may be misaligned become loads and stores of numbers.
+# - TVM's generator of CUDA C++ makes a vector of numbers, but not of lanes of several vectors: such shuffles
+#   take the numbers out first.
+
+
+def with_cuda_vectors(module: tvm.IRModule) -> tvm.IRModule:
+    """Return a new module of kernels that use vectors as CUDA C++ has them."""
+    return tvm.IRModule(
+        {name: _cuda_vectors_rewritten(func) for name, func in module.functions.items()}, attrs=module.attrs
+    )
+
+
+def _cuda_vectors_rewritten(func: Any) -> Any:
+    def loaded(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
+        indices = [mutator.mutate(each) for each in node.indices]
+        if _is_aligned(indices):
+            return tirx.BufferLoad(node.source, indices)
+        each = [tirx.BufferLoad(node.source, place) for place in _places(indices)]
+        return tirx.Shuffle(each, list(range(len(each))))
+
+    def stored(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
+        value, indices = mutator.mutate(node.value), [mutator.mutate(each) for each in node.indices]
+        if _is_aligned(indices):
+            return tirx.BufferStore(node.buffer, value, indices)
+        vector = tirx.Var("vector", value.ty)
+        numbers = [
+            tirx.BufferStore(node.buffer, tirx.Shuffle([vector], [lane]), place)
+            for lane, place in enumerate(_places(indices))
+        ]
+        bind: Any = tirx.Bind
+        return tirx.SeqStmt([bind(vector, value), *numbers])
+
+    def shuffled(node: Any, mutator: tvm_ffi.StructuralMutator) -> Any:
+        vectors, indices = (
+            [mutator.mutate(each) for each in node.vectors],
+            [int(each) for each in node.indices],
+        )
+        numbers = [
+            tirx.Shuffle([vector], [lane]) if vector.ty.dtype.lanes > 1 else vector
+            for vector in vectors
+            for lane in range(vector.ty.dtype.lanes)
+        ]
+        if len(indices) == 1:
+            return numbers[indices[0]]
+        return tirx.Shuffle([numbers[index] for index in indices], list(range(len(indices))))
+
+    rules = [(tirx.BufferStore, stored), (TensorLoad, loaded), (tirx.Shuffle, shuffled)]
+    return func.with_body(tvm_compat.mutated(func.body, rules))
+
+
+def _is_aligned(indices: list[Any]) -> bool:
+    """Return whether it is one number, or a vector whose place is a multiple of its number of lanes."""
+    last: Any = indices[-1] if indices else None
+    if not is_ramp(last) or int(last.stride) != 1:  # TVM splits vectors of other strides
+        return True
+    return is_aligned(last)
+
+
+def _places(indices: list[Any]) -> list[list[Any]]:
+    last: Any = indices[-1]
+    return [[*indices[:-1], last.base + lane] for lane in range(int(last.lanes))]
+
+
+# The container of machine code for GPUs that libraries embed; `native/src/cuda` reads it.
+#
+# All numbers are little-endian:
+#
+#     "EDGECUDA", u32 version
+#     u32 units; of each:
+#         u32 kernels; of each: u32 length, name
+#         u32 codes; of each: u32 architecture, u32 version of CUDA that compiled it, u64 size, the code
+#     u32 length, comment
+
+MAGIC = b"EDGECUDA"
+VERSION = 1
+
+
+def container(units: Sequence[KernelUnit], comment: str) -> bytes:
+    """Return the container of the functions' machine code."""
+    return b"".join(_pieces(units, comment))
+
+
+def _pieces(units: Sequence[KernelUnit], comment: str) -> Iterator[bytes]:
+    yield MAGIC + struct.pack("<II", VERSION, len(units))
+    for unit in units:
+        yield struct.pack("<I", len(unit.kernels))
+        for kernel in unit.kernels:
+            yield _cubins_text(kernel.name)
+        yield struct.pack("<I", len(unit.codes))
+        for code in unit.codes:
+            yield struct.pack("<IIQ", code.architecture, code.compiler, len(code.code)) + code.code
+    yield _cubins_text(comment)
+
+
+def _cubins_text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<I", len(data)) + data
+
 
 _KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\(\d+(?:, 1)?\) )?(\w+)\([^;{]*\)'
 _DECLARATION = re.compile(rf"(?m)^{_KERNEL};\n")
@@ -150,7 +254,7 @@ def joined(sources: Iterable[str]) -> str:
     return "".join([*heads, *bodies])
 
 
-CUDA = Dialect(
+CUDA: Dialect = Dialect(
     language=CUDA_CPP,
     format="cuda",
     hook="tvm_callback_cuda_postproc",  # tvm/src/backend/cuda/codegen

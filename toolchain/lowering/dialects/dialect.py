@@ -5,13 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tvm
+from tvm import tirx
+from tvm.sym import Analyzer
 
-from toolchain.devices.kernel import Resources
-from toolchain.devices.language import Language
+from toolchain.devices.kernel import Language, Resources
 from toolchain.lowering.dialects.literals import Forms
 from toolchain.lowering.dialects.source import KernelSource, KernelUnit, MachineCode
+
+# A vector in memory: whether an index is a ramp, and whether a ramp begins at a multiple of its lanes.
+
+
+def is_ramp(index: Any) -> bool:
+    """Return whether an index is that of several numbers, one for each lane."""
+    return isinstance(index, tirx.Ramp)
+
+
+def is_aligned(ramp: Any) -> bool:
+    """Return whether a ramp begins at a multiple of its number of lanes: TVM's own rule (codegen_c.cc)."""
+    analyzer: Any = Analyzer()
+    first, lanes = analyzer.modular_set(ramp.base), int(ramp.lanes)
+    return bool(first.coeff % lanes == 0 and first.base % lanes == 0)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from toolchain.lowering.dialects.dialect import Dialect
 from toolchain.lowering.dialects.literals import with_constants_named, with_constants_written
 from toolchain.lowering.dialects.source import KernelSource, KernelUnit
 from toolchain.lowering.dialects.table import dialect_of
-from toolchain.lowering.objects.in_memory import object_of
+from toolchain.lowering.objects.export import object_of
 
 _EXTENTS = "tirx.kernel_launch_params"
 _COMMENT = "names"  # a kernel that is only a comment; it is never launched, so no driver compiles it

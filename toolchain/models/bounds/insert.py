@@ -2,19 +2,159 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import onnx
 
+from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
-from toolchain.models.bounds.constants import refuse_constant, refuse_overflow
-from toolchain.models.bounds.row import Checked, Divisor
-from toolchain.models.bounds.table import BOUNDS
+from toolchain.models.bounds.row import (
+    BoundsRow,
+    Checked,
+    Divisor,
+    along,
+    coordinates,
+    lengths,
+    rows_of,
+    shape_of,
+)
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule, apply_rules, operator_of
-from toolchain.models.walk import input_values, node_name
+from toolchain.models.walk import attributes_of, input_values, node_name
+
+# Refuses networks whose constant indices or divisors are out of range.
+
+
+def refuse_constant(
+    stored: Array, check: Checked | Divisor, extents: tuple[int, ...], node: onnx.NodeProto, graph: Graph
+) -> None:
+    """Raise UsageError if a constant is out of range."""
+    if isinstance(check, Divisor):
+        wrong, reason = stored == 0, "divides by it"
+    else:
+        ends = np.resize(np.array(extents, np.int64), stored.shape or (1,)).reshape(stored.shape)
+        begins = 0 * ends if check.negative == "refused" else -ends
+        wrong = (ends != 0) & ~((stored >= begins) & (stored < ends))
+        reason = f"takes {check.noun} from {begins.min()} to {ends.max() - 1}"
+    for place in _first(wrong):
+        at = f" at [{', '.join(map(str, place))}]" if place else ""
+        raise UsageError(
+            f"{graph.origin}: node {node_name(node)!r} ({node.op_type}) {reason}, and its constant "
+            f"{node.input[check.place]!r} holds {stored[place]}{at}",
+            "export the network again",
+        )
+
+
+def refuse_overflow(divisor: Array | None, x: Array | None, node: onnx.NodeProto, graph: Graph) -> None:
+    """Raise UsageError if a constant least integer is divided by a constant -1: it has no reference."""
+    if divisor is None or x is None or x.dtype.kind != "i":
+        return
+    if (x == np.iinfo(x.dtype).min).any() and (divisor == -1).any():
+        raise UsageError(
+            f"{graph.origin}: node {node_name(node)!r} ({node.op_type}) divides constants, and the quotient "
+            f"of {np.iinfo(x.dtype).min} and -1 is no {x.dtype}",
+            "export the network again",
+        )
+
+
+def _first(wrong: Array) -> Iterator[tuple[int, ...]]:
+    if wrong.any():
+        yield tuple(int(place) for place in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+
+
+# The table of operators whose input values decide an address, an extent or a division.
+#
+# We refuse the values that onnxruntime refuses. In addition, no value can make generated code access memory
+# outside a buffer (`lowering/graph/confined.py`).
+
+FARTHEST = 2**31
+"""Largest side of a region in pixels of the network's input: far larger than every image."""
+
+MICROSOFT = "com.microsoft."
+
+
+def _free_places(node: onnx.NodeProto, graph: Graph) -> list[int]:
+    """Return one more than the last step at which TensorScatter's update fits; circular caches have none."""
+    own = attributes_of(node)
+    axis = own.get("axis", -2)
+    cache, update = (shape_of(name, graph)[axis] for name in node.input[:2])
+    return [2**63 - 1 if own.get("mode", b"linear") == b"circular" else cache - update + 1]
+
+
+def _images(node: onnx.NodeProto, graph: Graph) -> list[int]:
+    """Return the bounds of MaxRoiPool's columns: the image index, and four coordinates that are clamped."""
+    return [shape_of(node.input[0], graph)[0], 0, 0, 0, 0]
+
+
+_PICKED = BoundsRow((Checked(1, "indices", along(0), "from the end"),))
+_COORDINATES = BoundsRow((Checked(1, "indices", coordinates, "from the end"),))
+_STEPS = BoundsRow((Checked(4, "lengths", lengths()),))
+_DIVIDED = BoundsRow(
+    (Divisor(),), otherwise="the least integer divided by -1 is itself, with rest 0; floats follow IEEE 754"
+)
+
+BOUNDS: dict[str, BoundsRow] = {
+    "BitShift": BoundsRow(otherwise="a count beyond the type's bits shifts all of them out"),
+    "Col2Im": BoundsRow(fixed=(1, 2)),
+    "Compress": BoundsRow(fixed=(1,)),
+    "ConstantOfShape": BoundsRow(fixed=(0,)),
+    "CumProd": BoundsRow(fixed=(1,)),
+    "CumSum": BoundsRow(fixed=(1,)),
+    "Div": _DIVIDED,
+    f"{MICROSOFT}EmbedLayerNormalization": BoundsRow(
+        (
+            Checked(0, "indices", rows_of(2)),
+            Checked(1, "indices", rows_of(4)),
+            Checked(8, "indices", rows_of(3)),
+        )
+    ),
+    f"{MICROSOFT}DynamicQuantizeLSTM": _STEPS,
+    "Expand": BoundsRow(fixed=(1,)),
+    "Gather": _PICKED,
+    "GatherElements": _PICKED,
+    "GatherND": _COORDINATES,
+    "GridSample": BoundsRow(
+        otherwise="samples beyond the image are what padding_mode says; coordinates are cut at 2^20 halves "
+        "of the image, and a NaN coordinate gives NaN, 0 or a pixel of the image"
+    ),
+    "GRU": _STEPS,
+    "LSTM": _STEPS,
+    "MaxRoiPool": BoundsRow(
+        (Checked(1, "images", _images, kinds="f"),),
+        otherwise="regions are cut four images' widths beyond the image",
+    ),
+    "Mod": _DIVIDED,
+    "OneHot": BoundsRow(fixed=(1,), otherwise="an index outside the depth gives off values alone"),
+    "Pad": BoundsRow(fixed=(1, 3)),
+    "Range": BoundsRow(fixed=(0, 1, 2)),
+    "Reshape": BoundsRow(fixed=(1,)),
+    "Resize": BoundsRow(fixed=(1, 2, 3)),
+    "ReverseSequence": BoundsRow((Checked(1, "lengths", lengths("time_axis")),)),
+    "RNN": _STEPS,
+    "RoiAlign": BoundsRow(
+        (
+            Checked(1, "coordinates", lambda _node, _graph: [FARTHEST], "taken", "f"),
+            Checked(2, "images", rows_of(0)),
+        ),
+        otherwise="regions are cut four images' widths beyond the image",
+    ),
+    "Scatter": _PICKED,
+    "ScatterElements": _PICKED,
+    "ScatterND": _COORDINATES,
+    "Slice": BoundsRow(fixed=(1, 2, 3, 4)),
+    "Split": BoundsRow(fixed=(1,)),
+    "Squeeze": BoundsRow(fixed=(1,)),
+    "TensorScatter": BoundsRow((Checked(2, "indices", _free_places),)),
+    "Tile": BoundsRow(fixed=(1,)),
+    "TopK": BoundsRow(fixed=(1,)),
+    "Unsqueeze": BoundsRow(fixed=(1,)),
+    "Upsample": BoundsRow(fixed=(1,)),
+}
+"""Rows by operator, as named by `operator_of`. MaxUnpool, losses and others are rewritten as these."""
+
 
 INDICES, DIVISOR = "CheckIndices", "CheckDivisor"
 """Our own operators, known to the importer: they return their input, with negative indices resolved."""

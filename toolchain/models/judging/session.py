@@ -8,24 +8,68 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.integer_sessions import ask_for_integers, rounded_softmaxes
-from toolchain.models.judging.sigmoid import sigmoid, sigmoid_inputs, with_outputs
 from toolchain.models.judging.substitutes import with_substitutes
 from toolchain.models.preparing.modernise import modernise
 from toolchain.models.proof import check_alike
 from toolchain.models.reading.opsets import with_known_opsets
 from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
 from toolchain.models.samples import UnusableSampleError
+from toolchain.models.softmax import TRANSPARENT
 from toolchain.models.walk import all_nodes, all_tensors
 from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
+
+
+# Exact sigmoids for outputs: near 0, onnxruntime's have a relative error of a tenth and more.
+#
+# Its approximation has an absolute error of about 1e-7. So a network with small probabilities for the
+# sample, such as a wake-word detector, would be compared with a wrong reference.
+
+
+def sigmoid_inputs(model: onnx.ModelProto) -> dict[str, str]:
+    """Return output -> name of the float32 tensor of which the output is the Sigmoid."""
+    makers = {output: node for node in model.graph.node for output in node.output}
+    found = {}
+    for output in model.graph.output:
+        node = makers.get(output.name)
+        while node is not None and node.op_type in TRANSPARENT:
+            node = makers.get(node.input[0])
+        if node is None or node.op_type != "Sigmoid" or not _is_float32(output):
+            continue
+        if node.input[0] in makers:
+            found[output.name] = node.input[0]
+    return found
+
+
+def with_outputs(model: onnx.ModelProto, names: set[str]) -> bytes:
+    """Return the serialised model with more outputs.
+
+    They are appended as a second message: protobuf merges consecutive messages, so no copy of the weights is
+    needed.
+    """
+    there = {output.name for output in model.graph.output}
+    more = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(names - there)]
+    tail = onnx.ModelProto(graph=onnx.GraphProto(output=more))
+    return bytes(model.SerializeToString() + tail.SerializeToString())
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + exp(-x)), computed in float64."""
+    with np.errstate(over="ignore"):
+        return (1.0 / (1.0 + np.exp(-x.astype(np.float64)))).astype(np.float32)
+
+
+def _is_float32(value: onnx.ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.elem_type == TensorProto.FLOAT)
+
 
 Outputs = dict[str, np.ndarray]
 

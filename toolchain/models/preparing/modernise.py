@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import onnx
 from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_converter
@@ -9,11 +11,117 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.folding.constants import dense
-from toolchain.models.preparing.batchwise import steps_first
+from toolchain.models.names import Names
 from toolchain.models.preparing.early_norms import write_early_norms
-from toolchain.models.preparing.slicing import sort_axes
 from toolchain.models.reading.expansion import check_expansion
-from toolchain.models.walk import all_graphs, all_nodes, nested_nodes, node_name, nodes_of, opset_of
+from toolchain.models.recurrent.spec import GATES
+from toolchain.models.walk import (
+    all_graphs,
+    all_names,
+    all_nodes,
+    attributes_of,
+    nested_nodes,
+    node_name,
+    nodes_of,
+    opset_of,
+)
+
+# Makes `Slice` of operator sets before 10, which cuts by attributes, readable for onnx and TVM.
+
+_INPUTS_SINCE = 10
+
+
+def with_slices_by_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return `model` with `starts`, `ends` and `axes` as constants; the same object if nothing changes.
+
+    TVM reads no attributes. Its operator set stays: the result is for TVM's importer alone.
+    """
+    if opset_of(model) >= _INPUTS_SINCE or not any(map(_is_slice, all_nodes(model.graph))):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in filter(_is_slice, all_nodes(copy.graph)):
+        attributes = attributes_of(node)
+        starts = attributes["starts"]
+        parts = {
+            "starts": starts,
+            "ends": attributes["ends"],
+            "axes": attributes.get("axes", range(len(starts))),
+        }
+        del node.attribute[:]
+        for part, numbers in parts.items():
+            name = f"{node.output[0]}/{part}"
+            copy.graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.int64), name))
+            node.input.append(name)
+    return copy
+
+
+def sort_axes(model: onnx.ModelProto) -> None:
+    """Sort the axes of such slices, in place: onnx infers no shape for others."""
+    for node in filter(_is_slice, all_nodes(model.graph)):
+        own = {attribute.name: attribute.ints for attribute in node.attribute}
+        lists = [own.get(name, ()) for name in ("axes", "starts", "ends")]
+        cuts = sorted(zip(*lists, strict=False))
+        if all(len(each) == len(cuts) for each in lists):  # else the file is refused later
+            for numbers, ordered in zip(lists, zip(*cuts, strict=True), strict=False):
+                numbers[:] = ordered
+
+
+def _is_slice(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Slice" and len(node.input) == 1
+
+
+# Rewrites recurrent nodes whose first axis is the batch (`layout` 1) to layout 0, the only supported one.
+
+# Layout 0 of X and Y_h as layout 1 has it, and back: (batch, steps, size) and (batch, directions, units).
+_SWAPPED = (1, 0, 2)
+# Y of layout 1 from that of layout 0: (steps, directions, batch, units) to (batch, steps, directions, units).
+_OUTPUT = (2, 0, 1, 3)
+_BATCHED_INPUTS = (0, 5, 6)  # X, initial_h, initial_c
+
+
+def steps_first(model: onnx.ModelProto) -> None:
+    """Insert transposes around the model's recurrent nodes of layout 1, in place."""
+    names: Names | None = None
+    for graph in all_graphs(model.graph):
+        if not any(map(_batchwise, graph.node)):
+            continue
+        if names is None:
+            names = Names(all_names(model.graph))
+        nodes = [each for node in graph.node for each in _rewritten(node, names)]
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+def _batchwise(node: onnx.NodeProto) -> bool:
+    return (
+        node.op_type in GATES
+        and node.domain in ("", "ai.onnx")
+        and any(attribute.name == "layout" and attribute.i == 1 for attribute in node.attribute)
+    )
+
+
+def _rewritten(node: onnx.NodeProto, names: Names) -> Iterator[onnx.NodeProto]:
+    if not _batchwise(node):
+        yield node
+        return
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    del made.attribute[:]
+    made.attribute.extend(attribute for attribute in node.attribute if attribute.name != "layout")
+    for place in _BATCHED_INPUTS:
+        if place < len(node.input) and node.input[place]:
+            made.input[place] = names.free(f"{node.input[place]}_steps_first")
+            yield helper.make_node("Transpose", [node.input[place]], [made.input[place]], perm=_SWAPPED)
+    for place, name in enumerate(node.output):
+        if name:
+            made.output[place] = names.free(f"{name}_steps_first")
+    yield made
+    for place, name in enumerate(node.output):
+        if name:
+            order = _SWAPPED if place else _OUTPUT
+            yield helper.make_node("Transpose", [made.output[place]], [name], perm=order)
+
 
 OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""

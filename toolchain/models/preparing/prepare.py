@@ -2,17 +2,144 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 
 from toolchain.arrays import Array
-from toolchain.models.options import ModelOptions
+from toolchain.errors import UsageError
+from toolchain.models.npy import read_array
+from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape, split_named
 from toolchain.models.preparing.cutting import cut
-from toolchain.models.preparing.freeze import frozen_inputs
+from toolchain.models.preparing.declared import (
+    Shape,
+    check_options,
+    dtype_of,
+    sized,
+    specialise,
+    wanted_shape,
+)
 from toolchain.models.preparing.modernise import modernise
-from toolchain.models.preparing.specialise import check_options, specialise
 from toolchain.models.reading.source import Source
+from toolchain.models.walk import input_values
+from toolchain.quantities import counted
+
+# Turns inputs that are really parameters into constants, as `--input-value` says.
+
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def frozen_inputs(model: onnx.ModelProto, options: ModelOptions, origin: str) -> dict[str, Array]:
+    """Return the values of the inputs that the options make constants.
+
+    Parameters
+    ----------
+    model
+        The original model; all its inputs may be named.
+
+    Raises
+    ------
+    UsageError
+        An input does not exist, all inputs are named, or a value does not fit its input.
+    """
+    inputs = {value.name: value for value in input_values(model.graph)}
+    values: dict[str, Array] = {}
+    for first, rest in options.input_values.items():
+        typed = f"{first}={rest}"
+        name, text = split_named(typed, inputs) or (first, rest)
+        if name not in inputs:
+            raise UsageError(
+                f"--input-value {typed}: {origin} has no input {name!r}",
+                "its inputs are: " + ", ".join(inputs),
+            )
+        if name in values:
+            raise UsageError(f"--input-value {typed}: {name!r} was given another value before")
+        values[name] = _value(inputs[name], text, options, origin)
+    if inputs and inputs.keys() <= values.keys():
+        raise UsageError(
+            f"{origin}: --input-value makes constants of all inputs ({', '.join(inputs)}): nothing is left "
+            "to compute",
+            "leave out the one that changes from run to run",
+        )
+    return values
+
+
+def _value(value: onnx.ValueInfoProto, text: str, options: ModelOptions, origin: str) -> Array:
+    said = f"--input-value {value.name}={text}"
+    shape = wanted_shape(value, options, origin)
+    dtype = dtype_of(value)
+    if dtype in ("?", "string"):
+        raise UsageError(f"{said}: {origin}: this input is no tensor of numbers", "leave it out")
+    if text.endswith(ARRAY_FILE):
+        array = read_array(Path(text), said)
+        if array.dtype.name != dtype:
+            raise UsageError(
+                f"{said}: dtype {array.dtype.name} where {dtype} is expected",
+                f"save it as numpy.{dtype}: array.astype({dtype!r})",
+            )
+        if shape is not None and not _fits(array.shape, shape):
+            raise UsageError(
+                f"{said}: shape {list(array.shape)} where {format_shape(value.name, shape)} is expected",
+                "save an array of that shape, or choose open dimensions with --shape",
+            )
+        return array
+    if "/" in text or Path(text).suffix[1:].isalpha():
+        what = (
+            f"is no {ARRAY_FILE} file" if Path(text).exists() else "is no number, and there is no such file"
+        )
+        raise UsageError(f"{said}: {text} {what}", "write it by numpy.save(FILE.npy, array)")
+    numbers = np.array([_number(word.strip(), np.dtype(dtype), said) for word in text.split(",")], dtype)
+    return _shaped(numbers, shape, value.name, said)
+
+
+def _fits(given: tuple[int, ...], wanted: Shape) -> bool:
+    return len(given) == len(wanted) and all(
+        isinstance(extent, str) or extent == got for extent, got in zip(wanted, given, strict=True)
+    )
+
+
+def _number(word: str, dtype: np.dtype[Any], said: str) -> bool | int | float:
+    """Parse one number; refuse one that the type cannot represent, such as a fraction for an integer."""
+    try:
+        if dtype.kind == "b":
+            return _TRUTHS[word.lower()]
+        if dtype.kind not in "iu":
+            return float(word)
+        number = int(word)
+    except (ValueError, KeyError) as error:
+        raise UsageError(
+            f"{said}: {word!r} is no {dtype.name}", "numbers with commas between them, or a .npy file"
+        ) from error
+    limits = np.iinfo(dtype)
+    if not limits.min <= number <= limits.max:
+        raise UsageError(f"{said}: {number} is no {dtype.name}: these go from {limits.min} to {limits.max}")
+    return number
+
+
+def _shaped(numbers: Array, shape: Shape | None, name: str, said: str) -> Array:
+    """Return the numbers in the input's shape; a single one fills it, an open dimension takes all given."""
+    if shape is None:
+        return numbers.reshape(()) if numbers.size == 1 else numbers
+    known = math.prod(extent for extent in shape if isinstance(extent, int))
+    unknown = [extent for extent in shape if isinstance(extent, str)]
+    if not unknown and numbers.size == known:
+        return numbers.reshape(sized(shape))
+    if not unknown and numbers.size == 1:
+        return np.full(sized(shape), numbers[0])
+    if unknown and numbers.size == known:  # so every open one is 1
+        return numbers.reshape([extent if isinstance(extent, int) else 1 for extent in shape])
+    if len(unknown) == 1 and numbers.size % known == 0:
+        return numbers.reshape([extent if isinstance(extent, int) else -1 for extent in shape])
+    count = counted(numbers.size, "number")
+    raise UsageError(
+        f"{said}: {count} for an input of the shape {format_shape(name, shape)}",
+        "give as many as it holds, or one for all of them"
+        + (f", and its shape: --shape {format_shape(name, ['D' if isinstance(e, str) else e for e in shape])}"
+           if unknown else ""),
+    )  # fmt: skip
 
 
 class Prepared(NamedTuple):

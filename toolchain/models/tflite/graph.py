@@ -19,10 +19,9 @@ from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 from toolchain.models.names import Names
-from toolchain.models.tflite.activations import Bounds, is_implied
-from toolchain.models.tflite.budget import ByteBudget
 from toolchain.models.tflite.layout import TO_FIRST, TO_LAST, ChannelOrder
-from toolchain.models.tflite.network import Quantisation, TfliteNetwork, TfliteTensor
+from toolchain.models.tflite.network import Bounds, Quantisation, TfliteNetwork, TfliteTensor, is_implied
+from toolchain.models.tflite.schema import ByteBudget
 
 _SPARE = 1 << 26  # bytes of constants that a file of any size may ask for
 _LONG = 100  # characters of a tensor's name: the names of nodes are made of shorter ones

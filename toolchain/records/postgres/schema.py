@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from toolchain.errors import UsageError
-from toolchain.records.database import Tell
-from toolchain.records.tables import ADDED, DROP_SUPERSEDED, INDEXES, VERSION, tables
+from toolchain.records.database import ADDED, DROP_SUPERSEDED, INDEXES, VERSION, Tell, tables
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from toolchain.errors import UsageError
 from toolchain.files.plain import read_plain
-from toolchain.records.exchange import read_line
-from toolchain.records.function import Function
+from toolchain.records.exchange import Function, read_line
 from toolchain.records.sqlite.file import SqliteFile
 from toolchain.records.store import RecordStore
 

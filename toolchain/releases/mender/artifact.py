@@ -15,7 +15,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.foreign import last_line
 from toolchain.releases.exporting import WrittenFile, export_release
 from toolchain.releases.signed import SignedRelease
-from toolchain.releases.trust_file import TrustChain
+from toolchain.releases.trust import TrustChain
 
 MODULE = Path(__file__).with_name("edge-bundle")
 """The update module, for /usr/share/mender/modules/v3 on boards."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.releases.keys import KEY_BYTES, PublicKey
+from toolchain.releases.envelope import KEY_BYTES, PublicKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,7 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.measuring.numerics import TOLERANCE
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case, TaskReference, write_case
+from toolchain.tasks.candidate import Case, Parameter, TaskReference, write_case
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.draws import TYPES, Draw
 

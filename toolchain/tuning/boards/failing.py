@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolchain.devices.failure import Failure
-from toolchain.devices.kind import DeviceKind
+from toolchain.devices.kind import DeviceKind, Failure
 from toolchain.foreign import first_line, shortened
 
 # The format of native/src/cause.h. RPC transmits only the message of an error; TVM's client adds a line.

@@ -2,31 +2,72 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+import numpy as np
 import tvm
 
 from toolchain.answers import lie, shown, understood
 from toolchain.arrays import Array
 from toolchain.boards.edge_rt.answers import EdgeRtInfo
 from toolchain.devices.device import CPU
-from toolchain.devices.failure import Failure
+from toolchain.devices.kind import Failure
 from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
-from toolchain.tasks.parameter import Parameter
-from toolchain.tasks.reference import Case
+from toolchain.tasks.candidate import Case, FileCode, Often, Opened, Parameter, Times
 from toolchain.tasks.tuner import Result
-from toolchain.tasks.upload import FileCode, Often, Opened, Times
 from toolchain.tuning.boards.cases import wrong
 from toolchain.tuning.boards.conditions import known_conditions
 from toolchain.tuning.boards.failing import failure_of
-from toolchain.tuning.boards.operands import Operands
+
+# Caches operands in a board's memory, since most are the same for all candidates of a task.
+
+# Limit of the operands cached on a board. One layer has up to 10 MB of weights, in several layouts; the
+# smallest boards have 512 MB of memory.
+_KEPT_BYTES = 64 << 20
+_Key: TypeAlias = tuple[str, str, tuple[int, ...], bytes]
+
+
+class Operands:
+    """The operands of one session. Equal inputs are sent only once."""
+
+    def __init__(self, session: tvm.rpc.RPCSession) -> None:
+        self._session = session
+        self._kept: dict[_Key, tvm.runtime.Tensor] = {}
+        self._bytes = 0
+
+    def of(self, arrays: Sequence[Array], outputs: int, memory: str) -> list[tvm.runtime.Tensor]:
+        """Return tensors on the board for a function's arguments; the last `outputs` of them are its outputs.
+
+        Outputs are always sent anew: in a reused buffer the values of another candidate would pass for the
+        outputs of this one.
+        """
+        inputs = len(arrays) - outputs
+        device = self._session.device(memory)
+        return [
+            *(self._once(array, memory) for array in arrays[:inputs]),
+            *(tvm.runtime.tensor(array, device) for array in arrays[inputs:]),
+        ]
+
+    def _once(self, array: Array, memory: str) -> tvm.runtime.Tensor:
+        content = hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
+        key = (memory, str(array.dtype), array.shape, content)
+        if key not in self._kept:
+            if self._bytes + array.nbytes > _KEPT_BYTES:
+                self._kept.clear()
+                self._bytes = 0
+            self._kept[key] = tvm.runtime.tensor(array, self._session.device(memory))
+            self._bytes += array.nbytes
+        return self._kept[key]
+
 
 _SHUT_DOWN = "kShutdown"  # src/runtime/rpc/rpc_endpoint.cc
 _WAITED = "while it waited for the board"  # edge-rt's words

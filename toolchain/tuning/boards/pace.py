@@ -9,8 +9,7 @@ from datetime import datetime
 from toolchain.boards.board import Board
 from toolchain.devices.device import CPU
 from toolchain.measuring.deadlines import deadline
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Record
+from toolchain.records.record import Record, RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.tasks.task import Task
 from toolchain.tuning.options import OFFLINE, TuneOptions

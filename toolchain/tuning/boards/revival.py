@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 
 from toolchain.boards.board import Board
-from toolchain.boards.power.answers import silence_of, wait_until_answers
-from toolchain.boards.power.cycles import LimitError, PowerCycles
+from toolchain.boards.power.cycles import LimitError, PowerCycles, silence_of, wait_until_answers
 from toolchain.errors import ToolchainError
 from toolchain.tuning.boards.pool import PooledBoard
 from toolchain.tuning.events import Listener, Notice, PowerCycled

@@ -16,16 +16,14 @@ from toolchain.files.scratch import scratch_folder
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import WorkerDiedError
 from toolchain.rpc.client import Grant
+from toolchain.rpc.control import who_is_silent
 from toolchain.rpc.lab import PORT_VARIABLE, Lab, join
 from toolchain.rpc.session import wait_for_server
-from toolchain.rpc.silence import who_is_silent
 from toolchain.targets.target import BoardTarget
+from toolchain.tasks.candidate import Case, FileCode, least_task_ms, record_key
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
-from toolchain.tasks.key import least_task_ms, record_key
-from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tasks.upload import FileCode
 from toolchain.tuning.boards.devices import check_driver, device_there, told
 from toolchain.tuning.boards.measure import BoardBusyError, Request, SessionLostError, Subject, measure, ready
 from toolchain.tuning.boards.pace import trial_limit_s

@@ -11,9 +11,8 @@ from pathlib import Path
 from toolchain.errors import ToolchainError
 from toolchain.linking.library import link_library
 from toolchain.profiles import Profile
-from toolchain.tasks.candidate import Candidate, DeviceCode
+from toolchain.tasks.candidate import Candidate, DeviceCode, FileCode
 from toolchain.tasks.evaluator import BuiltCandidate
-from toolchain.tasks.upload import FileCode
 from toolchain.tuning.builders.compiled import CompiledCandidate, Compilers
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolchain.devices.failure import Failure
+from toolchain.devices.kind import Failure
 from toolchain.errors import ToolchainError
 from toolchain.tasks.candidate import CandidateCode
 

@@ -9,9 +9,8 @@ from typing import Any, Generic
 
 from toolchain.records.record import Record, now
 from toolchain.tasks.evaluator import BuiltCandidate, Runner
-from toolchain.tasks.space import P
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Result
+from toolchain.tasks.tuner import P, Result
 from toolchain.tuning.judging.gain import fastest
 
 ROUNDS = 5

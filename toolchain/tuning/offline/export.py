@@ -20,8 +20,7 @@ from toolchain.records.store import RecordStore
 from toolchain.runtime import arch_of, ensure_runtime
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
-from toolchain.tasks.key import record_key
-from toolchain.tasks.reference import Case, TaskReference
+from toolchain.tasks.candidate import Case, TaskReference, record_key
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.cases import Cases, draws, run_cases
 from toolchain.tuning.boards.draws import Draw

@@ -3,38 +3,130 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
+from toolchain.answers import shown
 from toolchain.boards.board import Board
+from toolchain.devices.device import CPU, device_key
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model
-from toolchain.records.key import RecordKey
-from toolchain.records.record import Provenance
+from toolchain.quantities import counted
+from toolchain.records.record import Provenance, RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
-from toolchain.tasks.candidate import Entry
+from toolchain.tasks.candidate import Case, Entry, least_task_ms, record_key
 from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.key import record_key
-from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Result
+from toolchain.tasks.tuner import Experience, P, Result
 from toolchain.tuning.boards.devices import told
 from toolchain.tuning.context import RunContext
 from toolchain.tuning.events import Began, LeftOut, Listener, Notice, StepBegan
 from toolchain.tuning.offline.about import About
-from toolchain.tuning.offline.believed import device_of, results_of
 from toolchain.tuning.offline.opened import OpenedFolder, open_folder
-from toolchain.tuning.offline.station import Station
-from toolchain.tuning.offline.tuner import Listed
+from toolchain.tuning.offline.results import FILE, StationResult, impossible
+from toolchain.tuning.offline.station import Station, result_of
 from toolchain.tuning.options import OFFLINE, TuneOptions
 from toolchain.tuning.result import TunedTask, TuneResult
 from toolchain.tuning.task_run import TaskRun
+
+# A tuner that proposes the points of an exported folder.
+
+
+class Listed(Generic[P]):
+    """Proposes given points in their order, and learns nothing; see `tasks.tuner.Tuner`."""
+
+    transfers = False
+
+    def __init__(self, points: Sequence[P]) -> None:
+        self._left = list(points)
+
+    def propose(self, count: int) -> list[P]:
+        """Return the next points."""
+        proposed, self._left = self._left[:count], self._left[count:]
+        return proposed
+
+    def learn(self, measured: Sequence[tuple[P, Result]]) -> None:
+        """Learn nothing."""
+
+    def transfer(self, experience: Experience[P]) -> None:
+        """Learn nothing."""
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+# Checks that the results of a station are possible, before one of them is stored.
+
+
+def device_of(opened: OpenedFolder, kind: str) -> str:
+    """Return the key of the device that measured; empty for a CPU.
+
+    Raises
+    ------
+    UsageError
+        Several devices measured, or none that has a name.
+    """
+    if kind == CPU:
+        return ""
+    names = {each.device for each in opened.results.values() if each.failure is None}
+    if len(names) > 1:
+        raise UsageError(
+            f"{opened.folder}: several devices measured: {', '.join(sorted(names))}: what is fast on one "
+            "says nothing about the other",
+            "measure a copy of the folder on each",
+        )
+    if not names or names == {""}:
+        raise UsageError(
+            f"{opened.folder}: nothing was measured on a {kind} device that has a name", "measure again"
+        )
+    return device_key(kind, names.pop())
+
+
+def results_of(
+    opened: OpenedFolder, tasks: Sequence[Task], key_of: Callable[[str], RecordKey], board: str, kind: str
+) -> dict[tuple[str, str], Result]:
+    """Return the results by the workload of a task and the digest of a point.
+
+    Those that did not compile when they were exported are among them.
+
+    Raises
+    ------
+    CheckError
+        A time is shorter than any hardware of its kind could take, or longer than the candidate had.
+    """
+    found = {}
+    by_workload = {task.workload: task for task in tasks}
+    for candidate in opened.about.candidates:
+        place = (candidate.task, candidate.point)
+        if candidate.failure:
+            found[place] = Result(failure=candidate.failure, message=candidate.message)
+        elif measured := opened.results.get(candidate.digest):
+            task = by_workload[candidate.task]
+            _check(opened, measured, least_task_ms(task, key_of(task.workload)))
+            found[place] = result_of(measured, board, kind)
+    return found
+
+
+def _check(opened: OpenedFolder, measured: StationResult, least_ms: float) -> None:
+    number = [*opened.results].index(measured.candidate) + 2
+    path = opened.folder / FILE
+    samples = 0 if measured.failure else opened.plan.samples
+    if len(measured.ms) != samples:
+        raise impossible(path, number, f"it has {counted(len(measured.ms), 'time')}, not {samples}")
+    limit_s = float(opened.plan.blocks[measured.candidate][0].split(" ")[3])
+    for ms in measured.ms:
+        if not ms >= least_ms:
+            why = f"{shown(ms)} ms, but hardware of its kind needs at least {least_ms:.3g} ms"
+            raise impossible(path, number, why)
+        if not ms <= limit_s * 1e3:
+            raise impossible(path, number, f"{shown(ms / 1e3)} s in a process that had {limit_s:g} s")
+
 
 _NOT_COMPARED = (
     "builds use what an earlier run confirmed, or else the fastest measured ways; they were timed once, and "

@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError
 from toolchain.targets.target import BoardTarget
+from toolchain.tasks.candidate import Probe
 from toolchain.tasks.evaluator import Builder, BuiltCandidate
-from toolchain.tasks.reference import Probe
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.offline import about, plan
 from toolchain.tuning.offline.about import About, NotExported
-from toolchain.tuning.offline.blocks import CaseBlock, block, case_block, content_digest
 from toolchain.tuning.offline.members import Member, Members
+from toolchain.tuning.offline.opened import CaseBlock, block, case_block, content_digest
 from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.offline.proposals import Wanted
-from toolchain.tuning.offline.turns import in_turns
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.preflight import probe_case
+
+# The order in which candidates are taken into a folder that has not room for all.
+
+T = TypeVar("T")
+
+
+def in_turns(
+    tasks: Sequence[Sequence[T]], needs: Callable[[T], int], shares: Callable[[T], bool]
+) -> Iterator[T]:
+    """Yield the candidates of tasks in rounds, one of each task, the tasks in their order.
+
+    In a round each task has its first candidate that shares all operands with what was taken before, since
+    that costs code alone. Only where no task has such a one, each has its next, and those that need least
+    come first: so a task with large operands keeps out none with small ones.
+
+    Parameters
+    ----------
+    needs
+        Returns how many bytes a candidate needs beside what was taken before.
+    shares
+        Whether what a candidate needs is there but for its code.
+    """
+    waiting = [list(own) for own in tasks]
+    while any(waiting):
+        cheap = [next((each for each in own if shares(each)), None) for own in waiting]
+        chosen = [(own, each) for own, each in zip(waiting, cheap, strict=True) if each is not None]
+        if not chosen:
+            chosen = sorted(((own, own[0]) for own in waiting if own), key=lambda turn: needs(turn[1]))
+        for own, each in chosen:
+            own.remove(each)
+            yield each
+
 
 _MIB = 1 << 20
 _MEMBER_LINE = len("member ") + 64 + len(" 1000000000\n")

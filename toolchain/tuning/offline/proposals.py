@@ -8,20 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolchain.errors import ToolchainError
-from toolchain.records.key import RecordKey
+from toolchain.records.record import RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network
-from toolchain.tasks.candidate import Candidate
-from toolchain.tasks.key import entry_of
-from toolchain.tasks.space import Space
+from toolchain.tasks.candidate import Candidate, entry_of
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Result, Tuner
+from toolchain.tasks.tuner import Result, Space, Tuner
 from toolchain.tuning.context import earlier_records
 from toolchain.tuning.judging.confirm import result_of
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run.experience import Experienced
-from toolchain.tuning.schedulers.round_robin import RoundRobin
-from toolchain.tuning.schedulers.scheduler import Prospect
+from toolchain.tuning.schedulers.scheduler import Prospect, RoundRobin
 from toolchain.tuning.tuners.table import tuner_for
 
 _BATCH = 8

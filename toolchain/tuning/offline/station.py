@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toolchain.devices.table import kind_of
-from toolchain.tasks.candidate import Candidate
+from toolchain.tasks.candidate import Candidate, Case
 from toolchain.tasks.evaluator import BuiltCandidate
-from toolchain.tasks.reference import Case
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.failing import failure_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -15,21 +16,161 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.measuring.execute import BusyError
 from toolchain.models.load import Model
-from toolchain.records.store import RecordStore
+from toolchain.processes.interrupts import let_signals_end_waits
+from toolchain.records.record import PASSING_FAILURES
+from toolchain.records.store import RecordStore, Usable
 from toolchain.rpc.lab import PORT_VARIABLE
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
 from toolchain.tasks.task import Task
 from toolchain.tuning.allowance import Allowance, TimeUpError
 from toolchain.tuning.events import Listener, Notice, StepBegan
-from toolchain.tuning.judging.confirm import LEAST_ROUNDS, Confirmed, Finalist, choice_of
+from toolchain.tuning.judging.confirm import (
+    LEAST_ROUNDS,
+    ROUNDS,
+    Confirmed,
+    Finalist,
+    Measured,
+    choice_of,
+    confirm,
+    result_of,
+)
 from toolchain.tuning.judging.judge import NetworkJudgement, judge
 from toolchain.tuning.judging.network_bench import prepare_network_bench
 from toolchain.tuning.options import BOARDS
 from toolchain.tuning.result import TunedTask
-from toolchain.tuning.run.alone import NOT_COMPARED, Alone
-from toolchain.tuning.run.finalists import finalists
 from toolchain.tuning.task_run import TaskRun
+
+# Selects the finalists of a task: the fastest candidates whose outputs are right.
+
+_OF_THIS_RUN = 2
+# A candidate that uses less cache may look up to 5 % slower alone than it is in the network.
+_HOPELESS = 1.05
+
+
+def finalists(run: TaskRun[Any]) -> list[Finalist[Any]]:
+    """Check candidates on a board; return the default, the best of this run and the choices of earlier runs.
+
+    A candidate with wrong outputs is stored as a failure, and the next best replaces it.
+    """
+    return _Finalists(run).all()
+
+
+class _Finalists:
+    def __init__(self, run: TaskRun[Any]) -> None:
+        self.run, self.context, self.space = run, run.context, run.space
+        self.standing = [run.default]
+        self.refused: set[str] = set()
+        self.away = False  # when a candidate was checked last
+
+    def all(self) -> list[Finalist[Any]]:
+        fast = [each for each in self.run.measured if each.result.mean_ms < _HOPELESS * self.run.default_ms]
+        for candidate in sorted(fast, key=lambda each: each.result.mean_ms):
+            if len(self.standing) > _OF_THIS_RUN:
+                break
+            self._take(candidate)
+            self.run.unchecked = self.away and len(self.standing) == 1
+        if not self.context.fresh:
+            for usable in (self.space.usable, self.space.allowed):
+                for earlier in self._choices(usable):
+                    if earlier.record.digest in self._digests or self._take(earlier):
+                        break
+                    # A board that was away says nothing about the code: what builds use today is not refuted.
+                    self.run.unchecked = self.run.unchecked or self.away
+        return self.standing
+
+    @property
+    def _digests(self) -> set[str]:
+        return {finalist.record.digest for finalist in self.standing}
+
+    def _choices(self, usable: Usable) -> Iterator[Measured[Any]]:
+        """Yield the choice of earlier runs, then the next best ones as long as the caller refuses them."""
+        while True:
+            record = self.context.store.best(
+                self.run.key, self.space.kinds, lambda one: usable(one) and one.digest not in self.refused
+            )
+            if record is None:
+                return
+            try:
+                candidate = Measured(self.run.point(record), record, result_of(record))
+            except ToolchainError:  # it no longer applies: a build would not use it either
+                self.refused.add(record.digest)
+                continue
+            yield candidate
+
+    def _take(self, candidate: Measured[Any]) -> bool:
+        """Check every case of a candidate on a board; return whether it became a finalist."""
+        evaluator = self.context.evaluator
+        self.away = False
+        try:
+            (built,) = evaluator.builder.build([self.space.candidate(candidate.point)])
+        except ToolchainError:  # it no longer applies
+            self.refused.add(candidate.record.digest)
+            return False
+        (result,) = evaluator.runner.check(self.run.task, [built])
+        if result.failure:
+            self.run.refuse(built, result)
+            self.refused.add(candidate.record.digest)
+            self.away = result.failure in PASSING_FAILURES
+            return False
+        self.standing.append(Finalist(candidate.point, candidate.record, candidate.result, built))
+        return True
+
+
+# Compares the finalists of each task alone, if they cannot be judged in the network.
+
+NOT_COMPARED = (
+    "--time is over before the fastest were compared again, so builds use what an earlier run confirmed, or "
+    "else the fastest trial; run the same command with more --time, or without it, to compare them"
+)
+_ALL_FAILED = (
+    "its default and all finalists failed when they were compared; builds use what was measured before. Run "
+    "it again"
+)
+
+
+class Alone:
+    """The comparison of all tasks' finalists.
+
+    Parameters
+    ----------
+    checks_s
+        Seconds that it took to check every finalist but the defaults; a round of the comparison takes about
+        as long for each finalist.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[TaskRun[Any]],
+        standing: Sequence[Sequence[Finalist[Any]]],
+        allowed: Allowance,
+        listener: Listener,
+        checks_s: float,
+    ) -> None:
+        self._runs, self._standing, self._allowed, self._listener = runs, standing, allowed, listener
+        finalists = sum(len(own) for own in standing)
+        self.round_s = checks_s * finalists / max(1, finalists - len(standing))
+        """Predicted seconds of one round."""
+
+    def compared(self) -> list[TunedTask]:
+        """Compare in as many rounds as there is time for, store the choices, and return the tasks."""
+        enough = range(ROUNDS, LEAST_ROUNDS - 1, -1)
+        rounds = next((most for most in enough if self._allowed.fits(most * self.round_s)), 0)
+        if rounds == 0:
+            self._listener(Notice(NOT_COMPARED))
+            return [run.unsettled() for run in self._runs]
+        runner = self._runs[0].context.evaluator.runner
+        let_signals_end_waits()
+
+        def keep(run: TaskRun[Any], own: Sequence[Finalist[Any]]) -> TunedTask:
+            confirmed = confirm(run.task, own, runner, rounds)
+            if confirmed:
+                return run.settle(own, confirmed)
+            self._listener(Notice(f"task {run.task.id} ({run.task.name}): {_ALL_FAILED}"))
+            return run.unsettled()
+
+        with ThreadPoolExecutor(runner.lanes) as threads:
+            return list(threads.map(keep, self._runs, self._standing))
 
 
 def obstacle_to_network(runner: str, boards: Sequence[Board], *, modelled: bool = False) -> str:

@@ -10,14 +10,11 @@ from typing import Any, Generic
 import numpy as np
 
 from toolchain.errors import ToolchainError
-from toolchain.records.database import UnknownFunctionError
-from toolchain.records.key import RecordKey
-from toolchain.records.record import PASSING_FAILURES
-from toolchain.records.selection import Selection
+from toolchain.records.database import Selection, UnknownFunctionError
+from toolchain.records.record import PASSING_FAILURES, RecordKey
 from toolchain.records.store import RecordStore
-from toolchain.tasks.key import entry_of
-from toolchain.tasks.space import P, Space
-from toolchain.tasks.tuner import Experience, Foreign, Result, Tuner
+from toolchain.tasks.candidate import entry_of
+from toolchain.tasks.tuner import Experience, Foreign, P, Result, Space, Tuner
 
 _LESSON = 256  # number of records of one task and target that are read, the newest first
 _RECORDS = 4096  # limit over all tasks

@@ -12,7 +12,7 @@ from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
-from toolchain.tasks.key import record_key
+from toolchain.tasks.candidate import record_key
 from toolchain.tasks.task import Task, tasks_named
 from toolchain.tuning.boards.pace import Pace, earlier_pace, longest_pace, usual_pace
 from toolchain.tuning.options import BOARDS, TuneOptions

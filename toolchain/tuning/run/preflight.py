@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolchain.errors import ToolchainError
+from toolchain.tasks.candidate import Case, Probe, write_case
 from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.reference import Case, Probe, write_case
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import compute, drawn
 

@@ -16,32 +16,112 @@ from toolchain.building.decide import recorded_points
 from toolchain.errors import UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model
+from toolchain.quantities import counted
 from toolchain.records.record import Provenance
 from toolchain.records.store import RecordStore
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend
+from toolchain.tasks.candidate import record_key
 from toolchain.tasks.evaluator import Evaluator
-from toolchain.tasks.key import record_key
-from toolchain.tasks.tuner import Tuner
-from toolchain.tuning.allowance import RunTime
+from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import Space, Tuner
+from toolchain.tuning.allowance import Allowance, RunTime
 from toolchain.tuning.boards.cases import run_cases
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.context import RunContext
-from toolchain.tuning.events import Began, Listener, Notice, StepBegan
+from toolchain.tuning.events import Began, LeftOut, Listener, Notice, StepBegan
 from toolchain.tuning.options import BOARDS, TuneOptions
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.run.conclude import NetworkJudge, conclude, obstacle_to_network
-from toolchain.tuning.run.defaults import measured_defaults
-from toolchain.tuning.run.ended import why_ended_early
 from toolchain.tuning.run.experience import Experienced
 from toolchain.tuning.run.pipeline import pipeline
 from toolchain.tuning.run.plan import planned_runner, planned_tasks
 from toolchain.tuning.run.preflight import preflight
-from toolchain.tuning.schedulers.announced import AnnouncingScheduler
-from toolchain.tuning.schedulers.scheduler import Prospect
-from toolchain.tuning.schedulers.table import SCHEDULERS
+from toolchain.tuning.schedulers.scheduler import SCHEDULERS, AnnouncingScheduler, Prospect
+from toolchain.tuning.task_run import BadDefaultError, TaskRun
 from toolchain.tuning.tuners.table import tuner_for
+
+# Explains why a search ended before it had used all trials.
+
+
+def why_ended_early(runs: Sequence[TaskRun[Any]], options: TuneOptions, allowed: Allowance | None) -> str:
+    """Return the reason as a sentence for the user; empty if all trials were used."""
+    used = sum(run.trials for run in runs)
+    if used >= options.trials:
+        return ""
+    said = f"the search ended after {used} of {counted(options.trials, 'trial')}"
+    if allowed is not None and allowed.up:
+        return f"{said}: the rest of --time is for comparing the fastest again"
+    if all(run.exhausted for run in runs):
+        return f"{said}: every way to compute these tasks has been measured, in this run or before"
+    if options.early_stopping is not None:
+        return f"{said}: no task got faster by 1 % in its last {options.early_stopping} (--early-stopping)"
+    return f"{said}: no tuner has anything left to try"
+
+
+# Measures the defaults of a run's tasks before the search.
+
+
+def measured_defaults(
+    tasks: Sequence[Task],
+    spaces: Sequence[Space[Any]],
+    tuners: Sequence[Tuner[Any]],
+    context: RunContext,
+    allowed: Allowance | None,
+) -> list[TaskRun[Any]]:
+    """Begin the tasks in their order, which measures the default of each.
+
+    If the code of a default is at fault, its task is left out with a notice, unless no other task is left.
+
+    Parameters
+    ----------
+    allowed
+        Time limit: later tasks are left out, but never the first. None: no limit.
+
+    Raises
+    ------
+    ToolchainError
+        A default does not run, or the code of every default is at fault.
+    """
+    runs: list[TaskRun[Any]] = []
+    faulty: list[BadDefaultError] = []
+    for task, space, tuner in zip(tasks, spaces, tuners, strict=True):
+        if runs and allowed is not None and allowed.up:
+            break
+        run = TaskRun(task, space, tuner, context)
+        try:
+            run.begin()
+        except BadDefaultError as error:
+            faulty.append(error)
+            context.listener(LeftOut((task,)))
+            context.listener(Notice(_left_as_it_is(error)))
+        else:
+            runs.append(run)
+    if faulty and not runs:
+        raise faulty[0]
+    if left := tuple(tasks[len(runs) + len(faulty) :]):
+        context.listener(LeftOut(left))
+        context.listener(Notice(_left_out(left, len(tasks), context)))
+    return runs
+
+
+def _left_as_it_is(error: BadDefaultError) -> str:
+    return (
+        f"{error.message}. This task is left out, and the others are tuned. A build for this board would use "
+        f"the same code: {error.hint}"
+    )
+
+
+def _left_out(left: Sequence[Task], count: int, context: RunContext) -> str:
+    ids = ",".join(task.id for task in left)
+    measured = sum(bool(context.store.measured(context.key_of(task.workload))) for task in left)
+    kept = f" Builds still use what earlier runs measured for {measured} of them." if measured else ""
+    return (
+        f"{counted(len(left), 'task is', 'tasks are')} left out of this run, the last of {count}: --time was "
+        f"too short to measure their defaults first.{kept} To tune them, give more --time, or name them: "
+        f"--tasks {ids}"
+    )
 
 
 def tune(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from toolchain.tasks.space import P, Space
+from toolchain.tasks.tuner import P, Space
 
 _IN_VAIN = 100  # draws without a new point after which a space that cannot be counted counts as exhausted
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from toolchain.errors import UsageError
-from toolchain.tasks.finite import FiniteSpace
-from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
+from toolchain.tasks.tuner import FiniteSpace, P, Space
 
 
 def counted(tuner: str, task: Task, space: Space[P]) -> int:

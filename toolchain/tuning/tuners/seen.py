@@ -7,8 +7,7 @@ from math import inf
 from typing import Generic
 
 from toolchain.records.record import PASSING_FAILURES
-from toolchain.tasks.space import P
-from toolchain.tasks.tuner import Experience, Result
+from toolchain.tasks.tuner import Experience, P, Result
 
 
 class Seen(Generic[P]):

@@ -18,25 +18,236 @@ points of a space that can be listed; in others, simulated annealing starts from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from heapq import nsmallest
-from math import inf
-from typing import Any, Literal
+from itertools import combinations
+from math import exp, inf, isfinite, log2
+from random import Random
+from typing import Any, Generic, Literal, TypeGuard
 
 import numpy as np
 
 from toolchain.tasks.backend import MakeTuner
-from toolchain.tasks.space import P, Space
 from toolchain.tasks.task import Task
-from toolchain.tasks.tuner import Experience
-from toolchain.tuning.tuners.annealing import anneal
-from toolchain.tuning.tuners.boosted import Committee, Lesson, Objective, favourites, scores
+from toolchain.tasks.tuner import Experience, FiniteSpace, P, Space
 from toolchain.tuning.tuners.draw import chance, drawn
 from toolchain.tuning.tuners.fitting import with_decisions
-from toolchain.tuning.tuners.knobs import KnobFeatures
 from toolchain.tuning.tuners.seen import Seen
-from toolchain.tuning.tuners.trend import Floats
+from toolchain.tuning.tuners.trend import Floats, Trend, trend_of
+
+# Turns the decisions of a point into features for a cost model.
+
+_PAIRED = 12  # number of positive decisions that are multiplied in pairs: 66 products
+
+
+class KnobFeatures(Generic[P]):
+    """The decisions of a point as features.
+
+    A number is one feature, a tuple of numbers one for each element, anything else is one-hot encoded. The
+    logarithms of the products of two positive numbers are features, too: products of tile sizes decide
+    whether data fit a buffer, and the model's trees are too shallow to learn products.
+
+    Attributes
+    ----------
+    are_numbers
+        Whether all decisions are numbers: then each has the same meaning whatever the others are.
+    """
+
+    def __init__(self, space: FiniteSpace[P]) -> None:
+        self._space = space
+        positive = [name for name, domain in space.domains.items() if _positive(domain)]
+        self._pairs = list(combinations(positive[:_PAIRED], 2))
+        self.are_numbers = all(map(_numeric, space.domains.values()))
+
+    def features(self, point: P) -> list[float]:
+        """Return the features of a point, equally many for each point of the space."""
+        decisions = self._space.decisions(point)
+        numbers = [
+            number
+            for name, domain in self._space.domains.items()
+            for number in _numbers(decisions[name], domain)
+        ]
+        products: list[Any] = [(decisions[one], decisions[other]) for one, other in self._pairs]
+        return [*numbers, *(log2(one) + log2(other) for one, other in products)]
+
+    def promising(self, point: P) -> list[float]:
+        """Return the features and, last, log2(1 + index) of the point: the first points promise most."""
+        return [*self.features(point), log2(1 + self._space.index(point))]
+
+
+def _numeric(domain: Sequence[Hashable]) -> TypeGuard[Sequence[float]]:
+    return all(isinstance(other, int | float) and not isinstance(other, bool) for other in domain)
+
+
+def _positive(domain: Sequence[Hashable]) -> bool:
+    return _numeric(domain) and len(domain) > 1 and min(domain) > 0
+
+
+def _numbers(decision: Hashable, domain: Sequence[Hashable]) -> list[float]:
+    if isinstance(decision, int | float) and all(isinstance(other, int | float) for other in domain):
+        return [float(decision)]
+    tuples = [other for other in domain if isinstance(other, tuple)]
+    if isinstance(decision, tuple) and len(tuples) == len(domain) and all(map(_of_numbers, tuples)):
+        longest = max(map(len, tuples))
+        return [*map(float, decision), *[0.0] * (longest - len(decision))]
+    return [float(decision == other) for other in domain]
+
+
+def _of_numbers(decision: tuple[Hashable, ...]) -> bool:
+    return all(isinstance(each, int | float) for each in decision)
+
+
+# Cost models of boosted trees that predict how good a point is.
+
+Objective = Literal["reg:squarederror", "rank:pairwise"]
+
+# Shallow trees, since there are few rows; the parameters of AutoTVM's cost model.
+_TREES = {"max_depth": 3, "eta": 0.3, "gamma": 1e-4, "min_child_weight": 1, "lambda": 1.0}
+_ROUNDS = 30
+_MEMBERS = 8  # one for each point of a batch
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Measured points of one task on one target, whose times can be compared with each other.
+
+    Attributes
+    ----------
+    rows
+        Features of the points, shape (points, features).
+    scores
+        Best time divided by the point's time, shape (points,): 1 for the best point, 0 for a failure.
+    """
+
+    rows: Floats
+    scores: Floats
+
+
+def scores(times: Sequence[float]) -> Floats:
+    """Return the score of each time of one lesson; infinite times are failures and score 0."""
+    best = min(times)
+    return np.asarray([best / time if isfinite(time) else 0.0 for time in times], np.float32)
+
+
+class Committee:
+    """An ensemble of xgboost models, each trained on a bootstrap sample of the known points.
+
+    Their predictions differ most where few points are known. A batch of one favourite of each member tries
+    points that might be the best, instead of eight that are similar (bootstrapped Thompson sampling: Eckles
+    and Kaptein, arXiv:1410.4009).
+
+    Parameters
+    ----------
+    objective
+        `reg:squarederror`: predict scores. `rank:pairwise`: predict their order within a lesson.
+    leaning
+        Whether a linear trend predicts scores first, so that the trees learn only its residuals. Only the
+        trend uses the last feature.
+    """
+
+    def __init__(self, objective: Objective, seed: int, *, leaning: bool = False) -> None:
+        self._params = {**_TREES, "objective": objective, "nthread": 1, "verbosity": 0, "seed": seed}
+        self._random = np.random.default_rng(seed)
+        self._leaning = leaning
+        self._members: list[_Member] = []
+
+    @property
+    def trained(self) -> bool:
+        """Whether the models are trained, so that `guess` can be called."""
+        return bool(self._members)
+
+    def train(self, lessons: Sequence[Lesson]) -> None:
+        """Train all members from scratch; takes 0.1 s for 100 points on one core."""
+        self._members = [self._member(lessons) for _ in range(_MEMBERS)]
+
+    def guess(self, rows: Floats) -> Floats:
+        """Return each member's predictions for points, larger is better; shape (members, points)."""
+        guesses: Floats = np.stack([member.guess(rows) for member in self._members])
+        return guesses
+
+    def _member(self, lessons: Sequence[Lesson]) -> _Member:
+        import xgboost  # takes 0.6 s
+
+        drawn = [np.sort(self._random.integers(len(each.rows), size=len(each.rows))) for each in lessons]
+        rows = np.concatenate([lesson.rows[own] for lesson, own in zip(lessons, drawn, strict=True)])
+        heights = np.concatenate([lesson.scores[own] for lesson, own in zip(lessons, drawn, strict=True)])
+        trend = None
+        if self._leaning:
+            trend = trend_of(rows, heights, np.concatenate([lesson.rows for lesson in lessons]))
+        if trend is None:
+            data = xgboost.DMatrix(rows, heights)
+        else:
+            data = xgboost.DMatrix(_without_last(rows), heights, base_margin=trend.guess(rows))
+        if self._params["objective"] == "rank:pairwise":
+            data.set_group([len(lesson.rows) for lesson in lessons])
+        return _Member(xgboost.train(self._params, data, _ROUNDS), trend)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """The trees of one xgboost model, and the trend whose residuals they predict."""
+
+    trees: Any
+    trend: Trend | None
+
+    def guess(self, rows: Floats) -> Floats:
+        if self.trend is None:
+            guesses: Floats = self.trees.inplace_predict(rows)
+        else:
+            guesses = self.trees.inplace_predict(_without_last(rows), base_margin=self.trend.guess(rows))
+        return guesses
+
+
+def _without_last(rows: Floats) -> Floats:
+    return np.ascontiguousarray(rows[:, :-1])
+
+
+def favourites(guesses: Floats, count: int) -> list[int]:
+    """Return the indices of the best points, taking each member's next favourite in turn, none twice."""
+    orders = [iter(np.argsort(-own, kind="stable").tolist()) for own in guesses]
+    chosen: dict[int, None] = {}
+    for turn in range(min(count, guesses.shape[1])):
+        chosen[next(place for place in orders[turn % len(orders)] if place not in chosen)] = None
+    return list(chosen)
+
+
+# Simulated annealing: finds points with good predictions in a space that is too large to list.
+#
+# As in AutoTVM (Chen et al., Learning to Optimize Tensor Programs, 2018, section 3.2): many chains walk
+# through the space at once, each from a point to a neighbour; they accept a worse point less often as they
+# cool down.
+
+Guess = Callable[[Sequence[P]], Sequence[float]]
+"""Predicts a score for each point; larger is better."""
+
+
+def anneal(space: Space[P], guess: Guess[P], starts: Sequence[P], steps: int, random: Random) -> list[P]:
+    """Return all points that the chains visited, the best by `guess` first.
+
+    Parameters
+    ----------
+    starts
+        Points where the chains begin, one chain each.
+    steps
+        Number of steps of each chain.
+    """
+    chains = list(dict.fromkeys(starts))
+    heights = [float(height) for height in guess(chains)]
+    met = dict(zip(chains, heights, strict=True))
+    spread = (max(heights) - min(heights) or 1.0) if heights else 1.0
+    for step in range(steps):
+        warmth = spread * (1 - step / steps)
+        moves = [random.choice(space.neighbours(point, random) or [point]) for point in chains]
+        new = [point for point in dict.fromkeys(moves) if point not in met]
+        met.update(zip(new, map(float, guess(new)) if new else (), strict=True))
+        for place, point in enumerate(moves):
+            gain = met[point] - heights[place]
+            if gain >= 0 or random.random() < exp(gain / warmth):
+                chains[place], heights[place] = point, met[point]
+    return sorted(met, key=lambda point: -met[point])
+
 
 Features = Callable[[P], Sequence[float]]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolchain.errors import UsageError
-from toolchain.vta.compiling.arena import Lifetime, aligned, plan, sections
+from toolchain.vta.compiling.blob import Lifetime, PlacedValue, Program, Section, aligned, plan, sections
 from toolchain.vta.compiling.estimate import default_knobs
-from toolchain.vta.compiling.program import PlacedValue, Program, Section
 from toolchain.vta.compiling.schedule import Addresses, emit_layer
 from toolchain.vta.compiling.stream import Stream
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import Sram, VtaConfig
 from toolchain.vta.isa import INSTRUCTION_BYTES
-from toolchain.vta.layers.packing import blocks_of, pack_diagonal, pack_parameters, pack_weight
+from toolchain.vta.layers.layer import blocks_of, pack_diagonal, pack_parameters, pack_weight
 from toolchain.vta.layers.region import Region, RegionLayer
 
 

@@ -7,21 +7,46 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolchain.arrays import Array
-from toolchain.vta.compiling.arena import sections
 from toolchain.vta.compiling.assemble import assemble
+from toolchain.vta.compiling.blob import PlacedValue, Program, sections
 from toolchain.vta.compiling.estimate import estimated_cycles
-from toolchain.vta.compiling.program import PlacedValue, Program
 from toolchain.vta.compiling.tiling import Tiling
 from toolchain.vta.design.config import VtaConfig
-from toolchain.vta.dumps.expectation import memory_after, memory_before
 from toolchain.vta.layers.knobs import Knobs
-from toolchain.vta.layers.layer import ConvShape
-from toolchain.vta.layers.packing import blocks_of
-from toolchain.vta.layers.region import Region
-from toolchain.vta.layers.seeded import seeded_inputs, seeded_layer, seeded_region
+from toolchain.vta.layers.layer import ConvShape, blocks_of, expected, pack_activation
+from toolchain.vta.layers.region import Region, seeded_inputs, seeded_layer, seeded_region
 
 if TYPE_CHECKING:
     from toolchain.vta.dumps.layout import Dump, Place
+
+
+# Computes the memory of a program before and after a run, with numpy.
+
+
+def memory_before(program: Program, inputs: Mapping[str, Array], phys_base: int) -> bytearray:
+    """Return the memory before a run; the inputs are int8 [channels, h, w]."""
+    memory = program.memory(phys_base)
+    for name, value in inputs.items():
+        _write(memory, program, name, value)
+    return memory
+
+
+def memory_after(
+    program: Program, region: Region, inputs: Mapping[str, Array], phys_base: int
+) -> tuple[bytearray, dict[str, Array]]:
+    """Return the expected memory after a run, and every value of the region."""
+    memory = memory_before(program, inputs, phys_base)
+    values = dict(inputs)
+    for each in region.layers:
+        residual = values[each.residual] if each.residual else None
+        values[each.result] = expected(each.layer, values[each.source], residual)
+        _write(memory, program, each.result, values[each.result])
+    return memory, values
+
+
+def _write(memory: bytearray, program: Program, name: str, value: Array) -> None:
+    place = program.values[name]
+    memory[place.offset : place.offset + place.bytes] = pack_activation(value, program.config.block).tobytes()
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from toolchain.files.turns import TURN_S, folder_turn
 from toolchain.foreign import printable, shortened
 from toolchain.quantities import counted
 from toolchain.vta.design.config import MOST_BYTES, PAGE_BYTES, SAMPLES, VtaConfig
-from toolchain.vta.isa.decode import decode_program
-from toolchain.vta.isa.encode import INSTRUCTION_BYTES
+from toolchain.vta.isa.encode import INSTRUCTION_BYTES, decode_program
 from toolchain.vta.isa.instructions import Instruction
 from toolchain.vta.reading import config_from
 

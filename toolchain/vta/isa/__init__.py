@@ -1,7 +1,13 @@
 """VTA's instructions and micro-ops, with encoders and decoders for both revisions."""
 
-from toolchain.vta.isa.decode import decode, decode_program
-from toolchain.vta.isa.encode import INSTRUCTION_BYTES, EncodingError, encode, encode_program
+from toolchain.vta.isa.encode import (
+    INSTRUCTION_BYTES,
+    EncodingError,
+    decode,
+    decode_program,
+    encode,
+    encode_program,
+)
 from toolchain.vta.isa.instructions import (
     Alu,
     AluOp,

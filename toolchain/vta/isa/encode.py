@@ -3,13 +3,169 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from toolchain.errors import ToolchainError
+from toolchain.errors import ToolchainError, UsageError
 from toolchain.quantities import counted
-from toolchain.vta.design.config import BITS_OF_INSTRUCTION, Sram, VtaConfig
-from toolchain.vta.isa.fields import Field, Fields, fields_of
-from toolchain.vta.isa.instructions import Alu, Finish, Gemm, Instruction, Load, Opcode, Store
+from toolchain.vta.design.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Sram, VtaConfig
+from toolchain.vta.isa.instructions import FLAGS, Alu, AluOp, Finish, Gemm, Instruction, Load, Opcode, Store
+
+# The bit positions of the fields of instructions and micro-ops, by configuration and revision.
+#
+# The widths of indices depend on the depths of the buffers, so the positions of the fields after them do,
+# too.
+
+_WORD = 64  # an instruction has two words; no field crosses their boundary
+_ITERATIONS = 14
+_TOO_LONG = (
+    ("first", "LOG_UOP_BUFF_SIZE smaller"),
+    ("second", "LOG_WGT_BUFF_SIZE smaller, or both LOG_INP_BUFF_SIZE and LOG_ACC_BUFF_SIZE"),
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of an instruction.
+
+    Attributes
+    ----------
+    name
+        Name of the instruction's attribute; `opcode` is no attribute.
+    low, width
+        Its lowest bit, and its number of bits.
+    signed
+        Whether it is in two's complement.
+    """
+
+    name: str
+    low: int
+    width: int
+    signed: bool = False
+
+    @property
+    def mask(self) -> int:
+        """As many one bits as the field is wide."""
+        return (1 << self.width) - 1
+
+    @property
+    def range(self) -> range:
+        """The values that fit the field."""
+        half = 1 << self.width - 1
+        return range(-half, half) if self.signed else range(1 << self.width)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of all instructions.
+
+    Attributes
+    ----------
+    of
+        Fields of each opcode's instructions.
+    reserved
+        Mask of the bits that are in no field and must be zero.
+    micro_op
+        Widths of `dst`, `src` and `wgt` in a micro-op, from the lowest bit on.
+    """
+
+    of: dict[Opcode, tuple[Field, ...]]
+    reserved: dict[Opcode, int]
+    micro_op: tuple[int, int, int]
+
+    def most(self, opcode: Opcode, name: str) -> int:
+        """Return the largest value that fits a field."""
+        return next(field.range[-1] for field in self.of[opcode] if field.name == name)
+
+
+@lru_cache(maxsize=8)
+def fields_of(config: VtaConfig) -> Fields:
+    """Return the positions of all fields for a configuration."""
+    widths = _widths(config)
+    placed = {opcode: _place(first, second) for opcode, (first, second) in widths.items()}
+    reserved = {opcode: _unused(fields) for opcode, fields in placed.items()}
+    # Hardware ignores this bit in ALU instructions; in a GEMM it resets the accumulators.
+    reserved[Opcode.ALU] &= ~(1 << 7)
+    return Fields(placed, reserved, _micro_op(config))
+
+
+def problem_of_words(config: VtaConfig) -> str:
+    """Return which word is too narrow for the indices of a configuration; empty if all fit."""
+    for opcode, words in _widths(config).items():
+        for number, fields in enumerate(words):
+            bits = sum(width for _name, width in fields)
+            if bits > _WORD:
+                which, smaller = _TOO_LONG[number]
+                word = f"the {which} word of {opcode.name}"
+                return f"{word} would need {bits} bits and has {_WORD}: make {smaller}"
+        first, second = (sum(width for _name, width in words[0]), words[1])
+        if second and first + second[0][1] <= _WORD:
+            name = opcode.name
+            return (  # upstream's header uses bit fields, which a C compiler would pack like that
+                f"the first word of {name} would take in a field of the second: make LOG_UOP_BUFF_SIZE larger"
+            )
+    bits = sum(_micro_op(config))
+    if bits > BITS_OF_MICRO_OP:
+        return f"a micro-op would need {bits} bits and has {BITS_OF_MICRO_OP}: make {_TOO_LONG[1][1]}"
+    return ""
+
+
+_Widths = list[tuple[str, int]]
+
+
+def _widths(config: VtaConfig) -> dict[Opcode, tuple[_Widths, _Widths]]:
+    head: _Widths = [("opcode", 3), *((flag, 1) for flag in FLAGS)]
+    old = config.isa_rev == 1
+    buffers = config.buffers
+    uop, inp = buffers[Sram.UOP].index_bits, buffers[Sram.INP].index_bits
+    wgt, acc = buffers[Sram.WGT].index_bits, buffers[Sram.ACC].index_bits
+    moved = (
+        [*head, ("memory", 2 if old else 3), ("sram_base", 16), ("dram_base", 32)],
+        [
+            *(("y_size", 16), ("x_size", 16), ("x_stride", 16)),
+            *(("y_pad_0", 4), ("y_pad_1", 4), ("x_pad_0", 4), ("x_pad_1", 4)),
+        ],
+    )
+    loops: _Widths = [("uop_bgn", uop), ("uop_end", uop + 1)]
+    loops += [("iter_out", _ITERATIONS), ("iter_in", _ITERATIONS)]
+    dst: _Widths = [("dst_factor_out", acc), ("dst_factor_in", acc)]
+    gemm: _Widths = [("src_factor_out", inp), ("src_factor_in", inp)]
+    gemm += [("wgt_factor_out", wgt), ("wgt_factor_in", wgt)]
+    alu: _Widths = [("src_factor_out", acc), ("src_factor_in", acc)]
+    alu += [("op", 2 if old else 3), ("use_imm", 1), ("imm", 16)]
+    return {
+        Opcode.LOAD: moved,
+        Opcode.STORE: moved,
+        Opcode.GEMM: ([*head, ("reset", 1), *loops], dst + gemm),
+        Opcode.ALU: ([*head, ("", 1), *loops], dst + alu),
+        Opcode.FINISH: (head, []),
+    }
+
+
+def _micro_op(config: VtaConfig) -> tuple[int, int, int]:
+    buffers = config.buffers
+    acc, inp, wgt = (buffers[memory].index_bits for memory in (Sram.ACC, Sram.INP, Sram.WGT))
+    return acc, inp, wgt
+
+
+def _place(first: _Widths, second: _Widths) -> tuple[Field, ...]:
+    return (*_in_word(first, 0), *_in_word(second, _WORD))
+
+
+def _in_word(widths: _Widths, low: int) -> Iterable[Field]:
+    for name, width in widths:
+        if name:
+            yield Field(name, low, width, signed=name == "imm")
+        low += width
+
+
+def _unused(fields: Iterable[Field]) -> int:
+    used = 0
+    for field in fields:
+        used |= field.mask << field.low
+    return used ^ ((1 << BITS_OF_INSTRUCTION) - 1)
+
 
 INSTRUCTION_BYTES = BITS_OF_INSTRUCTION // 8
 
@@ -82,4 +238,101 @@ def _odd(instruction: Instruction, field: Field, value: int, revision: int) -> i
     raise EncodingError(
         f"{name}: {field.name} {value} does not fit into {counted(field.width, 'bit')}",
         f"at least {field.range[0]} and at most {field.range[-1]} fits",
+    )
+
+
+# Decodes instructions. Bits that no encoder writes are refused: a mistake, or another revision.
+
+_OPCODE = 7
+_BOOLS = frozenset((*FLAGS, "reset", "use_imm"))
+_NUMBERS = {int(opcode) for opcode in Opcode}
+_OPERATIONS = {int(op) for op in AluOp}
+_LOADED = {int(memory) for memory in Sram} - {int(Sram.OUT)}
+_KINDS: dict[Opcode, type[Any]] = {
+    Opcode.LOAD: Load,
+    Opcode.STORE: Store,
+    Opcode.GEMM: Gemm,
+    Opcode.ALU: Alu,
+    Opcode.FINISH: Finish,
+}
+
+
+def decode(word: int, config: VtaConfig) -> Instruction:
+    """Decode the 128 bits of an instruction.
+
+    Raises
+    ------
+    UsageError
+        They are not a valid instruction in the configuration's revision.
+    """
+    return _decode(word, fields_of(config), config.isa_rev)
+
+
+def decode_program(data: bytes, config: VtaConfig) -> list[Instruction]:
+    """Decode a program.
+
+    Raises
+    ------
+    UsageError
+        The data are empty or truncated, or an instruction is invalid; the message names its index.
+    """
+    if not data or len(data) % INSTRUCTION_BYTES:
+        raise UsageError(
+            f"a program has a whole number of instructions of {INSTRUCTION_BYTES} bytes; "
+            f"this one has {counted(len(data), 'byte')}",
+            "it was truncated, or it is not a program: write it again",
+        )
+    fields, revision = fields_of(config), config.isa_rev
+    found: list[Instruction] = []
+    for start in range(0, len(data), INSTRUCTION_BYTES):
+        word = int.from_bytes(data[start : start + INSTRUCTION_BYTES], "little")
+        try:
+            found.append(_decode(word, fields, revision))
+        except UsageError as error:
+            raise UsageError(f"instruction {len(found)}: {error.message}", error.hint) from error
+    return found
+
+
+def _decode(word: int, fields: Fields, revision: int) -> Instruction:
+    number = word & _OPCODE
+    if number not in _NUMBERS:
+        raise _refused(word, f"there is no opcode {number}", revision)
+    opcode = Opcode(number)
+    if odd := word & fields.reserved[opcode]:
+        bits = [str(bit) for bit in range(odd.bit_length()) if odd >> bit & 1]
+        raise _refused(word, f"bits of {opcode.name} that must be zero are set: {', '.join(bits)}", revision)
+    values: dict[str, Any] = {}
+    for field in fields.of[opcode][1:]:
+        value: Any = word >> field.low & field.mask
+        if field.signed and value not in field.range:
+            value -= 1 << field.width
+        values[field.name] = bool(value) if field.name in _BOOLS else value
+    if opcode in (Opcode.LOAD, Opcode.STORE):
+        _memory(word, opcode, values, revision)
+    elif opcode is Opcode.ALU:
+        if values["op"] not in _OPERATIONS:
+            raise _refused(word, f"ALU has no operation {values['op']}", revision)
+        values["op"] = AluOp(values["op"])
+    instruction: Instruction = _KINDS[opcode](**values)
+    return instruction
+
+
+def _memory(word: int, opcode: Opcode, values: dict[str, Any], revision: int) -> None:
+    number = values["memory"]
+    if opcode is Opcode.STORE:
+        if number != Sram.OUT and revision > 1:
+            reason = f"STORE of memory type {number}; only OUT ({int(Sram.OUT)}) is stored"
+            raise _refused(word, reason, revision)
+        del values["memory"]
+    elif number not in _LOADED:
+        raise _refused(word, f"LOAD of memory type {number}, which cannot be loaded", revision)
+    else:
+        values["memory"] = Sram(number)
+
+
+def _refused(word: int, reason: str, revision: int) -> UsageError:
+    return UsageError(
+        f"{word >> 64:016x} {word & (1 << 64) - 1:016x} is no instruction of revision {revision}: {reason}",
+        f"revisions encode differently: `toolchain vta disasm PATH --isa-rev {3 - revision}` shows it as the "
+        "other one; else write the program again",
     )

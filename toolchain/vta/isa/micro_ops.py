@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from toolchain.quantities import counted
 from toolchain.vta.design.config import VtaConfig
-from toolchain.vta.isa.encode import EncodingError
-from toolchain.vta.isa.fields import fields_of
+from toolchain.vta.isa.encode import EncodingError, fields_of
 
 
 def pack_micro_ops(

@@ -204,3 +204,104 @@ class ConvLayer:
         if self.low in (-127, 0) and 1 <= self.high <= 127:
             return ""
         return f"clips to {self.low} and {self.high}; -127 or 0, and 1 to 127 are possible"
+
+
+# Packs values as in DRAM: in blocks of channels, padded with zeros.
+
+
+def blocks_of(channels: int, block: int) -> int:
+    """Return the number of blocks for a number of channels."""
+    return -(-channels // block)
+
+
+def pack_activation(value: Array, block: int) -> Array:
+    """Pack int8 [channels, h, w] to [blocks, h, w, block]."""
+    _channels, height, width = value.shape
+    filled = _filled(value, block)
+    return np.ascontiguousarray(filled.reshape(-1, block, height, width).transpose(0, 2, 3, 1))
+
+
+def unpack_activation(packed: Array, channels: int) -> Array:
+    """Unpack [blocks, h, w, block] to [channels, h, w]."""
+    blocks, height, width, block = packed.shape
+    return packed.transpose(0, 3, 1, 2).reshape(blocks * block, height, width)[:channels]
+
+
+def pack_weight(weight: Array, block: int, tile_co: int, tile_ci: int) -> Array:
+    """Pack int8 [oc, ic, kh, kw] to tiles, each contiguous in DRAM.
+
+    Returns
+    -------
+    Array
+        [co tiles, ci tiles, tile_co, tile_ci, kh, kw, block of outputs, block of inputs].
+    """
+    out, into = blocks_of(weight.shape[0], block), blocks_of(weight.shape[1], block)
+    height, width = weight.shape[2:]
+    filled = _filled(_filled(weight, block).swapaxes(0, 1), block).swapaxes(0, 1)
+    split = filled.reshape(out // tile_co, tile_co, block, into // tile_ci, tile_ci, block, height, width)
+    return np.ascontiguousarray(split.transpose(0, 3, 1, 4, 6, 7, 2, 5))
+
+
+def pack_parameters(layer: ConvLayer, block: int) -> Array:
+    """Return a layer's parameters as int32 [2, blocks, block]: biases, then right shifts."""
+    rows = [_filled(values.astype(np.int32), block) for values in (layer.bias, layer.right)]
+    return np.stack(rows).reshape(2, -1, block)
+
+
+def pack_diagonal(left: Array, common: int, block: int) -> Array:
+    """Return diagonal matrices that shift a residual left by `left - common`: int8 [blocks, block, block]."""
+    exponents = left.astype(np.int32) - common
+    powers = _filled(1 << exponents, block).reshape(-1, block)
+    return (powers[:, :, None] * np.eye(block, dtype=np.int32)).astype(np.int8)
+
+
+def _filled(value: Array, block: int) -> Array:
+    missing = -value.shape[0] % block
+    return np.pad(value, ((0, missing), *[(0, 0)] * (value.ndim - 1)))
+
+
+# Computes the result of a layer with numpy: the reference for programs and simulators.
+
+
+def expected(layer: ConvLayer, source: Array, residual: Array | None = None) -> Array:
+    """Compute the result of a layer.
+
+    Parameters
+    ----------
+    source
+        int8 [ic, h, w].
+    residual
+        int8 [oc, oh, ow]; None if the layer has no residual.
+
+    Returns
+    -------
+    Array
+        int8 [oc, oh, ow].
+    """
+    sums = convolved(layer.shape, layer.weight, source)
+    if layer.left is not None:
+        if residual is None:
+            raise ValueError("this layer adds a residual, and none was given")
+        sums += residual.astype(np.int64) << _across(layer.left)
+    sums += _across(layer.bias)
+    wrapped = sums.astype(np.int32)  # wraps around like ACC
+    shifted = wrapped >> _across(layer.right).astype(np.int32)
+    result: Array = np.clip(shifted, layer.low, layer.high).astype(np.int8)
+    return result
+
+
+def convolved(shape: ConvShape, weight: Array, source: Array) -> Array:
+    """Compute the sums of a convolution; returns int64 [oc, oh, ow]."""
+    padded = np.pad(source, ((0, 0), (shape.ph, shape.ph), (shape.pw, shape.pw))).astype(np.float64)
+    sums = np.zeros((shape.oc, shape.oh * shape.ow))
+    for y in range(shape.kh):
+        for x in range(shape.kw):
+            rows = slice(y, y + (shape.oh - 1) * shape.sh + 1, shape.sh)
+            columns = slice(x, x + (shape.ow - 1) * shape.sw + 1, shape.sw)
+            # Integers below 2**53 are exact in float64, which numpy multiplies fast.
+            sums += weight[:, :, y, x].astype(np.float64) @ padded[:, rows, columns].reshape(shape.ic, -1)
+    return sums.astype(np.int64).reshape(shape.oc, shape.oh, shape.ow)
+
+
+def _across(channels: Array) -> Array:
+    return channels.astype(np.int64).reshape(-1, 1, 1)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.vta.isa.disasm import text_of
-from toolchain.vta.isa.instructions import Instruction
+from toolchain.vta.isa.instructions import Instruction, text_of
 
 RULES = {
     "alu": "ALU computes MIN, MAX, ADD and SHR",

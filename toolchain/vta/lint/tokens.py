@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from toolchain.quantities import counted
 from toolchain.vta.design.config import MOST_TOKENS, QUEUE_INSTRUCTIONS
-from toolchain.vta.isa.disasm import text_of
-from toolchain.vta.isa.instructions import Finish, Instruction, PipelineStage
+from toolchain.vta.isa.instructions import Finish, Instruction, PipelineStage, text_of
 from toolchain.vta.lint.problem import Finder
 from toolchain.vta.lint.sharing import Executed, Known
 

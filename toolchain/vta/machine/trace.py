@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from toolchain.files.atomic import write_text
 from toolchain.vta.isa import Instruction, PipelineStage
-from toolchain.vta.isa.disasm import text_of
+from toolchain.vta.isa.instructions import text_of
 
 _Event = dict[str, Any]
 _PROCESS = 1

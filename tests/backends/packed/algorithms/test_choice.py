@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.dense.loops import DenseChoice
+from toolchain.backends.packed.algorithms.depthwise.algorithm import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
+from toolchain.backends.packed.algorithms.gemm.algorithm import GemmChoice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.table import ALGORITHMS, choice_from
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.errors import ToolchainError
 
 # As records have them since there are any.

@@ -8,14 +8,14 @@ import numpy as np
 
 from tests.backends.packed.unbuffered import conv3x3
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.algorithm import Cost
 from toolchain.backends.packed.algorithms.direct import space as direct_space
-from toolchain.backends.packed.algorithms.direct import weight as direct_weight
+from toolchain.backends.packed.algorithms.direct import space as direct_weight
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.policy import cost
-from toolchain.backends.packed.algorithms.winograd import space as winograd_space
-from toolchain.backends.packed.algorithms.winograd import weight as winograd_weight
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
+from toolchain.backends.packed.algorithms.winograd import algorithm as winograd_space
+from toolchain.backends.packed.algorithms.winograd import transforms as winograd_weight
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.backends.packed.machine import FLOATS
 
 AVX512 = machines.AVX512.of(1)

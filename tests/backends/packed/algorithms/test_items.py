@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.backends.packed.single import Layer
-from toolchain.backends.packed.algorithms.depthwise import space as depthwise
+from toolchain.backends.packed.algorithms.depthwise import algorithm as depthwise
 from toolchain.backends.packed.algorithms.direct import space as direct
 from toolchain.backends.packed.algorithms.items import columns_of, fits, group_of_row
-from toolchain.backends.packed.algorithms.winograd import space as winograd
+from toolchain.backends.packed.algorithms.winograd import algorithm as winograd
 from toolchain.backends.packed.machines import machine_of
 from toolchain.profiles import load_profile
 from toolchain.targets.target import device_target

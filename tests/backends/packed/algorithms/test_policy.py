@@ -15,8 +15,8 @@ from toolchain.backends.packed.algorithms.policy import (
     default_choice,
     legal,
 )
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.algorithms.winograd.space import error
+from toolchain.backends.packed.algorithms.winograd.algorithm import error
+from toolchain.backends.packed.algorithms.winograd.transforms import WinogradChoice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.recognise.convolution import Convolution

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.backends.packed.loops.cut import shares, tiles
+from toolchain.backends.packed.loops.nest import shares, tiles
 
 CUTS = st.tuples(st.integers(1, 300), st.integers(1, 40))
 

@@ -12,9 +12,8 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.loops.emitter import Emitter
-from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.nest import Nest, store_all
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.convolution import convolution
 from toolchain.backends.packed.recognise.read import Expr, read

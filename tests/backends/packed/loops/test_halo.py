@@ -12,8 +12,8 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.loops.emitter import zero_halo
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.halo import zero_halo
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machines import AVX2
 

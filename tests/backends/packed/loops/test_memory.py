@@ -12,8 +12,8 @@ from tvm.tirx.script.builder import ir
 
 from tests.backends.packed.numbers import number
 from toolchain.backends.packed.layout import Layout, Layouts, dense_layout
+from toolchain.backends.packed.loops.emitter import FunctionStorage
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.read import Read, UnreadableError, read, shape_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.backends.packed.loops.pairs import vectors
+from toolchain.backends.packed.loops.nest import vectors
 
 STEPS = st.lists(st.integers(1, 9), max_size=12)
 

@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from tests.lowering.executable import virtual_machine
-from toolchain.backends.packed.loops.rounding import by_additions
+from toolchain.backends.packed.loops.function import by_additions
 from toolchain.backends.packed.machines import AVX2, CUDA, OPENCL
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite

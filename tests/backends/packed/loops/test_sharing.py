@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from toolchain.backends.packed.loops.sharing import Sharing, sharing_of
-from toolchain.backends.packed.loops.work_group import WARP
+from toolchain.backends.packed.loops.work_group import WARP, Sharing, sharing_of
 
 UNITS = 132
 

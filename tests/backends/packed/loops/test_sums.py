@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.sums import Sums
+from toolchain.backends.packed.loops.tile import Sums
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.read import Expr
 

@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from tests.backends.packed.dot import DOT, Dot
-from toolchain.backends.packed.instruction import (
+from toolchain.backends.packed.dot_products import (
     Instruction,
     MultiplyAdd,
     Operand,

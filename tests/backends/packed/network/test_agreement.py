@@ -9,7 +9,7 @@ from tvm.ir.expr import GenericConst
 
 from tests.models.sequences import recogniser
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.policy import candidates, default_choice
 from toolchain.backends.packed.network.agreement import Agreement, digest_of
 from toolchain.backends.packed.network.choices import Choices

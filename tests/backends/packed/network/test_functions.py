@@ -9,7 +9,7 @@ from tvm import relax, te, tirx, topi
 from tvm.ir.expr import TensorLoad
 
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.dense.loops import DenseChoice
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.network import functions as of_functions
 from toolchain.backends.packed.network.alone import alone

@@ -14,7 +14,7 @@ from toolchain.backends.packed.backend import Packed
 from toolchain.backends.packed.network.alone import alone
 from toolchain.backends.packed.network.measured import measured
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.lowering.functions.plain import PlainFunction, plain_function
+from toolchain.lowering.functions.tasks import PlainFunction, plain_function
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.tasks.options import CodeOptions

@@ -10,8 +10,7 @@ from tvm import relax, te, tirx, topi
 
 from tests.backends.packed.network.test_plan import LANES, MACHINE
 from toolchain.backends.packed.network.choices import Choices
-from toolchain.backends.packed.network.moves import moves_channels
-from toolchain.backends.packed.network.plan import plan
+from toolchain.backends.packed.network.plan import moves_channels, plan
 from toolchain.backends.packed.network.steps import extents
 from toolchain.backends.packed.recognise.read import read
 from toolchain.lowering.graph.pipeline import fuse

@@ -13,8 +13,7 @@ from tvm import tirx
 from tests.backends.packed.integers import LAYERS, Quantised, fused
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.dot_products import SDOT, VNNI, VNNI_AVX
-from toolchain.backends.packed.instruction import Products
+from toolchain.backends.packed.dot_products import SDOT, VNNI, VNNI_AVX, Products
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite

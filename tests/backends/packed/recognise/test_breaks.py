@@ -13,8 +13,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.recognise.breaks import breaks
-from toolchain.backends.packed.recognise.expressions import bind, calls
+from toolchain.backends.packed.recognise.expressions import bind, breaks, calls
 from toolchain.backends.packed.recognise.read import read
 from toolchain.backends.packed.stages.stagewise import stagewise
 

@@ -17,16 +17,15 @@ from tests.backends.packed.contractions import A9, A72, AVX2, WIDE, Product, see
 from tests.backends.packed.drawn import Excite, Gemm, Head, MatMul, Network, Pointwise
 from tests.backends.packed.numbers import number
 from tests.backends.packed.windows import Conv, Window
+from toolchain.backends.packed.algorithms.dense import algorithm as dense_tile
 from toolchain.backends.packed.algorithms.dense import loops as dense
-from toolchain.backends.packed.algorithms.dense import space as dense_tile
-from toolchain.backends.packed.algorithms.dense import weight as dense_weight
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
+from toolchain.backends.packed.algorithms.dense import loops as dense_weight
+from toolchain.backends.packed.algorithms.dense.loops import DenseChoice
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
 from toolchain.backends.packed.algorithms.policy import candidates, legal
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.contraction import recognise
+from toolchain.backends.packed.recognise.contraction import Matmul, matmul, recognise
 from toolchain.backends.packed.recognise.expressions import substitute
-from toolchain.backends.packed.recognise.matmul import Matmul, matmul
 from toolchain.backends.packed.recognise.read import read
 
 THREE = ((3, 3, 3), (1, 1, 1), (1, 1, 1), ((1, 1),) * 3)

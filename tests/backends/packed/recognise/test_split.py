@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from tvm import te, tirx, topi
 
+from toolchain.backends.packed.recognise.contraction import Matmul, parts
 from toolchain.backends.packed.recognise.convolution import Convolution
-from toolchain.backends.packed.recognise.matmul import Matmul
 from toolchain.backends.packed.recognise.read import Read, read
-from toolchain.backends.packed.recognise.split import parts
 
 
 def placeholders(*shapes: tuple[int, ...]) -> list[te.Tensor]:

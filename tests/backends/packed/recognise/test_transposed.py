@@ -17,12 +17,12 @@ from tests.backends.packed.drawn import Network, Pointwise
 from tests.backends.packed.windows import Conv, Window
 from tests.backends.packed.windows import Transposed as Layer
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
+from toolchain.backends.packed.algorithms.interleaved import algorithm as interleaved_space
+from toolchain.backends.packed.algorithms.interleaved import (
+    choice as interleaved_weight,
+)
 from toolchain.backends.packed.algorithms.interleaved import (
     loops as interleaved,
-)
-from toolchain.backends.packed.algorithms.interleaved import space as interleaved_space
-from toolchain.backends.packed.algorithms.interleaved import (
-    weight as interleaved_weight,
 )
 from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
 from toolchain.backends.packed.algorithms.policy import candidates, legal

@@ -10,12 +10,12 @@ from tvm import te, topi
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.layout import dense_layout
+from toolchain.backends.packed.loops.emitter import FunctionStorage
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machines import AVX2
 from toolchain.backends.packed.recognise.read import read, shape_of
-from toolchain.backends.packed.stages.borders import Box, conditions, interior, segments
+from toolchain.backends.packed.stages.blocks import Box, conditions, interior, segments
 from toolchain.backends.packed.stages.value import StageValue
 
 LANES = AVX2.lanes

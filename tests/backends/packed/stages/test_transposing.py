@@ -12,8 +12,7 @@ from tests.backends.packed.computed import HALF_MACHINES, MACHINES, named
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AVX512, OPENCL
-from toolchain.backends.packed.stages.convert import copy_function
-from toolchain.backends.packed.stages.transposing import applies
+from toolchain.backends.packed.stages.convert import applies, copy_function
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

@@ -16,8 +16,7 @@ from toolchain.backends.packed.layout import dense_layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AVX2, OPENCL
 from toolchain.backends.packed.recognise.read import Read, read, shape_of
-from toolchain.backends.packed.stages.stagewise import stagewise
-from toolchain.backends.packed.stages.tables import with_tables
+from toolchain.backends.packed.stages.stagewise import stagewise, with_tables
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

@@ -9,10 +9,9 @@ import onnx
 import pytest
 
 from tests.models.quantising.affine.networks import Net
-from toolchain.models.quantising.affine.index import Index
-from toolchain.models.quantising.affine.operators import IntegerRole
+from toolchain.models.quantising.affine.index import Index, IntegerRole
 from toolchain.models.quantising.affine.plan import IntegerPlan, plan_integers
-from toolchain.models.quantising.affine.shared_scales import shared_scales
+from toolchain.models.quantising.affine.quantise import shared_scales
 
 
 def started() -> Net:

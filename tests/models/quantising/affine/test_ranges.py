@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.models.quantising.affine.histogram import Histogram
-from toolchain.models.quantising.affine.ranges import METHODS
+from toolchain.models.quantising.affine.calibrate import METHODS, Histogram
 from toolchain.models.quantising.affine.scales import TOP, scale_for
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from toolchain.arrays import Array
-from toolchain.backends.packed.algorithms.algorithm import Algorithm
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Algorithm, Choice
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction

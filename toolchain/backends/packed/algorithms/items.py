@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.work_groups import AXES
+from toolchain.backends.packed.pieces import AXES
 
 _LEAST = 0.7  # smallest width of a tile without rest, relative to the widest tile
 _ROW = (16, 64)  # least and most items along a row that form a group of their own

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolchain.backends.packed.algorithms.algorithm import Algorithm
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.cost import Cost
+from toolchain.backends.packed.algorithms.algorithm import Algorithm, Choice, Cost
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import ALGORITHMS, algorithm_of
 from toolchain.backends.packed.machine import Machine

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolchain.backends.packed.algorithms.algorithm import Algorithm
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Algorithm, Choice
 from toolchain.backends.packed.algorithms.columnwise.algorithm import Columnwise
 from toolchain.backends.packed.algorithms.dense.algorithm import Dense
 from toolchain.backends.packed.algorithms.depthwise.algorithm import Depthwise

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from toolchain.arrays import Array
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.network.choices import Choices

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tvm import tirx
 
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.policy import default_choice, legal
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.machine import Machine

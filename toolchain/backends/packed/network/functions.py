@@ -9,9 +9,8 @@ import tvm
 from tvm import relax
 
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.contraction import Contraction
+from toolchain.backends.packed.recognise.contraction import Contraction, parts
 from toolchain.backends.packed.recognise.read import Read, UnreadableError, read
-from toolchain.backends.packed.recognise.split import parts
 from toolchain.backends.packed.stages.stagewise import stagewise
 
 

@@ -14,7 +14,7 @@ from tvm.ir.expr import GenericConst
 from toolchain.arrays import Array
 from toolchain.backends.packed.network.agreement import digest_of
 from toolchain.lowering.kernels.recipe import Recipe
-from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.candidate import Parameter
 
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: TVM fuses nothing with generated code
 

@@ -11,8 +11,8 @@ from tvm.ir.expr import TensorLoad
 from toolchain import tvm_compat
 from toolchain.backends.packed.network.alone import generated
 from toolchain.backends.packed.network.choices import Choices
+from toolchain.backends.packed.recognise.contraction import among
 from toolchain.backends.packed.recognise.read import Read, shape_of
-from toolchain.backends.packed.recognise.split import among
 from toolchain.lowering.functions.tasks import FusedTask
 
 

@@ -10,11 +10,12 @@ from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
+from toolchain.backends.packed.dot_products import multiply_add
 from toolchain.backends.packed.layout import Layout
+from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.made import Made, MadeFunctions, Render, generated
 from toolchain.backends.packed.network.plan import plans
-from toolchain.backends.packed.network.products import products_of
 from toolchain.backends.packed.network.recipe import Computed, Moved, Recurring
 from toolchain.backends.packed.network.repeated import share_repeated
 from toolchain.backends.packed.network.steps import (
@@ -26,11 +27,30 @@ from toolchain.backends.packed.network.steps import (
     extents,
     packable,
 )
+from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.backends.packed.stages.panels import pack_weight
+from toolchain.backends.packed.stages.recurrent import pack_weight
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Recipe, Scheduled
-from toolchain.tasks.parameter import Parameter
+from toolchain.tasks.candidate import Parameter
+
+# Names what the code of a function multiplies by.
+
+
+def products_of(step: Call, machine: Machine) -> str:
+    """Return the name of the `Products` by which the function of a call multiplies.
+
+    A function without a contraction has those of the network's type, a recurrence those of float32. The
+    general algorithm multiplies and adds in vectors of any type, and uses no instruction for bytes.
+    """
+    if isinstance(step, Recurrent):
+        return multiply_add("float32").name
+    if not isinstance(step, Generated):
+        return multiply_add(machine.dtype).name
+    contraction = step.contraction or recognise(step.read)
+    dtype = machine.dtype if contraction is None else contraction.dtype
+    return (multiply_add(dtype) if step.subject is None else machine.products_of(dtype)).name
+
 
 ROWS = "rows"  # rule of functions that keep their default schedule
 DLIGHT = "dlight"  # the same rule on a device

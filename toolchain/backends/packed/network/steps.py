@@ -8,8 +8,7 @@ from typing import Any
 
 from tvm import relax, tirx
 
-from toolchain.backends.packed.algorithms.algorithm import Algorithm
-from toolchain.backends.packed.algorithms.choice import Choice
+from toolchain.backends.packed.algorithms.algorithm import Algorithm, Choice
 from toolchain.backends.packed.algorithms.general import GENERAL
 from toolchain.backends.packed.algorithms.table import algorithm_of
 from toolchain.backends.packed.layout import Layout

@@ -21,16 +21,118 @@ from tvm.tirx.script.builder import ir
 from toolchain import tvm_compat
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.elementary import exp_to_one
+from toolchain.backends.packed.loops.emitter import CALL, SMALL, FunctionStorage
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import SMALL, FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pieces import places
-from toolchain.backends.packed.recognise.expressions import calls, substitute
+from toolchain.backends.packed.recognise.expressions import calls, inlined, linear, substitute, variables_of
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, Var, loads, shape_of
-from toolchain.backends.packed.stages.alike import cost
-from toolchain.backends.packed.stages.hoisting import bound, hoisted, scattered
 from toolchain.backends.packed.stages.value import Combine, StageValue
+
+# Hoists values that are constant along a row out of its loop.
+
+
+def scattered(load: TensorLoad, axis: Var) -> bool:
+    """Return whether loads along an axis are neither of one element nor of neighbouring elements."""
+    behind = 1
+    for index, extent in reversed(list(zip(load.indices, shape_of(load.source), strict=True))):
+        form = linear(index, [axis])
+        step = None if form is None else form[0].get(0, 0)
+        if step != 0 and (step != 1 or behind > 1):
+            return True
+        behind *= extent
+    return False
+
+
+def bound(value: Expr, free: Sequence[Var], at: Sequence[Expr], analyzer: Analyzer) -> Expr:
+    """Return a value with its free variables replaced."""
+    return analyzer.simplify(substitute(value, list(zip(free, at, strict=True)), tirx.BufferLoad))
+
+
+def hoisted(value: Expr, free: Sequence[Var], nest: Nest) -> Expr:
+    """Emit the parts of a value that do not depend on the free variables; return the value that uses them."""
+    made: list[tuple[Expr, tirx.Buffer]] = []
+
+    def same(each: Expr) -> bool:
+        return not any(var.same_as(own) for var in variables_of(each) for own in free)
+
+    def stored(each: Expr) -> Expr:
+        buffer = next((own for known, own in made if tvm_ffi.structural_equal(known, each)), None)
+        if buffer is None:
+            buffer = nest.local((1,), str(each.ty.dtype))
+            ir.buffer_store(buffer, each, [0])
+            made.append((each, buffer))
+        return tirx.BufferLoad(buffer, [0])
+
+    def call(node: tvm.ir.Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        return stored(node) if same(node) else mutator.default_mutate(node)
+
+    def quotient(node: tirx.Div, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        if str(node.ty) != "float32" or not same(node.b):
+            return mutator.default_mutate(node)
+        if same(node.a):
+            return stored(node)
+        if isinstance(node.b, tirx.FloatImm):
+            return mutator.mutate(node.a) * tirx.const(1 / float(node.b), "float32")
+        return mutator.mutate(node.a) * stored(tirx.const(1, "float32") / node.b)
+
+    return tvm_compat.mutated(value, [(tvm.ir.Call, call), (tirx.Div, quotient)])
+
+
+# Checks whether all stages of a function share their rows.
+
+_JOBS = 8  # fewest rows that are enough work for the cores of today's boards
+_HELD = 1 << 16  # most numbers of a row that are kept: they fit L2
+
+
+def rows_of(read: Read, kept: Sequence[Stage], fewest: int | None = None) -> int:
+    """Return how many first axes of the output all stored stages share; 0 if none, or with too few rows.
+
+    Parameters
+    ----------
+    fewest
+        Rows that are enough; None: as many as a CPU's cores need, if the work is worth several cores.
+    """
+    if len(kept) < 2 or not any(stage.init is not None for stage in kept):
+        return 0
+    shape = shape_of(read.output)
+    for count in range(len(shape), 0, -1):
+        if all(_alike(read, kept, stage, shape[:count]) for stage in kept):
+            enough = prod(shape[:count]) >= (_JOBS if fewest is None else fewest)
+            return count if enough or cost(kept) < SMALL else 0
+    return 0
+
+
+def _alike(read: Read, kept: Sequence[Stage], stage: Stage, rows: tuple[int, ...]) -> bool:
+    """Return whether a stage has a row for each row of the output, and reads nothing of other rows."""
+    shape, count = shape_of(stage.buffer), len(rows)
+    if len(stage.parts) > 1 or shape[:count] != rows:
+        return False
+    if read.place(stage.buffer) is None and prod(shape[count:]) > _HELD:
+        return False
+    if stage.init is not None and prod(shape[count:]) > 1:
+        return False
+    stored = [each.buffer for each in kept]
+    alike = True
+
+    def leaf(source: tirx.Buffer, index: list[Expr]) -> Expr | None:
+        nonlocal alike
+        if any(source.same_as(each) for each in stored):
+            own = zip(index, stage.indices, rows, strict=False)
+            alike &= all(extent == 1 or one.same_as(other) for one, other, extent in own)
+        elif read.place(source) is None:
+            return None
+        return tirx.BufferLoad(source, index)
+
+    substitute(stage.value, [], inlined(read, leaf, Analyzer()))
+    return alike
+
+
+def cost(kept: Sequence[Stage]) -> int:
+    """Return the approximate number of operations of the stages."""
+    return sum(prod(stage.extents) * (1 + CALL * calls(stage.value)) for stage in kept)
+
 
 _PIECES = 8  # parallel pieces per thread, so that a busy core delays at most an eighth of its share
 _WIDE = 4  # vectors per sum, so that additions do not wait for each other

@@ -19,13 +19,11 @@ from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.loops.function import build
 from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.sharing import Sharers, Sharing, sharers, sharing_of
-from toolchain.backends.packed.loops.work_group import shared_memory
+from toolchain.backends.packed.loops.work_group import Sharers, Sharing, shared_memory, sharers, sharing_of
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pieces import places
 from toolchain.backends.packed.recognise.read import Expr, Read, Stage, Var, shape_of
-from toolchain.backends.packed.stages.hoisting import bound
-from toolchain.backends.packed.stages.rowwise import RowMemory, RowStage, along
+from toolchain.backends.packed.stages.rowwise import RowMemory, RowStage, along, bound
 
 _MET = 2 << 10  # bytes of shared memory where partial results meet, at most
 

@@ -7,26 +7,282 @@ outer axes run in parallel.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
 
+import tvm
+import tvm_ffi
 from tvm import tirx
+from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 
+from toolchain import tvm_compat
 from toolchain.backends.packed.layout import Layouts
+from toolchain.backends.packed.loops.emitter import FunctionStorage
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.memory import FunctionStorage
 from toolchain.backends.packed.loops.nest import Nest
 from toolchain.backends.packed.machine import Machine
-from toolchain.backends.packed.recognise.expressions import calls, inlined, substitute
-from toolchain.backends.packed.recognise.read import Expr, Read, Stage, UnreadableError, shape_of
-from toolchain.backends.packed.stages.alike import rows_of
+from toolchain.backends.packed.recognise.expressions import calls, inlined, linear, substitute, variables_of
+from toolchain.backends.packed.recognise.read import (
+    Expr,
+    Read,
+    Stage,
+    StoredPart,
+    UnreadableError,
+    Var,
+    loads,
+    shape_of,
+)
 from toolchain.backends.packed.stages.blocks import StageLoops
 from toolchain.backends.packed.stages.plain import plain
-from toolchain.backends.packed.stages.rows import with_input_rows
-from toolchain.backends.packed.stages.rowwise import rowwise
+from toolchain.backends.packed.stages.repeats import factor_of
+from toolchain.backends.packed.stages.rowwise import rows_of, rowwise
 from toolchain.backends.packed.stages.shared_rows import shared_rows
-from toolchain.backends.packed.stages.tables import with_tables
 from toolchain.backends.packed.stages.value import StageValue
+
+# Moves parts of a stage's value to stages of their own, which store them.
+
+
+@dataclass
+class Extraction:
+    """The stages that store parts of the value of `stage`, in the order in which they were made."""
+
+    stage: Stage
+    stages: list[Stage] = field(default_factory=list)
+
+    def load(self, value: Expr, axes: Sequence[Var], extents: Sequence[int], at: Sequence[Expr]) -> Expr:
+        """Return the load of a value that a stage over `axes` stores; parts that are equal share a stage."""
+        for each in self.stages:
+            if _same(each.axes, axes) and tvm_ffi.structural_equal(each.value, value):
+                return tirx.BufferLoad(each.buffer, list(at))
+        name = f"{self.stage.name}_part{len(self.stages)}"
+        buffer = tirx.decl_buffer(tuple(extents), str(value.expr_ty().dtype), name)
+        part = StoredPart(buffer, value, None)
+        made = Stage(name, tuple(axes), tuple(extents), (False,) * len(axes), tuple(axes), (part,))
+        self.stages.append(made)
+        return tirx.BufferLoad(buffer, list(at))
+
+
+def extracted(read: Read, replaced: Callable[[Extraction], Expr]) -> tuple[Read, list[tirx.Buffer]]:
+    """Return a function with parts of its element-wise stages extracted, and the buffers that store them.
+
+    Parameters
+    ----------
+    replaced
+        Returns the new value of a stage, after extracting parts of the old one.
+    """
+    stages: list[Stage] = []
+    buffers: list[tirx.Buffer] = []
+    for stage in read.stages:
+        made = Extraction(stage)
+        if stage.init is None and len(stage.parts) == 1:
+            value = replaced(made)
+        if made.stages:
+            buffers += [each.buffer for each in made.stages]
+            stages += [*made.stages, replace(stage, parts=(replace(stage.parts[0], value=value),))]
+        else:
+            stages.append(stage)
+    return (replace(read, stages=tuple(stages)), buffers) if buffers else (read, [])
+
+
+def _same(axes: Sequence[Var], others: Sequence[Var]) -> bool:
+    return len(axes) == len(others) and all(map(Var.same_as, axes, others))
+
+
+# Tables of numbers that depend on few axes only: coordinates and weights of a resize, divisors of a norm.
+#
+# TVM's resize computes them by floating-point arithmetic for every element of the output. Here a stage of
+# its own computes them once for every place on the axis, by the same formula. A norm of packed values
+# divides each element by its channel's deviation: here it multiplies by the inverse, which a table has by
+# channel.
+
+_ROUNDING = ("floor", "ceil", "round", "nearbyint", "trunc", "fmod")
+_REPEATED = 8  # fewest quotients by the same number for which it is inverted
+_TABLES_ARITHMETIC = (tvm.ir.Call, tirx.Cast, tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
+
+
+def with_tables(read: Read, *, inverts: bool = True) -> tuple[Read, list[tirx.Buffer]]:
+    """Return a function whose element-wise stages load such numbers from tables, and the tables' buffers.
+
+    Parameters
+    ----------
+    inverts
+        Whether divisors have tables. On a device a table takes a launch of its own, and quotients are cheap.
+    """
+    inverts = inverts and not any(_rounds(part.value) for stage in read.stages for part in stage.parts)
+    return extracted(read, lambda made: _with_tables(made, inverts=inverts))
+
+
+def _with_tables(made: Extraction, *, inverts: bool) -> Expr:
+    def node(value: Any, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        axis = _axis(value, made.stage)
+        if axis is not None:
+            return made.load(value, [axis], [made.stage.extent(axis)], [axis])
+        kept: Expr = mutator.default_mutate(value)
+        return kept
+
+    def quotient(value: tirx.Div, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        axes = _divisor_axes(value, made.stage) if inverts else None
+        if axes is None:
+            return node(value, mutator)
+        extents = [made.stage.extent(axis) for axis in axes]
+        inverse = made.load(tirx.const(1, "float32") / value.b, axes, extents, axes)
+        return mutator.mutate(value.a) * inverse
+
+    kinds = [(kind, node) for kind in _TABLES_ARITHMETIC if kind is not tirx.Div]
+    return tvm_compat.mutated(made.stage.value, [*kinds, (tirx.Div, quotient)])
+
+
+def _rounds(value: Expr) -> bool:
+    """Return whether a value rounds or compares floats: a product may lie beside a whole quotient."""
+    found = calls(value, *_ROUNDING) > 0
+
+    def cast(node: tirx.Cast) -> None:
+        nonlocal found
+        found |= str(node.value.expr_ty().dtype).startswith("float") and not str(node.ty).startswith("float")
+
+    def compare(node: Any) -> None:
+        nonlocal found
+        found |= str(node.a.expr_ty().dtype).startswith("float")
+
+    kinds = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
+    tvm_compat.walked(value, [(tirx.Cast, cast), *((kind, compare) for kind in kinds)])
+    return found
+
+
+def _divisor_axes(value: tirx.Div, stage: Stage) -> list[Var] | None:
+    """Return the axes on which a divisor depends; None if it is not worth inverting it first."""
+    if str(value.ty) != "float32" or not loads(value.b) or calls(stage.value, "if_then_else"):
+        return None
+    uses = variables_of(value.b)
+    axes = [axis for axis in stage.axes if any(axis.same_as(var) for var in uses)]
+    count = prod(stage.extent(axis) for axis in axes)
+    return axes if axes and count * _REPEATED <= prod(stage.extents) else None
+
+
+def _axis(value: Any, stage: Stage) -> Var | None:
+    """Return the only axis on which a value depends; None if it is not worth a table.
+
+    Sums and bounds of integers stay in the stage. They are cheap, and bounds prove that loads are within
+    their buffer.
+    """
+    number = str(value.expr_ty().dtype).startswith("float") or isinstance(value, tirx.Cast)
+    if not number or not calls(value) or loads(value):
+        return None
+    found = variables_of(value)
+    axes = [axis for axis in stage.axes if any(axis.same_as(var) for var in found)]
+    if len(axes) != 1 or not all(var.same_as(axes[0]) for var in found):
+        return None
+    return axes[0] if prod(stage.extents) > stage.extent(axes[0]) else None
+
+
+# Rows of the input that a resize interpolates along once, for all rows of a plain output that read them.
+#
+# Vectors run along the columns of a plain value. A resize reads the neighbours of a column from scattered
+# places, which takes a load for each lane. If what it reads depends on the row by one index only, a stage
+# of its own computes this for every row of the input. The resize then loads vectors of such rows.
+
+_ROWS_ARITHMETIC = (TensorLoad, tirx.Add, tirx.Sub, tirx.Mul)
+
+
+def with_input_rows(read: Read, *, repeats: bool = False) -> tuple[Read, list[tirx.Buffer]]:
+    """Return a function that reads scattered numbers once for each input row, and the rows' buffers.
+
+    Parameters
+    ----------
+    repeats
+        Whether numbers that are only repeated along a row need no rows: they lie side by side.
+    """
+    values = [part.value for stage in read.stages for part in stage.parts]
+    simple = not any(calls(value, "if_then_else") or _tabled(value) for value in values)
+    return extracted(read, lambda made: _with_input_rows(made, repeats=repeats and simple))
+
+
+def _with_input_rows(made: Extraction, *, repeats: bool) -> Expr:
+    stage = made.stage
+    if len(stage.axes) < 2 or len(stage.indices) != len(stage.axes):
+        return stage.value
+    if not all(index.same_as(axis) for index, axis in zip(stage.indices, stage.axes, strict=True)):
+        return stage.value
+    *outer, height, width = stage.axes
+    *before, _rows, columns = stage.extents
+    ends = [load.indices[-1] for load in loads(stage.value) if _of_rows(load)]
+    if repeats and any(factor_of(end, width, columns) for end in ends):
+        return stage.value
+    row = tirx.Var("row", "int32")
+
+    def node(value: Any, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        at = _input_row(value, stage)
+        by_row = None if at is None else _at_row(value, at, row)
+        if at is not None and by_row is not None and not _uses(by_row, height):
+            extents = [*before, _height(value), columns]
+            return made.load(by_row, [*outer, row, width], extents, [*outer, at, width])
+        kept: Expr = mutator.default_mutate(value)
+        return kept
+
+    def guarded(value: Any, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        """Keep the loads of a condition's values: they may be valid only where the condition holds."""
+        condition = isinstance(value, tirx.Select) or value.op.name.endswith("if_then_else")
+        kept: Expr = value if condition else mutator.default_mutate(value)
+        return kept
+
+    kinds = [*((kind, node) for kind in _ROWS_ARITHMETIC), (tvm.ir.Call, guarded), (tirx.Select, guarded)]
+    return tvm_compat.mutated(stage.value, kinds)
+
+
+def _tabled(value: Expr) -> bool:
+    """Return whether a value reads at a place that a table has."""
+    return any(loads(index) for load in loads(value) for index in load.indices)
+
+
+def _input_row(value: Any, stage: Stage) -> Expr | None:
+    """Return the index of the row that a value reads; None if a stage for each input row would not pay.
+
+    It pays if columns are scattered, and if the output has twice as many rows as the input, or more: each is
+    read several times then.
+    """
+    *_outer, height, width = stage.axes
+    read = loads(value)
+    if not any(_of_rows(load) and linear(load.indices[-1], [width]) is None for load in read):
+        return None
+    if not all(len(load.indices) == 1 or len(load.indices) == len(stage.axes) for load in read):
+        return None
+    at = next(load.indices[-2] for load in read if _of_rows(load))
+    alone = _uses(at, height) and not any(_uses(at, axis) for axis in stage.axes if not axis.same_as(height))
+    repeated = 2 * _height(value) <= stage.extent(height) and linear(at, [height]) is None
+    return at if alone and repeated else None
+
+
+def _of_rows(load: TensorLoad) -> bool:
+    """Return whether a load reads a row of an image; tables have one axis."""
+    return len(load.indices) > 1
+
+
+def _height(value: Any) -> int:
+    """Return the number of rows of the first image that a value reads."""
+    return next(shape_of(load.source)[-2] for load in loads(value) if _of_rows(load))
+
+
+def _at_row(value: Any, at: Expr, row: Var) -> Expr | None:
+    """Return a value with `row` in place of the row that it reads; None if it reads images of two heights."""
+    if any(shape_of(load.source)[-2] != _height(value) for load in loads(value) if _of_rows(load)):
+        return None
+
+    def load(node: TensorLoad, mutator: tvm_ffi.StructuralMutator) -> Expr:
+        if not _of_rows(node) or not tvm_ffi.structural_equal(node.indices[-2], at):
+            return mutator.default_mutate(node)
+        indices = [mutator.mutate(index) for index in node.indices]
+        return tirx.BufferLoad(node.source, [*indices[:-2], row, indices[-1]])
+
+    by_row: Expr = tvm_compat.mutated(value, [(TensorLoad, load)])
+    return by_row
+
+
+def _uses(value: Expr, axis: Var) -> bool:
+    return any(axis.same_as(var) for var in variables_of(value))
 
 
 def stagewise(read: Read, layouts: Layouts, machine: Machine) -> tirx.PrimFunc:

@@ -10,7 +10,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.loops.memory import FunctionStorage
+from toolchain.backends.packed.loops.emitter import FunctionStorage
 from toolchain.backends.packed.recognise.expressions import bind, bindings, inlined, linear, substitute
 from toolchain.backends.packed.recognise.read import Expr, Stage, Var, loads, shape_of
 

@@ -17,7 +17,7 @@ from toolchain.configuration.settings import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
 from toolchain.files.turns import one_at_a_time
-from toolchain.images.debian.layer import write_system
+from toolchain.images.debian.bootstrap import write_system
 from toolchain.images.debian.unpacking import unpack
 from toolchain.images.registry.archive import CHANGED
 from toolchain.profiles import Profile

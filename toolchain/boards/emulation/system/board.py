@@ -11,8 +11,16 @@ from pathlib import Path
 
 from toolchain.boards.emulation.guest import IDENTITY, Guest, board_files, free_port, new_identity
 from toolchain.boards.emulation.system.base import ensure_base, qemu_img
-from toolchain.boards.emulation.system.machine import Base, answers, disk_file, end, said, spawn, wait_for_ssh
-from toolchain.boards.emulation.system.qmp import control
+from toolchain.boards.emulation.system.machine import (
+    Base,
+    answers,
+    control,
+    disk_file,
+    end,
+    said,
+    spawn,
+    wait_for_ssh,
+)
 from toolchain.boards.ssh.hostkeys import checked_host_key
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.images.debian.system_files import HOST_KEY

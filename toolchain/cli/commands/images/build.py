@@ -35,8 +35,7 @@ def command(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, 
     mali-model is made only if it is named: it takes minutes, and few need it.
     """
     from toolchain.images.engine import connect
-    from toolchain.images.making.build import build_images
-    from toolchain.images.making.planning import to_build
+    from toolchain.images.making.build import build_images, to_build
 
     with connect() as engine:
         if dry_run:

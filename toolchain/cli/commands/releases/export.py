@@ -53,9 +53,8 @@ def command(
     from toolchain.errors import UsageError
     from toolchain.releases.exporting import export_bundle, export_release
     from toolchain.releases.mender.artifact import export_artifact
-    from toolchain.releases.signed import open_release
-    from toolchain.releases.trust_file import read_trust
-    from toolchain.releases.verifying import release_keys, verify_release
+    from toolchain.releases.signed import open_release, release_keys, verify_release
+    from toolchain.releases.trust import read_trust
 
     if bundle_only and form != "file":
         raise UsageError("--bundle-only and --format mender exclude each other", "leave one of them out")

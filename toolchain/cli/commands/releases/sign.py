@@ -96,7 +96,7 @@ def _pairs(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _emit(release: SignedRelease, dry_run: bool) -> None:
-    from toolchain.releases.describing import describe, summary
+    from toolchain.releases.signed import describe, summary
 
     def tell() -> None:
         for line in summary(release):

@@ -21,7 +21,7 @@ from toolchain.cli.secrets import Prompts
 from toolchain.quantities import counted
 
 if TYPE_CHECKING:
-    from toolchain.releases.keys import PublicKey
+    from toolchain.releases.envelope import PublicKey
     from toolchain.releases.pending import PendingTrust
     from toolchain.releases.trust import Trust
 
@@ -54,7 +54,7 @@ def show(trust: Path) -> None:
     """Show a trust's keys and thresholds, and the version that waits for signatures."""
     from toolchain.errors import UsageError
     from toolchain.releases.pending import pending_path, read_pending
-    from toolchain.releases.trust_file import MADE_BY, read_trust
+    from toolchain.releases.trust import MADE_BY, read_trust
 
     pending = read_pending(trust)
     if pending is None or trust.exists():
@@ -165,7 +165,7 @@ def _named(trust: Path, name: str) -> PublicKey:
     """Return the key of a trust that a user names by a file, a fingerprint or its id."""
     from toolchain.releases.signers.finding import find_key
     from toolchain.releases.successor import known_key
-    from toolchain.releases.trust_file import read_trust
+    from toolchain.releases.trust import read_trust
 
     newest = read_trust(trust).newest
     return known_key(newest, find_key(name).key.keyid if Path(name).exists() else name)
@@ -182,7 +182,7 @@ def _change(
 ) -> None:
     from toolchain.releases.pending import begin
     from toolchain.releases.successor import ROLES, changed_trust, check_expiry
-    from toolchain.releases.trust_file import read_trust
+    from toolchain.releases.trust import read_trust
 
     chain = read_trust(path)
     roles: Iterable[str] = ROLES if role == "both" else (role,)

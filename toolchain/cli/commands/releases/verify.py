@@ -20,9 +20,8 @@ def command(bundle: Path, trust: Path) -> None:
 
     Exits with 4 if a board would refuse it.
     """
-    from toolchain.releases.describing import describe, summary
+    from toolchain.releases.signed import describe, summary, verify_release
     from toolchain.releases.trusted import read_release_keys
-    from toolchain.releases.verifying import verify_release
 
     allowed = read_release_keys(trust)
     release = verify_release(bundle, allowed)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from toolchain.models.quantising.affine.index import Index
-from toolchain.models.quantising.affine.operators import (
+from toolchain.models.quantising.affine.index import (
     ANCHORS,
     FUNCTIONS,
     JOINING,
     POOLS,
     ROUNDS,
     WEIGHTED,
+    Index,
     IntegerRole,
     limits,
     moves,

@@ -12,16 +12,18 @@ import onnx
 from toolchain.foreign import printable
 from toolchain.models.preparing.batch_norms import fold_batch_norms
 from toolchain.models.preparing.declared import input_specs
-from toolchain.models.preparing.infer_shapes import infer_shapes
-from toolchain.models.preparing.padding import with_explicit_pads
+from toolchain.models.preparing.infer_shapes import infer_shapes, with_explicit_pads
 from toolchain.models.quantising.calibration import Inputs, Tapped, choose_with_inputs
-from toolchain.models.quantising.cost import Watched, cost_of
 from toolchain.models.quantising.powers_of_two.exponents import HIGH, ExponentSearch, finest, one_for_all
-from toolchain.models.quantising.powers_of_two.graph import with_integers
-from toolchain.models.quantising.powers_of_two.layer import Layer, layer_of, rounded_convolution
+from toolchain.models.quantising.powers_of_two.graph import (
+    Layer,
+    layer_of,
+    rounded_convolution,
+    with_integers,
+)
 from toolchain.models.quantising.powers_of_two.sites import Sites, find_sites
 from toolchain.models.quantising.refusing import check_computed, check_stored, nothing_to_quantise
-from toolchain.models.quantising.result import Quantised
+from toolchain.models.quantising.result import Quantised, Watched, cost_of
 
 FINEST = "power-of-two"
 """The quantizer with an exponent for each tensor."""

@@ -69,3 +69,73 @@ def _moved(graph: onnx.GraphProto, zeros: Set[str]) -> set[str]:
         if constant and all(each.op_type == REAL for each in behind):
             found.add(str(node.output[0]))
     return found
+
+
+# Converts int8 weights of integer operators to uint8 without changing the numbers they represent.
+#
+# On x86 processors without VNNI onnxruntime adds two products of uint8 and int8 in 16 bits, which saturate:
+# its answer is wrong there. Products of two uint8 are added in 32 bits. Its optimiser does this by itself
+# where it is asked for exact sums, but files with integer operators are loaded without optimisations.
+
+# Operator -> places of the activations and their zero point among its inputs (none: they are made in uint8),
+# and places of weights with those of their zero points.
+_WEIGHTS: dict[str, tuple[tuple[int, ...], tuple[tuple[int, int], ...]]] = {
+    "ConvInteger": ((0, 2), ((1, 3),)),
+    "DynamicQuantizeLSTM": ((), ((1, 9), (2, 11))),
+    "DynamicQuantizeMatMul": ((), ((1, 3),)),
+    "MatMulInteger": ((0, 2), ((1, 3),)),
+    "MatMulIntegerToFloat": ((0, 4), ((1, 5),)),
+    "QGemm": ((0, 2), ((3, 5),)),
+    "QLinearConv": ((0, 2), ((3, 5),)),
+    "QLinearMatMul": ((0, 2), ((3, 5),)),
+}
+_ZERO = numpy_helper.from_array(np.array(0, np.int8))  # a zero point that was left out
+
+
+def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with constant int8 weights as uint8 and zero points 128 higher.
+
+    Operators between int8 activations stay: they want int8 weights.
+    """
+    signed = {each.name: each for each in model.graph.initializer if each.data_type == onnx.TensorProto.INT8}
+    if not any(node.op_type in _WEIGHTS and signed.keys() & set(node.input) for node in model.graph.node):
+        return model
+    there = _unsigned(model.graph)
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    names = Names(all_names(copy.graph))
+    made: dict[str, str] = {}
+
+    def unsigned(name: str, like: str) -> str:
+        """Return the name of the unsigned tensor; without a name, of a zero point that was left out."""
+        if name not in made:
+            made[name] = names.free(f"{name or like}.unsigned")
+            copy.graph.initializer.append(as_unsigned(signed.get(name, _ZERO), made[name]))
+        return made[name]
+
+    for node in copy.graph.node:
+        activations, weights = _WEIGHTS.get(node.op_type, ((), ()))
+        given = {node.input[place] for place in activations if place < len(node.input)}
+        if activations and there.isdisjoint(given):
+            continue
+        for weight, zero in weights:
+            if len(node.input) <= weight or node.input[weight] not in signed:
+                continue
+            at = node.input[zero] if len(node.input) > zero else ""
+            if at and at not in signed:
+                continue
+            node.input.extend([""] * (zero + 1 - len(node.input)))
+            node.input[zero] = unsigned(at, node.input[weight])
+            node.input[weight] = unsigned(node.input[weight], "")
+    return copy
+
+
+def _unsigned(graph: onnx.GraphProto) -> set[str]:
+    """Return the tensors of a graph that are known to be uint8."""
+    uint8 = onnx.TensorProto.UINT8
+    found = {each.name for each in graph.initializer if each.data_type == uint8}
+    found |= {
+        each.name for each in (*graph.input, *graph.value_info) if each.type.tensor_type.elem_type == uint8
+    }
+    dynamic = [node for node in graph.node if node.op_type == "DynamicQuantizeLinear"]
+    return found | {name for node in dynamic for name in (node.output[0], node.output[2])}

@@ -10,7 +10,7 @@
 
 namespace edge::cuda {
 
-// Causes of errors (cause.h); toolchain/devices/cuda.py reads them.
+// Causes of errors (cause.h); toolchain/devices/table.py reads them.
 constexpr const char* kNoMemory = "out-of-memory";
 constexpr const char* kFault = "kernel-fault";
 constexpr const char* kTooManyRegisters = "registers";

@@ -11,7 +11,7 @@ namespace edge::opencl {
 
 // "4 MiB", rounded up.
 std::string Mib(uint64_t bytes);
-// Causes of errors (cause.h); toolchain/devices/opencl.py reads them.
+// Causes of errors (cause.h); toolchain/devices/table.py reads them.
 constexpr const char* kDoesNotBuild = "build";
 constexpr const char* kTooManyRegisters = "registers";
 constexpr const char* kTooLargeGroup = "work-group";

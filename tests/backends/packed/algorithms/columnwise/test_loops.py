@@ -23,9 +23,12 @@ from tests.backends.packed.single import Case, Layer, function, wrong
 from tests.backends.packed.windows import Conv, Window
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.columnwise.algorithm import Columnwise
-from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
-from toolchain.backends.packed.algorithms.columnwise.piece import columns_of_piece
-from toolchain.backends.packed.algorithms.columnwise.weight import pack_weight, taps_of
+from toolchain.backends.packed.algorithms.columnwise.choice import (
+    ColumnwiseChoice,
+    columns_of_piece,
+    pack_weight,
+    taps_of,
+)
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import recognise

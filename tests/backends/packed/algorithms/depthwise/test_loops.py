@@ -7,7 +7,7 @@ import pytest
 
 from tests.backends.packed.computed import MACHINES, named
 from tests.backends.packed.single import Layer, spread, wrong
-from toolchain.backends.packed.algorithms.depthwise.weight import pack_weight
+from toolchain.backends.packed.algorithms.depthwise.algorithm import weight_pack_weight as pack_weight
 from toolchain.backends.packed.machine import Machine
 
 LAYERS = (

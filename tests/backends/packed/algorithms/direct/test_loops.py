@@ -15,9 +15,8 @@ from tests.backends.packed.single import Case, Layer, spread, wrong
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.backends.packed import machines
 from toolchain.backends.packed.algorithms.direct import space as direct_space
-from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.direct.taps import halo
-from toolchain.backends.packed.algorithms.direct.weight import pack_weight, weight_shape
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice, halo
+from toolchain.backends.packed.algorithms.direct.space import pack_weight, weight_shape
 from toolchain.backends.packed.algorithms.policy import legal
 from toolchain.backends.packed.machine import Machine
 from toolchain.models.judging.reference import reference_outputs, sample_inputs

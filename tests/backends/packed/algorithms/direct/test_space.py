@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from tests.backends.packed.computed import MACHINES
 from tests.backends.packed.unbuffered import FLOATS, NO_BUFFER
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.algorithms.depthwise import space as depthwise_space
-from toolchain.backends.packed.algorithms.depthwise.choice import DepthwiseChoice
+from toolchain.backends.packed.algorithms.algorithm import Choice
+from toolchain.backends.packed.algorithms.dense.loops import DenseChoice
+from toolchain.backends.packed.algorithms.depthwise import algorithm as depthwise_space
+from toolchain.backends.packed.algorithms.depthwise.algorithm import DepthwiseChoice
 from toolchain.backends.packed.algorithms.direct import space as direct_space
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.direct.groups import merged
-from toolchain.backends.packed.algorithms.direct.space import widest
+from toolchain.backends.packed.algorithms.direct.space import merged, widest
 from toolchain.backends.packed.algorithms.policy import legal
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution

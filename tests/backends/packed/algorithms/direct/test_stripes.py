@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.backends.packed.algorithms.direct.stripes import stripes
+from toolchain.backends.packed.algorithms.direct.space import stripes
 
 
 @given(st.integers(1, 200), st.integers(1, 6))

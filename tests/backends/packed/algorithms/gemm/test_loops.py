@@ -12,14 +12,13 @@ from tests.backends.packed.algorithms.gemm.products import Product
 from tests.backends.packed.computed import loaded
 from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import side_by_side
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.gemm import space
-from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
+from toolchain.backends.packed.algorithms.algorithm import Choice
+from toolchain.backends.packed.algorithms.gemm import algorithm
+from toolchain.backends.packed.algorithms.gemm.algorithm import GemmChoice
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.network import choices
-from toolchain.backends.packed.recognise.contraction import Contraction
-from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.contraction import Contraction, Matmul
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +74,7 @@ def test_products_of_every_kind(
             return default_choice(contraction, machine, use_winograd)
         columns = contraction.columns.extent
         product, choice = next(each for each in cases if each[0].columns == columns)
-        assert space.legal(choice, contraction, machine), (product, choice)
+        assert algorithm.legal(choice, contraction, machine), (product, choice)
         taken.add(product)
         return choice
 

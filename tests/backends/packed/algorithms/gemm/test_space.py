@@ -7,16 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.backends.packed.contractions import Product
-from toolchain.backends.packed.algorithms.dense.choice import DenseChoice
-from toolchain.backends.packed.algorithms.gemm import space
-from toolchain.backends.packed.algorithms.gemm.algorithm import SharedGemm
-from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
+from toolchain.backends.packed.algorithms.dense.loops import DenseChoice
+from toolchain.backends.packed.algorithms.gemm import algorithm as space
+from toolchain.backends.packed.algorithms.gemm.algorithm import GemmChoice, SharedGemm
 from toolchain.backends.packed.algorithms.policy import candidates, cost, default_choice
 from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.machines import AVX2, OPENCL, machine_of
-from toolchain.backends.packed.recognise.contraction import recognise
-from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.recognise.contraction import Matmul, recognise
 from toolchain.backends.packed.recognise.read import read
 from toolchain.profiles import load_profile
 from toolchain.targets.target import device_target

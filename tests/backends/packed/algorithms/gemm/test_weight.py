@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends.packed.contractions import Product
-from toolchain.backends.packed.algorithms.gemm.choice import GemmChoice
-from toolchain.backends.packed.algorithms.gemm.weight import pack_weight, weight_shape
-from toolchain.backends.packed.recognise.contraction import recognise
-from toolchain.backends.packed.recognise.matmul import Matmul
+from toolchain.backends.packed.algorithms.gemm.algorithm import GemmChoice, pack_weight, weight_shape
+from toolchain.backends.packed.recognise.contraction import Matmul, recognise
 from toolchain.backends.packed.recognise.read import read
 
 LANES = 4

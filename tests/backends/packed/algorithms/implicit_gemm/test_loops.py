@@ -11,8 +11,8 @@ from tests.backends.packed.computed import loaded
 from tests.backends.packed.single import Layer
 from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import layer, side_by_side
-from toolchain.backends.packed.algorithms.choice import Choice
-from toolchain.backends.packed.algorithms.implicit_gemm import space
+from toolchain.backends.packed.algorithms.algorithm import Choice
+from toolchain.backends.packed.algorithms.implicit_gemm import algorithm as space
 from toolchain.backends.packed.algorithms.implicit_gemm.algorithm import ImplicitGemm
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
 from toolchain.backends.packed.algorithms.policy import default_choice

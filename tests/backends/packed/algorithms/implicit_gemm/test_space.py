@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.backends.packed.single import Layer
-from toolchain.backends.packed.algorithms.implicit_gemm import space
+from toolchain.backends.packed.algorithms.implicit_gemm import algorithm as space
 from toolchain.backends.packed.algorithms.implicit_gemm.algorithm import ImplicitGemm
-from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
-from toolchain.backends.packed.algorithms.implicit_gemm.steps import steps_of
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice, steps_of
 from toolchain.backends.packed.algorithms.policy import default_choice
 from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.machine import Machine

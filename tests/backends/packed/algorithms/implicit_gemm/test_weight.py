@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.backends.packed.single import Layer
-from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import (
+    ImplicitGemmChoice,
+    pack_weight,
+    weight_shape,
+)
 from toolchain.backends.packed.algorithms.implicit_gemm.tensor_cores import place_of_half
-from toolchain.backends.packed.algorithms.implicit_gemm.weight import pack_weight, weight_shape
 
 LANES = 4
 

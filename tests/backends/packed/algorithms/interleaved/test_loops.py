@@ -7,8 +7,8 @@ from tvm import tirx
 from tvm.sym import Analyzer
 
 from tests.backends.packed.contractions import Turned
-from toolchain.backends.packed.algorithms.interleaved.taps import inside
-from toolchain.backends.packed.algorithms.interleaved.weight import phases_of
+from toolchain.backends.packed.algorithms.interleaved.choice import phases_of
+from toolchain.backends.packed.algorithms.interleaved.loops import inside
 from toolchain.backends.packed.recognise.contraction import recognise
 from toolchain.backends.packed.recognise.expressions import bind
 from toolchain.backends.packed.recognise.read import read

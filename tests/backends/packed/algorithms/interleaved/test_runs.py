@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tvm import tirx
 
-from toolchain.backends.packed.algorithms.interleaved.runs import first_tap, runs_of
-from toolchain.backends.packed.algorithms.interleaved.weight import phases_of
+from toolchain.backends.packed.algorithms.interleaved.choice import phases_of
+from toolchain.backends.packed.algorithms.interleaved.loops import first_tap, runs_of
 from toolchain.backends.packed.recognise.read import Expr
 from toolchain.backends.packed.recognise.transposed import OutputPhase, Transposed
 

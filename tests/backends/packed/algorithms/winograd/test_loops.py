@@ -17,12 +17,18 @@ from tvm.relax.frontend.onnx import from_onnx
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.arrays import Array
 from toolchain.backends.packed import machines
-from toolchain.backends.packed.algorithms.choice import Order
+from toolchain.backends.packed.algorithms.algorithm import Order
 from toolchain.backends.packed.algorithms.winograd import loops as winograd
-from toolchain.backends.packed.algorithms.winograd import weight as winograd_weight
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
-from toolchain.backends.packed.algorithms.winograd.space import legal
-from toolchain.backends.packed.algorithms.winograd.transforms import applied, matrices, points, sizes, summed
+from toolchain.backends.packed.algorithms.winograd import transforms as winograd_weight
+from toolchain.backends.packed.algorithms.winograd.algorithm import legal
+from toolchain.backends.packed.algorithms.winograd.transforms import (
+    WinogradChoice,
+    applied,
+    matrices,
+    points,
+    sizes,
+    summed,
+)
 from toolchain.backends.packed.layout import Layout, dense_layout
 from toolchain.backends.packed.machine import FLOATS, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution, convolution

@@ -17,16 +17,19 @@ from math import prod
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.columnwise.choice import ColumnwiseChoice
-from toolchain.backends.packed.algorithms.columnwise.piece import columns_of_piece, needs_window
-from toolchain.backends.packed.algorithms.columnwise.weight import Taps, taps_of, weight_shape
-from toolchain.backends.packed.algorithms.columnwise.window import InputWindow
+from toolchain.backends.packed.algorithms.columnwise.choice import (
+    ColumnwiseChoice,
+    InputWindow,
+    Taps,
+    columns_of_piece,
+    needs_window,
+    taps_of,
+    weight_shape,
+)
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import shares, tiles
 from toolchain.backends.packed.loops.elementary import WRITTEN_OUT
-from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.nest import Nest, shares, store_all, tiles
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.convolution import Convolution

@@ -11,9 +11,8 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from toolchain.backends.packed.dot_products import WORD, neighbours_of
-from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.emitter import Emitter
-from toolchain.backends.packed.loops.endings import store_all
+from toolchain.backends.packed.loops.nest import store_all, tiles
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.pairs import TOGETHER, Pairs, in_16_bits
 from toolchain.backends.packed.recognise.convolution import Convolution

@@ -22,19 +22,20 @@ from math import prod
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.direct.groups import merged
-from toolchain.backends.packed.algorithms.direct.space import columns_of_stripe, cut
-from toolchain.backends.packed.algorithms.direct.stripes import Stripe
-from toolchain.backends.packed.algorithms.direct.taps import halo, inside
-from toolchain.backends.packed.algorithms.direct.weight import stripe_shapes, weight_shape
+from toolchain.backends.packed.algorithms.direct.choice import DirectChoice, halo, inside
+from toolchain.backends.packed.algorithms.direct.space import (
+    Stripe,
+    columns_of_stripe,
+    cut,
+    merged,
+    stripe_shapes,
+    weight_shape,
+)
 from toolchain.backends.packed.dot_products import DEPTH
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.emitter import Emitter
-from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.nest import Nest
-from toolchain.backends.packed.loops.pairs import Words
+from toolchain.backends.packed.loops.nest import Nest, Words, store_all
 from toolchain.backends.packed.loops.prefetch import prefetch_share
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine

@@ -23,13 +23,14 @@ Instructions for each vector of products, Cortex-A72: 1x1 2x10 and 3x6 1.16 and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from toolchain.backends.packed.algorithms.cost import CHAINS
+import numpy as np
+
+from toolchain.arrays import Array
+from toolchain.backends.packed.algorithms.algorithm import CHAINS
 from toolchain.backends.packed.algorithms.direct.choice import DirectChoice
-from toolchain.backends.packed.algorithms.direct.groups import merged
-from toolchain.backends.packed.algorithms.direct.stripes import stripes
 from toolchain.backends.packed.algorithms.items import (
     column_choices,
     columns_of,
@@ -38,9 +39,129 @@ from toolchain.backends.packed.algorithms.items import (
     group_of_row,
 )
 from toolchain.backends.packed.algorithms.pieces import MOST_ROWS, rows_of_piece
-from toolchain.backends.packed.loops.cut import shares
+from toolchain.backends.packed.loops.nest import shares
 from toolchain.backends.packed.machine import STAYS, Loads, Machine
 from toolchain.backends.packed.recognise.convolution import Convolution
+
+# Merges groups of few channels into larger groups, to fill vectors.
+
+
+def merged(conv: Convolution, lanes: int) -> tuple[int, int, int]:
+    """Return (groups, input channels, output channels per group) after small groups were merged.
+
+    A merged group has a block-diagonal weight, whose zeros are multiplied too (so an infinite input reaches
+    the other groups of its block). That is still far faster than one group at a time, whose vectors are not
+    full.
+    """
+    ci, co = conv.ci // conv.groups, conv.co // conv.groups
+    for many in range(1, conv.groups):
+        if many * ci % lanes or many * co % lanes:
+            continue
+        # If a merged group is one block, the last may have fewer groups, with zeros beyond the channels.
+        if conv.groups % many == 0 or many * ci == many * co == lanes:
+            return -(-conv.groups // many), many * ci, many * co
+    return 1, conv.ci, conv.co
+
+
+# Divides the output blocks of a convolution among tiles that need not be equally wide.
+#
+# A number of blocks that is a prime has no divisor but 1, and a tile of one block loads an input for each
+# of its products. So the last tile may be wider or narrower: 7 blocks are tiles of 2, 2 and 3.
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """Groups of equally many output blocks, one behind the other; a tile computes a group.
+
+    Attributes
+    ----------
+    first
+        Its first output block.
+    groups
+        Number of groups.
+    blocks
+        Output blocks of each.
+    """
+
+    first: int
+    groups: int
+    blocks: int
+
+
+def stripes(count: int, blocks: int) -> list[Stripe]:
+    """Return one stripe, or two if `blocks` does not divide the number of output blocks.
+
+    A single block that is left over joins the group before it.
+    """
+    groups, rest = divmod(count, blocks)
+    if rest == 1 and groups:
+        groups, rest = groups - 1, blocks + 1
+    found = [Stripe(0, groups, blocks), Stripe(groups * blocks, 1, rest)]
+    return [stripe for stripe in found if stripe.groups and stripe.blocks]
+
+
+# The packed weight of a direct convolution.
+
+
+def stripe_shapes(
+    conv: Convolution, choice: DirectChoice, lanes: int, input_lanes: int, depth: int = 1
+) -> list[tuple[Stripe, tuple[int, ...]]]:
+    """Return each stripe with the shape of its weight: (groups, ci / VI, *kernel, VI / D, N V D).
+
+    N blocks of V outputs lie side by side. An output's D inputs, which one instruction multiplies, are
+    neighbours.
+    """
+    _groups, ci, _co = merged(conv, lanes)
+    inner = (-(-ci // input_lanes), *conv.kernel, input_lanes // depth)
+    return [
+        (stripe, (stripe.groups, *inner, stripe.blocks * lanes * depth))
+        for stripe in stripes(-(-conv.co // lanes), choice.blocks)
+    ]
+
+
+def weight_shape(
+    conv: Convolution, choice: DirectChoice, lanes: int, input_lanes: int, depth: int = 1
+) -> tuple[int, ...]:
+    """Return the shape of the only stripe's weight, or the numbers of all stripes, one behind the other."""
+    shapes = [shape for _stripe, shape in stripe_shapes(conv, choice, lanes, input_lanes, depth)]
+    return shapes[0] if len(shapes) == 1 else (sum(map(prod, shapes)),)
+
+
+def pack_weight(
+    weight: Array, conv: Convolution, choice: DirectChoice, lanes: int, input_lanes: int, depth: int = 1
+) -> Array:
+    """Return a weight (co, ci / groups, *kernel), packed in the order in which the function reads it."""
+    weight, made = _merge(conv.reached(weight), conv, lanes), []
+    for stripe, shape in stripe_shapes(conv, choice, lanes, input_lanes, depth):
+        first, wide = stripe.first * lanes, stripe.blocks * lanes
+        made.append(_pack(weight[first : first + stripe.groups * wide], shape, wide, input_lanes, depth))
+    return made[0] if len(made) == 1 else np.concatenate([each.ravel() for each in made])
+
+
+def _pack(weight: Array, shape: tuple[int, ...], wide: int, input_lanes: int, depth: int) -> Array:
+    """Return the packed weight of a stripe whose groups are `wide` outputs."""
+    outer, inner, *kernel, _steps, _row = shape
+    beyond = outer * wide - len(weight), inner * input_lanes - weight.shape[1]
+    around = [*((0, each) for each in beyond), *((0, 0) for _ in kernel)]
+    blocked = np.pad(weight, around).reshape(outer, wide, inner, input_lanes // depth, depth, *kernel)
+    taps = range(5, 5 + len(kernel))
+    return blocked.transpose(0, 2, *taps, 3, 1, 4).reshape(shape)
+
+
+def _merge(weight: Array, conv: Convolution, lanes: int) -> Array:
+    """Return the weight of the merged groups: block-diagonal, with zeros elsewhere."""
+    groups, ci, co = merged(conv, lanes)
+    outputs, own = conv.co // conv.groups, weight.shape[1]
+    many = co // outputs
+    if many == 1:
+        return weight
+    wide = np.zeros((groups, many, outputs, many, own, *conv.kernel), weight.dtype)
+    none = [(0, groups * many * outputs - conv.co), *((0, 0) for _ in weight.shape[1:])]
+    split = np.pad(weight, none).reshape(groups, many, outputs, own, *conv.kernel)
+    for each in range(many):
+        wide[:, each, :, each] = split[:, each]
+    return wide.reshape(groups * co, ci, *conv.kernel)[: conv.co]
+
 
 # Most input numbers per row of a device's tile if they form no vectors. By the model of a Mali, 3 channels,
 # 7x7 at stride 2: 4 columns 10.4 ms, 5 columns 9.6, 7 columns 18.4 (many spills); 5 would leave rests in most

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from toolchain.backends.packed.algorithms.choice import Choice
+import numpy as np
+
+from toolchain.arrays import Array
+from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.loops.work_group import WARP
+from toolchain.backends.packed.recognise.convolution import Convolution
 
 Arithmetic = Literal["fma", "3xtf32", "tf32", "f16"]
 """How products are added up.
@@ -85,3 +89,85 @@ class ImplicitGemmChoice(Choice):
     def places(self) -> int:
         """Output places of a group's tile."""
         return self.columns * self.tile[1] * (PLACES if self.on_tensor_cores else 1)
+
+
+# How the sums of an implicit GEMM are cut into units, steps and splits.
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The units of a convolution's sums, in order: for each tap all blocks of input channels.
+
+    Attributes
+    ----------
+    blocks
+        Number of blocks of input channels.
+    units
+        Number of units.
+    each
+        Steps of a group.
+    padded
+        Number of units with those that fill up the last steps; their weights and inputs are zeros.
+    """
+
+    blocks: int
+    units: int
+    each: int
+    padded: int
+
+
+def steps_of(conv: Convolution, choice: ImplicitGemmChoice, lanes: int) -> Steps:
+    """Return the steps of a choice."""
+    blocks = -(-conv.ci // lanes)
+    units = blocks * prod(conv.kernel)
+    each = -(-units // (choice.depth * choice.splits))
+    return Steps(blocks, units, each, each * choice.depth * choice.splits)
+
+
+# The packed weight of an implicit GEMM.
+
+
+def weight_shape(conv: Convolution, choice: ImplicitGemmChoice, lanes: int) -> tuple[int, ...]:
+    """Return (tiles of output channels, units, input channels of a unit, output channels of a tile).
+
+    What a group copies in one step lies together.
+    """
+    wide = choice.channels(lanes)
+    return (-(-conv.co // wide), steps_of(conv, choice, lanes).padded, lanes, wide)
+
+
+def pack_weight(weight: Array, conv: Convolution, choice: ImplicitGemmChoice, lanes: int) -> Array:
+    """Return a weight (co, ci, *kernel), packed as `weight_shape`.
+
+    For tensor cores, the weights of a tile and two units are ordered as the lanes of warps hold them.
+    """
+    tiles, padded, _lanes, wide = shape = weight_shape(conv, choice, lanes)
+    steps, taps = steps_of(conv, choice, lanes), prod(conv.kernel)
+    flat = conv.reached(weight).reshape(conv.co, conv.ci, taps)
+    filled = np.pad(flat, ((0, tiles * wide - conv.co), (0, steps.blocks * lanes - conv.ci), (0, 0)))
+    units = filled.reshape(tiles, wide, steps.blocks, lanes, taps).transpose(0, 4, 2, 3, 1)
+    ordered = units.reshape(tiles, steps.units, lanes, wide)
+    full = np.pad(ordered, ((0, 0), (0, padded - steps.units), (0, 0), (0, 0)))
+    if choice.on_tensor_cores:
+        full = _pairs_of_halves(full) if choice.arithmetic == "f16" else _in_fragments(full)
+    return full.reshape(shape)
+
+
+def _in_fragments(units: Array) -> Array:
+    """Return weights (tiles, units, 4, channels) as (tiles, pairs of units, products, lanes, 4).
+
+    Lane 4 g + t has the weights of channels g and g + 8 and of inputs t and t + 4 (warp.cuh says so of `a`).
+    """
+    tiles, count, _lanes, wide = units.shape
+    pairs = units.reshape(tiles, count // 2, 2, 4, wide // CHANNELS, 2, CHANNELS // 2)
+    return pairs.transpose(0, 1, 4, 6, 3, 2, 5)
+
+
+def _pairs_of_halves(units: Array) -> Array:
+    """Return weights (tiles, units, 4, channels) as (tiles, fours of units, products, lanes, 4, 2).
+
+    Lane 4 g + t has the weights of channels g and g + 8 and of the inputs 2 t, 2 t + 1, 2 t + 8, 2 t + 9.
+    """
+    tiles, count, _lanes, wide = units.shape
+    fours = units.reshape(tiles, count // 4, 2, 2, 2, 2, wide // CHANNELS, 2, CHANNELS // 2)
+    return fours.transpose(0, 1, 6, 8, 3, 4, 2, 7, 5)

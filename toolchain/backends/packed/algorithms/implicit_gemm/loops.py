@@ -18,12 +18,18 @@ from math import prod
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice
-from toolchain.backends.packed.algorithms.implicit_gemm.item import ItemSums, WorkItem
-from toolchain.backends.packed.algorithms.implicit_gemm.multiply_adds import MultiplyAdds
-from toolchain.backends.packed.algorithms.implicit_gemm.steps import Steps, steps_of
-from toolchain.backends.packed.algorithms.implicit_gemm.tensor_cores import TensorCores
-from toolchain.backends.packed.algorithms.implicit_gemm.weight import weight_shape
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import (
+    ImplicitGemmChoice,
+    Steps,
+    steps_of,
+    weight_shape,
+)
+from toolchain.backends.packed.algorithms.implicit_gemm.tensor_cores import (
+    ItemSums,
+    MultiplyAdds,
+    TensorCores,
+    WorkItem,
+)
 from toolchain.backends.packed.layout import Layouts
 from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.function import build

@@ -9,15 +9,103 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from tvm import tirx
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.implicit_gemm.choice import CHANNELS, PLACES
-from toolchain.backends.packed.algorithms.implicit_gemm.item import WorkItem
+from toolchain.backends.packed.algorithms.implicit_gemm.choice import CHANNELS, PLACES, ImplicitGemmChoice
+from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.loops.work_group import WARP
 from toolchain.backends.packed.recognise.read import Expr
+
+# The work item of an implicit GEMM: its place in its group, and who adds up its sums.
+
+
+@dataclass(frozen=True)
+class WorkItem:
+    """A work item: its number in the group, and the group's shared memory."""
+
+    nest: Nest
+    choice: ImplicitGemmChoice
+    number: Expr
+    shared: tirx.Buffer
+
+    @property
+    def lanes(self) -> int:
+        """Channels of a block."""
+        return self.nest.machine.lanes
+
+    @property
+    def own(self) -> int:
+        """Units of a step that an item adds up."""
+        return self.choice.depth // self.choice.slices
+
+
+class ItemSums(Protocol):
+    """The sums of an item."""
+
+    def loops(self, steps: int) -> AbstractContextManager[Sequence[Expr]]:
+        """Emit a loop over steps around `add`; yield the step."""
+
+    def add(self, weights: Expr, values: Expr) -> None:
+        """Emit the products of this item's units of a step, whose weights and values begin there."""
+
+    def leave(self) -> None:
+        """Emit stores of the sums to shared memory: (slices, output blocks, places, lanes)."""
+
+
+# An item's sums by multiply-adds: it reads blocks of weights and inputs as vectors.
+
+
+class MultiplyAdds:
+    """Sums of `blocks` x `columns`; items beside each other have sums beside each other."""
+
+    def __init__(self, item: WorkItem, products: int) -> None:
+        self.item, self.nest, self.choice, self.lanes = item, item.nest, item.choice, item.lanes
+        across, along = self.choice.tile
+        self.across = self.nest.simplify(item.number % across)
+        self.along = self.nest.simplify(item.number // across % along)
+        self.slice = self.nest.simplify(item.number // (across * along))
+        self.blocks = self.choice.channels(self.lanes) // self.lanes
+        instruction = self.nest.machine.instruction("float32")
+        self.tile = Tile(self.nest, instruction, self.choice.blocks, self.choice.columns, products, "weights")
+        self.inputs = self.tile.inputs(self.lanes)
+
+    def loops(self, steps: int) -> AbstractContextManager[Sequence[Expr]]:
+        """Emit a loop over steps around `add`; yield the step."""
+        return self.tile.loops([steps], self.item.own * self.lanes)
+
+    def add(self, weights: Expr, values: Expr) -> None:
+        """Emit the products of this item's units of a step."""
+        choice, lanes, shared = self.choice, self.lanes, self.item.shared
+        with self.nest.unroll(self.item.own) as turn:
+            unit = self.nest.simplify(self.slice * self.item.own + turn)
+            weights_of = weights + unit * (lanes * self.blocks * lanes)
+            values_of = values + unit * (choice.places * lanes)
+
+            def source(column: Expr, channel: Expr) -> Expr:
+                return shared[values_of + (column * choice.tile[1] + self.along) * lanes + channel]
+
+            def weight(channel: Expr, number: int, lane: Expr) -> Expr:
+                block = channel * self.blocks + number * choice.tile[0] + self.across
+                return shared[weights_of + block * lanes + lane]
+
+            self.inputs.multiply(source, weight)
+
+    def leave(self) -> None:
+        """Emit stores of the sums to shared memory."""
+        choice, lanes = self.choice, self.lanes
+        for number, total in enumerate(self.tile.totals):
+            with self.nest.unroll(choice.columns) as column, self.nest.vector(lanes) as lane:
+                block = self.slice * self.blocks + number * choice.tile[0] + self.across
+                place = column * choice.tile[1] + self.along
+                vector = self.nest.simplify(block * choice.places + place)
+                ir.buffer_store(self.item.shared, total[column * lanes + lane], [vector * lanes + lane])
+
 
 _QUAD = 4  # lanes t of a group of lanes g: lane = 4 g + t
 _WEIGHTS, _INPUTS, _SUMS = 4, 2, 4  # words of each that a lane holds

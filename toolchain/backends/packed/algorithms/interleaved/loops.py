@@ -7,27 +7,124 @@ many phases, a loop goes over those that differ by their remainders alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from tvm import tirx
+from tvm.sym import Analyzer
 
-from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice
-from toolchain.backends.packed.algorithms.interleaved.runs import PhaseRun, first_tap, runs_of
-from toolchain.backends.packed.algorithms.interleaved.taps import inside
-from toolchain.backends.packed.algorithms.interleaved.weight import inputs_of, weight_shape
+from toolchain.backends.packed.algorithms.interleaved.choice import InterleavedChoice, inputs_of, weight_shape
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.emitter import Emitter
-from toolchain.backends.packed.loops.endings import store_all
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.nest import Nest, store_all, tiles
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import STAYS, Machine
 from toolchain.backends.packed.recognise.read import Expr, Read
 from toolchain.backends.packed.recognise.transposed import OutputPhase, Transposed
+
+# Runs of phases: neighbours that one loop computes, since they differ by their remainders alone.
+
+_APART = 16
+"""Most phases with code of their own: a stride of 4 along two axes. 64 took LLVM 44 s."""
+
+
+@dataclass(frozen=True)
+class PhaseRun:
+    """Phases of an axis with equal taps at equal places.
+
+    Attributes
+    ----------
+    first
+        The one with the smallest remainder; those of the others follow.
+    count
+        Number of phases.
+    before
+        Taps of this axis that earlier phases have.
+    """
+
+    first: OutputPhase
+    count: int
+    before: int
+
+
+def runs_of(conv: Transposed) -> list[tuple[PhaseRun, ...]]:
+    """Return all combinations of the axes' runs; of a layer with few phases each is a run."""
+    apart = prod(conv.stride) <= _APART
+    return list(product(*(list(_runs(conv, axis, apart)) for axis in range(len(conv.out)))))
+
+
+def first_tap(conv: Transposed, runs: Sequence[PhaseRun], steps: Sequence[Expr | int]) -> Expr | int:
+    """Return the index in the weight of the first tap of a phase, `steps` phases from the first of each run.
+
+    Weights have the taps phase by phase, those of the last axis innermost.
+    """
+    found: Expr | int = 0
+    for axis, (run, step) in enumerate(zip(runs, steps, strict=True)):
+        around = prod(run.first.taps for run in runs[:axis]) * prod(conv.kernel[axis + 1 :])
+        found = found + (run.before + step * run.first.taps) * around
+    return found
+
+
+def _runs(conv: Transposed, axis: int, apart: bool) -> Iterator[PhaseRun]:
+    before = 0
+    found: list[OutputPhase] = []
+    for phase in conv.phases(axis):
+        if found and (apart or _kind(conv, axis, phase) != _kind(conv, axis, found[0])):
+            yield PhaseRun(found[0], len(found), before)
+            before += len(found) * found[0].taps
+            found = []
+        found.append(phase)
+    yield PhaseRun(found[0], len(found), before)
+
+
+def _kind(conv: Transposed, axis: int, phase: OutputPhase) -> tuple[int, ...]:
+    return phase.taps, phase.offset, phase.back, conv.places(axis, phase)
+
+
+# Skips the taps of a transposed convolution that meet only padding, if that pays.
+#
+# A generator's first layer makes an image from one place with 4x4 taps: 15 of 16 products meet padding.
+
+_WORTH = 1 / 8  # smallest share of skipped products on an axis that pays for the test
+
+
+def inside(
+    conv: Transposed,
+    phase: Sequence[OutputPhase],
+    place: Sequence[Expr],
+    columns: int,
+    taps: Sequence[Expr],
+    analyzer: Analyzer,
+) -> Expr | None:
+    """Return the condition that a phase's taps meet the image for a tile; None if the test does not pay.
+
+    Parameters
+    ----------
+    place
+        Position of the tile's first column within the phase.
+    """
+    found: list[Expr] = []
+    for axis, (each, own, tap) in enumerate(zip(phase, place, taps, strict=True)):
+        wide = columns if axis == len(phase) - 1 else 1
+        if _share(conv, axis, each, wide) >= _WORTH:
+            start = own + each.offset - tap * each.back
+            found += [analyzer.simplify(start + (wide - 1) >= 0), analyzer.simplify(start < conv.size[axis])]
+    return tirx.all(*found) if found else None
+
+
+def _share(conv: Transposed, axis: int, phase: OutputPhase, columns: int) -> float:
+    """Return the share of an axis's taps that meet only padding, for tiles of `columns` phase outputs."""
+    starts = [
+        place + phase.offset - tap * phase.back
+        for place in range(0, conv.places(axis, phase), columns)
+        for tap in range(phase.taps)
+    ]
+    beside = sum(start + columns - 1 < 0 or start >= conv.size[axis] for start in starts)
+    return beside / max(1, len(starts))
 
 
 def interleaved(

@@ -16,20 +16,19 @@ from tvm import DataType, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script.builder import ir
 
-from toolchain.backends.packed.algorithms.winograd.choice import WinogradChoice
 from toolchain.backends.packed.algorithms.winograd.transforms import (
+    WinogradChoice,
     applied,
     matrices,
     points,
     shift,
     summed,
+    weight_shape,
 )
-from toolchain.backends.packed.algorithms.winograd.weight import weight_shape
 from toolchain.backends.packed.layout import Layouts
-from toolchain.backends.packed.loops.cut import tiles
 from toolchain.backends.packed.loops.emitter import Emitter
 from toolchain.backends.packed.loops.function import build
-from toolchain.backends.packed.loops.nest import Nest
+from toolchain.backends.packed.loops.nest import Nest, tiles
 from toolchain.backends.packed.loops.prefetch import LINE, prefetch, prefetch_share
 from toolchain.backends.packed.loops.tile import Tile
 from toolchain.backends.packed.machine import Machine
