@@ -85,7 +85,7 @@ def test_a_release_is_signed_by_several_and_verified(trusted: Path, invoke: Tool
     assert ran.code == 0 and ran.document["valid"] and len(ran.document["signers"]) == 1
     assert invoke("release", "verify", "tiny.bundle", "--trust", "anna.pub").code == 0
     refused(
-        invoke, trusted, 4, ["0 of the 1 trusted keys"],
+        invoke, trusted, 4, ["0 of the 1 trusted key"],
         "release", "verify", "tiny.bundle", "--trust", "bert.pub",
     )  # fmt: skip
     ran = invoke("release", "inspect", "tiny.bundle", "--json")

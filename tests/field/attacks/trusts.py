@@ -79,7 +79,7 @@ TRUSTS = [
     Attack(
         "a successor without its own root keys",
         [with_trusts(FIRST, successor(*ROOT, root=[EVE], root_threshold=1))],
-        "signed by 0 of the 1 trusted keys",
+        "signed by 0 of the 1 trusted key",
         "signature",
     ),
     Attack(
