@@ -32,6 +32,7 @@ _KINDS = {
 } | dict.fromkeys(RECURRENT, "recurrent layers")
 OTHER = "elementwise and moves"
 _GELUS = ("Gelu", "QuickGelu", "BiasGelu", "FastGelu")
+_MOVES = ("Reshape", "ReorderInput", "ReorderOutput")  # which its optimiser puts behind a product
 # They change no number of elements and count for what is before them, as our code is fused: for the product,
 # resize, norm or pool that was computed last.
 _FOLLOW = (
@@ -82,6 +83,8 @@ def optimised(model: onnx.ModelProto, known: Mapping[str, Key]) -> dict[str, Key
         if _origin(node.name, known) or node.op_type not in _GELUS:
             continue
         maker = makers.get(node.input[0])
+        while maker is not None and maker.op_type in _MOVES and not _origin(maker.name, known):
+            maker = makers.get(maker.input[0])
         if maker is not None:
             result[node.name] = result.get(_origin(maker.name, result), (OTHER, 0, 0))
     return result

@@ -122,7 +122,8 @@ def test_optimised_nodes_find_what_they_were_made_of() -> None:
     graph = onnx.helper.make_graph(
         [
             onnx.helper.make_node("Conv", ["data"], ["reordered"], "c0_bn_nchwc"),
-            onnx.helper.make_node("Gelu", ["reordered"], ["activated"], "Gelu_token_7"),
+            onnx.helper.make_node("Reshape", ["reordered", "shape"], ["rows"], "gemm_output_reshape"),
+            onnx.helper.make_node("Gelu", ["rows"], ["activated"], "Gelu_token_7"),
             onnx.helper.make_node("Gelu", ["data"], ["other"], "Gelu_token_8"),
         ],
         "optimised", [], [],
