@@ -16,8 +16,8 @@ from tvm.ir.expr import TensorLoad
 from toolchain.arrays import Array
 from toolchain.backends.packed.algorithms.algorithm import Algorithm, Cost
 from toolchain.backends.packed.algorithms.dense.loops import ProductOperands
-from toolchain.backends.packed.algorithms.implicit_gemm import algorithm as space
-from toolchain.backends.packed.algorithms.implicit_gemm import choice as weight
+from toolchain.backends.packed.algorithms.implicit_gemm import algorithm as implicit_gemm
+from toolchain.backends.packed.algorithms.implicit_gemm import choice as of_convolution
 from toolchain.backends.packed.algorithms.implicit_gemm.algorithm import cost as cost_of_products
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice, steps_of
 from toolchain.backends.packed.algorithms.implicit_gemm.loops import TiledProduct
@@ -130,14 +130,15 @@ def weight_shape(product: Matmul, choice: GemmChoice, lanes: int) -> tuple[int, 
     """Return (matrices, tiles of columns, units, inner places of a unit, columns of a tile)."""
     batch = zip(product.batch.extents, product.batch_of_b, strict=True)
     matrices = prod(extent for extent, read in batch if read)
-    return (matrices, *weight.weight_shape(pointwise(product), choice, lanes))
+    return (matrices, *of_convolution.weight_shape(pointwise(product), choice, lanes))
 
 
 def pack_weight(value: Array, product: Matmul, choice: GemmChoice, lanes: int) -> Array:
     """Return a constant right operand, packed as `weight_shape`."""
     conv = pointwise(product)
     packed = [
-        weight.pack_weight(matrix.T[:, :, None], conv, choice, lanes) for matrix in product.matrix(value)
+        of_convolution.pack_weight(matrix.T[:, :, None], conv, choice, lanes)
+        for matrix in product.matrix(value)
     ]
     return np.stack(packed)
 
@@ -156,7 +157,7 @@ def candidates(product: Matmul, machine: Machine) -> list[GemmChoice]:
 def legal(choice: GemmChoice, product: Matmul, machine: Machine) -> bool:
     """Return whether a choice fits the product, the registers and the shared memory."""
     conv = pointwise(product)
-    if not space.legal(choice, conv, machine):
+    if not implicit_gemm.legal(choice, conv, machine):
         return False
     if choice.on_tensor_cores and choice.arithmetic != "f16" and product.weight is None:
         return False  # copies that put each number where tensor cores take it are worth it for float16 alone
@@ -180,7 +181,7 @@ def _candidates(product: Matmul, machine: Machine) -> tuple[GemmChoice, ...]:
         if legal(choice, product, machine)
     ]
     return tuple(
-        choice for _seconds, _number, choice in sorted(timed, key=lambda each: each[:2])[: space.MOST]
+        choice for _seconds, _number, choice in sorted(timed, key=lambda each: each[:2])[: implicit_gemm.MOST]
     )
 
 
@@ -191,7 +192,7 @@ def _own(choice: ImplicitGemmChoice) -> GemmChoice:
 def _space(product: Matmul, machine: Machine) -> Iterator[ImplicitGemmChoice]:
     if product.rows.extent <= _FEW and product.dtype == "float32":
         yield from _few(product.rows.extent)
-    yield from space.choices(pointwise(product), machine)
+    yield from implicit_gemm.choices(pointwise(product), machine)
 
 
 def _few(rows: int) -> Iterator[ImplicitGemmChoice]:
