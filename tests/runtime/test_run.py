@@ -101,7 +101,7 @@ def test_an_absent_cluster_leaves_threads_unbound(native: Edge, dense: Case, tmp
     ("options", "code", "kind", "words"),
     [
         (["--output", "{}/no/such/o.npz"], FAILED, "io", "no/such"),
-        (["--output", "{}/o.npz", "--output-names", "a"], USAGE, "usage", "1 names for 2 outputs"),
+        (["--output", "{}/o.npz", "--output-names", "a"], USAGE, "usage", "1 name for 2 outputs"),
         (["--output", "{}/o.npz", "--output-names", "a,a"], USAGE, "usage", "twice"),
         ([], USAGE, "usage", "--output"),
         (["--output", "{}/o.npz", "--input", "{}/x.npy"], USAGE, "usage", "takes 2 inputs"),

@@ -87,7 +87,9 @@ def neighbours_pack_weight(weight: Array, conv: Convolution, lanes: int, depth: 
     return np.ascontiguousarray(np.moveaxis(split, 1, -2)).reshape(shape)
 
 
-def tile(emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, columns: int) -> None:
+def neighbours_tile(
+    emitter: Emitter, n: Expr, block: Expr, row: list[Expr], first: Expr, columns: int
+) -> None:
     """Emit a tile: `columns` outputs of all channels of a block."""
     conv, nest, lanes = emitter.conv, emitter.nest, emitter.lanes
     instruction = nest.machine.instruction(emitter.dtype)
@@ -218,7 +220,7 @@ def depthwise(
             emit = pairs.tile
         elif depth > 1:
             shape, border = neighbours_weight_shape(conv, machine.lanes, depth), halo(conv, depth)
-            emit = tile
+            emit = neighbours_tile
         emitter = Emitter(nest, read, conv, layouts, shape, border)
         analyzer = emitter.analyzer
         outer = list(conv.out[:-1])
