@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -117,7 +118,8 @@ def test_the_time_between_two_cycles_counts_for_all_commands(
     rack: Rack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Late in one second: the time of the first cycle, rounded up, would lie in the future.
-    monkeypatch.setattr("toolchain.boards.power.cycles.time", SimpleNamespace(time=lambda: 1_800_000_000.9))
+    clock = SimpleNamespace(time=lambda: 1_800_000_000.9, monotonic=time.monotonic)
+    monkeypatch.setattr("toolchain.boards.power.cycles.time", clock)
     board = rack.board(between_s=600)
     rack.supply.switch("off")
     assert revive(PowerCycles(), board)
