@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from toolchain.lowering.kernels.compilers import begin
+from toolchain.lowering.kernels.begin import begin
 print("tvm" in sys.modules)
 begin()
 before = set(sys.modules)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,19 +9,10 @@ from queue import Empty, PriorityQueue, SimpleQueue
 from types import TracebackType
 
 from toolchain.errors import ToolchainError
-from toolchain.imports.tvm_import import import_tvm
+from toolchain.lowering.kernels.begin import begin
 from toolchain.lowering.kernels.compile import compile_kernel
 from toolchain.processes.interrupts import uninterrupted
 from toolchain.processes.worker import Worker, WorkerDiedError
-
-# The first call in a worker process.
-
-
-def begin() -> None:
-    """Import the modules with which functions are compiled."""
-    import_tvm()
-    importlib.import_module("toolchain.lowering.kernels.compile")
-
 
 _FEW = 2
 """Number of functions that are compiled in this process before workers are started."""
