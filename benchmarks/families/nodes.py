@@ -169,7 +169,7 @@ def _key(node: str, kind: str, known: Mapping[str, Key]) -> Key:
 
 
 def _origin(node: str, known: Mapping[str, Key]) -> str:
-    """Return the longest known name that a node's name begins with; empty if there is none."""
+    """Return the longest known name that begins a node's name, or an empty string."""
     origin = node.removeprefix("fused ")
     while origin and origin not in known:
         origin = origin[:-1]

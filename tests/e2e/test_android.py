@@ -25,8 +25,7 @@ from toolchain.boards.local.transport import LocalTransport
 from toolchain.building.build import BuildOptions, build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
-from toolchain.linking.linker import C_LIBRARY_LIBC as LIBC
-from toolchain.linking.linker import C_LIBRARY_LIBM as LIBM
+from toolchain.linking.linker import BIONIC_LIBC, BIONIC_LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.measuring.numerics import Tolerance, compare
@@ -81,7 +80,7 @@ def names(tmp_path: Path) -> Path:
         ["cc", "-target", "aarch64-linux-gnu", "-c", str(folder / "empty.s"), "-o", made],
         *(
             [*shared, "-soname", name, str(real / f"{name}.6"), "-o", str(folder / name)]
-            for name in (LIBM, LIBC)
+            for name in (BIONIC_LIBM, BIONIC_LIBC)
         ),
     ):
         done = run_zig(arguments, 120, zig_cache_environment())
@@ -107,7 +106,8 @@ def test_its_code_computes_what_onnxruntime_computes(bundle: Bundle, names: Path
     ]
     fetch = ["--output", out, "--output-names", "all"]
     done = subprocess.run([*emulator, *edge_rt, *fetch], capture_output=True, text=True, timeout=120)
-    assert done.returncode != 0 and f"{LIBM}: cannot open" in done.stdout  # nothing else takes its place
+    # Nothing else takes its place.
+    assert done.returncode != 0 and f"{BIONIC_LIBM}: cannot open" in done.stdout
     found = [*emulator, "-E", f"LD_LIBRARY_PATH={names}", *edge_rt, *fetch]
     done = subprocess.run(found, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.architectures.table import ARCHITECTURES, LINUX
-from toolchain.linking.linker import GLIBC_LIBC as LIBC
-from toolchain.linking.linker import GLIBC_LIBM as LIBM
-from toolchain.linking.linker import c_library, version_key
+from toolchain.linking.linker import GLIBC_LIBC, GLIBC_LIBM, c_library, version_key
 
 floors = st.integers(17, 41).map(lambda minor: f"2.{minor}")
 rows = st.sampled_from(list(LINUX.values()))
@@ -18,7 +16,7 @@ rows = st.sampled_from(list(LINUX.values()))
 @given(arch=rows, floor=floors)
 def test_no_version_is_above_the_floor(arch: object, floor: str) -> None:
     found = c_library(arch, floor)
-    assert list(found) == [LIBM, LIBC]
+    assert list(found) == [GLIBC_LIBM, GLIBC_LIBC]
     versions = {version for symbols in found.values() for version in symbols.values()}
     assert all(version and version_key(version) <= version_key(floor) for version in versions)
 
@@ -35,7 +33,7 @@ def test_a_newer_c_library_offers_all_that_an_older_one_does(arch: object, one: 
 @pytest.mark.parametrize("arch", LINUX.values(), ids=list(LINUX))
 def test_what_every_kernel_calls_is_there_for_boards_of_2018(arch: object) -> None:
     found = c_library(arch, "2.27")
-    assert {"expf", "tanhf", "erff", "powf"} <= set(found[LIBM]) and "memcpy" in found[LIBC]
+    assert {"expf", "tanhf", "erff", "powf"} <= set(found[GLIBC_LIBM]) and "memcpy" in found[GLIBC_LIBC]
     assert not {"puts", "malloc"} & {name for symbols in found.values() for name in symbols}
 
 

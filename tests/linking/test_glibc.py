@@ -13,9 +13,7 @@ from elftools.elf.gnuversions import GNUVerDefSection, GNUVerSymSection
 
 from toolchain.architectures.table import ARCHITECTURES
 from toolchain.boards.emulation.qemu import user_modes
-from toolchain.linking.linker import GLIBC_LIBC as LIBC
-from toolchain.linking.linker import GLIBC_LIBM as LIBM
-from toolchain.linking.linker import version_key, versions_for
+from toolchain.linking.linker import GLIBC_LIBC, GLIBC_LIBM, version_key, versions_for
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +40,7 @@ def real_versions(library: Path) -> dict[str, set[str]]:
         return found
 
 
-@pytest.mark.parametrize("library", [LIBM, LIBC])
+@pytest.mark.parametrize("library", [GLIBC_LIBM, GLIBC_LIBC])
 @pytest.mark.parametrize("arch", sorted({"aarch64", "armv7a", platform.machine()}))
 def test_versions_are_those_of_a_real_c_library(arch: str, library: str) -> None:
     real = real_versions(real_library(arch, library))
@@ -51,4 +49,4 @@ def test_versions_are_those_of_a_real_c_library(arch: str, library: str) -> None
         for name, version in versions_for(library, base, floor).items():
             offered = [node for node in real[name] if version_key(node) <= version_key(floor)]
             assert version == max(offered, key=version_key), (name, floor)
-    assert "roundevenf" not in versions_for(LIBM, base, "2.24")
+    assert "roundevenf" not in versions_for(GLIBC_LIBM, base, "2.24")

@@ -19,8 +19,7 @@ from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from tests.linking.conftest import Workshop
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.linking import ZigLinker, check_library
-from toolchain.linking.linker import GLIBC_LIBC as LIBC
-from toolchain.linking.linker import GLIBC_LIBM as LIBM
+from toolchain.linking.linker import GLIBC_LIBC, GLIBC_LIBM
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +50,7 @@ def test_it_asks_for_versions_that_the_floor_has(glibc_workshop: Workshop) -> No
         found = {library.name: {node.name for node in nodes} for library, nodes in needs.iter_versions()}
     base = f"GLIBC_{workshop.arch.glibc_base}"
     memcpy = "GLIBC_2.14" if workshop.profile.arch == "x86_64" else base
-    assert found == {LIBM: {base, "GLIBC_2.27"}, LIBC: {memcpy}}
+    assert found == {GLIBC_LIBM: {base, "GLIBC_2.27"}, GLIBC_LIBC: {memcpy}}
 
 
 def test_android_gets_names_without_versions_and_one_of_its_own(android: Workshop) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from tests.linking.conftest import Workshop
 from toolchain.configuration import settings as config
-from toolchain.linking.linker import GLIBC_LIBC as LIBC
-from toolchain.linking.linker import GLIBC_LIBM as LIBM
+from toolchain.linking.linker import GLIBC_LIBC, GLIBC_LIBM
 from toolchain.linking.lld import ensure_stubs
 
 pytestmark = pytest.mark.slow
@@ -23,8 +22,8 @@ def test_stubs_are_made_once(
     config.configuration.cache_clear()
     first = ensure_stubs(workshop.arch, "2.27")
     times = [path.stat().st_mtime_ns for path in first]
-    assert [path.name for path in first] == [LIBM, LIBC]
+    assert [path.name for path in first] == [GLIBC_LIBM, GLIBC_LIBC]
     assert ensure_stubs(workshop.arch, "2.27") == first
     assert [path.stat().st_mtime_ns for path in first] == times
     assert set(ensure_stubs(workshop.arch, "2.31")).isdisjoint(first)
-    assert sorted(path.name for path in first[0].parent.iterdir()) == [LIBC, LIBM]
+    assert sorted(path.name for path in first[0].parent.iterdir()) == [GLIBC_LIBC, GLIBC_LIBM]

@@ -21,7 +21,7 @@ from toolchain.models.several import shape_of
 LARGE = 4.0
 """A build mentions its bundle's size if it is more than this many times the network's weights."""
 _WORTH = 0.25  # least share of the bundle that an option must save to be mentioned
-_SIZE_MIB = 2.0**20
+_MIB = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Size:
     @property
     def said(self) -> str:
         """A sentence for the user about the size; empty if the bundle is small, or small for its network."""
-        if self.bundle < _SIZE_MIB or self.bundle <= LARGE * self.weights or not self.weights:
+        if self.bundle < _MIB or self.bundle <= LARGE * self.weights or not self.weights:
             return ""
         times = self.bundle / self.weights
-        text = f"{self.bundle / _SIZE_MIB:.1f} MiB, {times:.1f} times the network's weights"
+        text = f"{self.bundle / _MIB:.1f} MiB, {times:.1f} times the network's weights"
         if self.transformed >= _WORTH * self.bundle:
-            text += f"; {(self.bundle - self.transformed) / _SIZE_MIB:.1f} MiB with --winograd off"
+            text += f"; {(self.bundle - self.transformed) / _MIB:.1f} MiB with --winograd off"
         if self.sample >= _WORTH * self.bundle:
-            text += f"; {self.sample / _SIZE_MIB:.1f} MiB are the sample and its output"
+            text += f"; {self.sample / _MIB:.1f} MiB are the sample and its output"
         return text
 
 
@@ -79,9 +79,6 @@ def _bytes(tensor: onnx.TensorProto) -> int:
     if tensor.data_type == onnx.TensorProto.STRING:
         return sum(map(len, tensor.string_data))
     return int(prod(tensor.dims)) * int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-
-
-_MIB = 2.0**20
 
 
 def shape_with(model: Model, sample: Mapping[str, np.ndarray[Any, Any]], option: str) -> Model:

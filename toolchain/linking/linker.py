@@ -31,7 +31,7 @@ _HELPERS_FLAGS = (
     "-fno-sanitize=all",
     "-g0",
 )
-_DEADLINE_S = 120.0  # usually takes 0.2 s; a cold disk must read zig (180 MB) first
+_HELPERS_DEADLINE_S = 120.0  # usually takes 0.2 s; a cold disk must read zig (180 MB) first
 
 
 def ensure_helpers(arch: Architecture, objects: Sequence[Path]) -> tuple[Path, ...]:
@@ -56,7 +56,7 @@ def _compile(arch: Architecture) -> Path:
         with atomic.replacing_folder(folder) as temporary:
             made = str(temporary / "aeabi.o")
             arguments = ["c++", "-target", arch.zig_target, *_HELPERS_FLAGS, "-c", str(SOURCE), "-o", made]
-            done = run_zig(arguments, _DEADLINE_S, zig_cache_environment())
+            done = run_zig(arguments, _HELPERS_DEADLINE_S, zig_cache_environment())
             if done.returncode != 0:
                 raise ToolchainError(
                     f"cannot compile {SOURCE} for {arch.zig_target}: {done.last_lines()}",
@@ -113,7 +113,7 @@ def versions_for(library: str, base: str, floor: str) -> dict[str, str]:
     Parameters
     ----------
     library
-        `LIBM` or `LIBC`.
+        `GLIBC_LIBM` or `GLIBC_LIBC`.
     base
         Version of the architecture's first glibc.
     floor
@@ -136,7 +136,7 @@ def versions_for(library: str, base: str, floor: str) -> dict[str, str]:
 # Library -> symbol -> version, None for a library without symbol versions.
 CLibrary = dict[str, dict[str, str | None]]
 
-C_LIBRARY_LIBM, C_LIBRARY_LIBC = "libm.so", "libc.so"  # Android's
+BIONIC_LIBM, BIONIC_LIBC = "libm.so", "libc.so"  # of Android
 
 # GNU extensions, and functions newer than the first 64-bit Android, API level 21
 # (bionic, `libm/libm.map.txt`).
@@ -144,8 +144,8 @@ _LACKING = frozenset({"exp10", "exp10f", "roundeven", "roundevenf"})
 _IN_LIBC = frozenset({"ldexp"})  # bionic, `libc/libc.map.txt`
 
 _ANDROID: dict[str, tuple[str, ...]] = {
-    C_LIBRARY_LIBM: tuple(name for name in SYMBOLS[GLIBC_LIBM] if name not in _LACKING | _IN_LIBC),
-    C_LIBRARY_LIBC: (*SYMBOLS[GLIBC_LIBC], *sorted(_IN_LIBC)),
+    BIONIC_LIBM: tuple(name for name in SYMBOLS[GLIBC_LIBM] if name not in _LACKING | _IN_LIBC),
+    BIONIC_LIBC: (*SYMBOLS[GLIBC_LIBC], *sorted(_IN_LIBC)),
 }
 
 

@@ -158,7 +158,6 @@ def _rounds(value: relax.Expr) -> bool:
 # operations in float32, and the network looks them up.
 
 BYTES = ("int8", "uint8")
-_TABLES_OF_BYTES_FULL = "float32"
 _NUMBERS = (tirx.IntImm, tirx.FloatImm)
 _LOOKUP = 3
 """Instructions for a number: one lane of the index, the load, one lane of the result."""
@@ -181,13 +180,13 @@ def with_tables_of_bytes(module: tvm.ir.IRModule, lanes: int) -> tvm.ir.IRModule
 
 def _once(function: Callable[[Array], Any]) -> Callable[[Array], Array]:
     """Return a function of float32 numbers that rounds its result alone."""
-    return lambda x: np.asarray(function(x.astype(np.float64))).astype(_TABLES_OF_BYTES_FULL)
+    return lambda x: np.asarray(function(x.astype(np.float64))).astype(_FULL)
 
 
 def _quantised(x: Array, scale: Array, zero: Array, dtype: str) -> Array:
     """Return the bytes of QuantizeLinear."""
     ends = np.iinfo(dtype)
-    steps = np.rint(x / scale) + zero.astype(_TABLES_OF_BYTES_FULL)
+    steps = np.rint(x / scale) + zero.astype(_FULL)
     return np.asarray(np.clip(steps, ends.min, ends.max)).astype(dtype)
 
 
@@ -279,7 +278,7 @@ class _Tables(Rebuilt):
     def _numbers(self, value: relax.Expr, known: dict[relax.Var, Array]) -> Array:
         """Return the numbers of a value for those of its source, which `known` has."""
         if isinstance(value, _NUMBERS):
-            return np.asarray(value.value, _TABLES_OF_BYTES_FULL)
+            return np.asarray(value.value, _FULL)
         if isinstance(value, GenericConst):
             constant: Array = value.value.numpy().reshape(())
             return constant
@@ -308,7 +307,7 @@ def _computed(operator: str, operands: list[Array], dtype: str) -> Array:
         return operands[0].astype(dtype)
     if operator == "relax.dequantize":
         x, scale, zero = operands
-        return (x.astype(np.int32) - zero.astype(np.int32)).astype(_TABLES_OF_BYTES_FULL) * scale
+        return (x.astype(np.int32) - zero.astype(np.int32)).astype(_FULL) * scale
     if operator == "relax.quantize":
         steps, scale, zero = operands
         return _quantised(steps, scale, zero, dtype)
