@@ -20,6 +20,7 @@ from tests.runtime.stub_drivers import stub
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
+THREAD_STACK = 8 << 20  # bytes: Linux's own default, which a caller's shell may have changed
 SMALLEST = "128"  # bytes: what glibc itself wants is less, and ends the process without it
 COMMANDS = {
     "info": ("info",),
@@ -119,6 +120,9 @@ def test_a_network_that_lacks_memory_says_so_or_computes_right(native: Edge, pla
 
 
 def limit(kib: int) -> None:
+    """Leave a process an address space; a thread asks for as much of it as `ulimit -s` says."""
+    _, most = resource.getrlimit(resource.RLIMIT_STACK)
+    resource.setrlimit(resource.RLIMIT_STACK, (THREAD_STACK, most))
     resource.setrlimit(resource.RLIMIT_AS, (kib * 1024, kib * 1024))
 
 
