@@ -9,8 +9,8 @@ namespace edge {
 // `code` is the exit code (edge_status); `members` more JSON for the error document, beginning
 // with a comma.
 struct Failure : std::runtime_error {
-  Failure(int code, std::string kind, const std::string& message, std::string members = "")
-      : std::runtime_error(message), code(code), kind(std::move(kind)), members(std::move(members)) {}
+  Failure(int status, std::string reason, const std::string& message, std::string more = "")
+      : std::runtime_error(message), code(status), kind(std::move(reason)), members(std::move(more)) {}
   int code;
   std::string kind;
   std::string members;

@@ -62,7 +62,7 @@ MeasureLock::MeasureLock(const std::string& state, const std::string& what, doub
 }
 
 void MeasureLock::Wait(const std::string& state, const std::string& words, double seconds) {
-  using Clock = std::chrono::steady_clock;
+  using std::chrono::steady_clock;
   if (Waiters(state).empty() && Take(words)) return;
   const auto busy = [&](const Ticket* mine) {
     const bool is_free = IsFree();
@@ -78,11 +78,11 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
     }
     throw busy(nullptr);
   }
-  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  const auto deadline = steady_clock::now() + std::chrono::duration<double>(seconds);
   for (size_t free = 0;;) {
     const size_t ahead = ticket.Ahead();
     if (ahead == 0 && Take(words)) return;
-    const auto left = deadline - Clock::now();
+    const auto left = deadline - steady_clock::now();
     if (left <= left.zero()) throw busy(&ticket);
     free = ahead > 0 && IsFree() ? free + 1 : 0;
     if (free > kFreeLooks * ahead) {

@@ -55,7 +55,7 @@ struct Plan {
   bool probed;  // the first candidate is a probe
   std::vector<Candidate> candidates;
 
-  std::string Member(const std::string& digest) const { return folder + "/members/" + digest; }
+  std::string Member(const std::string& member) const { return folder + "/members/" + member; }
 };
 
 // Throws EDGE_USAGE for a plan that is none, of another version or edge-rt, damaged, or with a member that is missing

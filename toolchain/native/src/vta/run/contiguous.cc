@@ -106,7 +106,7 @@ class UdmaMemory final : public Contiguous {
 
  private:
   struct Piece final : Buffer {
-    Piece(UdmaMemory* owner, uint64_t at) : owner(owner), at(at) {}
+    Piece(UdmaMemory* memory, uint64_t offset) : owner(memory), at(offset) {}
     ~Piece() final {
       const std::lock_guard lock(owner->mutex_);
       owner->taken_.erase(at);
@@ -149,7 +149,7 @@ class CmaMemory final : public Contiguous {
 
  private:
   struct Piece final : Buffer {
-    explicit Piece(CmaMemory* owner) : owner(owner) {}
+    explicit Piece(CmaMemory* memory) : owner(memory) {}
     ~Piece() final {
       if (data == nullptr) return;
       const std::lock_guard lock(owner->mutex_);

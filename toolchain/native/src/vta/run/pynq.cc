@@ -104,10 +104,10 @@ class Pynq final : public Driver {
     write(kFetch, kControl, kStart);
     for (const uint32_t block : {kLoad, kCompute, kStore}) write(block, kControl, kStart | kAgain);
     usleep(1);
-    using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+    using std::chrono::steady_clock;
+    const auto until = steady_clock::now() + std::chrono::duration<double>(seconds);
     while (registers_->Read(kCompute + kComputeDone) != kIsDone) {
-      if (Clock::now() >= until) {
+      if (steady_clock::now() >= until) {
         // No block begins with another instruction: its memory may be somebody else's soon.
         for (const uint32_t block : {kFetch, kLoad, kCompute, kStore}) write(block, kControl, 0);
         return false;

@@ -54,11 +54,11 @@ class Mapped final : public Registers {
 }  // namespace
 
 bool LockFile(int fd, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+  using std::chrono::steady_clock;
+  const auto until = steady_clock::now() + std::chrono::duration<double>(seconds);
   while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EINTR && errno != EWOULDBLOCK) return true;  // a file system that knows no locks
-    if (Clock::now() >= until) return false;
+    if (steady_clock::now() >= until) return false;
     usleep(1000);
   }
   return true;
