@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,6 +70,37 @@ def stream_head(
             "remove the oldest lines of the trust file that no board needs any more",
         )
     return b"".join([MAGIC, line, *envelopes, release])
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A release with the trust and the permissions that every board gets with it.
+
+    Attributes
+    ----------
+    trust
+        The trust file; its first version is given to boards that trust nobody, later ones to all.
+    newest
+        The newest version of the application that this host knows.
+    downgrade
+        Whether the operator allows an older version.
+    """
+
+    signed: SignedRelease
+    trust: TrustChain | None = None
+    newest: str | None = None
+    downgrade: bool = False
+
+    def head(self, board_class: str, attempt: str) -> bytes:
+        """Return the stream to a board of this class up to the parts; `attempt` is the attempt's number."""
+        return stream_head(
+            self.signed,
+            self.trust.envelopes if self.trust else (),
+            newest=self.newest,
+            downgrade=self.downgrade,
+            board_class=board_class,
+            attempt=attempt,
+        )
 
 
 class WrittenFile(NamedTuple):
