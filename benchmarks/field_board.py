@@ -32,8 +32,8 @@ from toolchain.boards.ssh.transport import SshTransport
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 from toolchain.profiles import load_profile
-from toolchain.releases.exporting import Delivery, export_release
-from toolchain.releases.signed import SignedRelease
+from toolchain.releases.export import Delivery, export_release
+from toolchain.releases.signed_release import SignedRelease
 from toolchain.releases.trust import read_trust
 from toolchain.rollouts.attempt import Attempt
 from toolchain.rollouts.installer import Progress

@@ -19,7 +19,7 @@ from toolchain.boards.board import Board
 from toolchain.cli.rollouts.standing import RolloutStanding
 from toolchain.errors import UsageError
 from toolchain.events.rollouts import BoardMoved, Rules
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.rollouts import carriers
 from toolchain.rollouts.carriers import OWN, carrier_of, find_carrier
 from toolchain.rollouts.course import begin

@@ -18,7 +18,7 @@ from tests.rollouts.faults import faulty_fleet, wrong_ends
 from tests.rollouts.toys import delivery, stocked, toy_board, write_policy
 from toolchain.boards.board import Board
 from toolchain.events.rollouts import BoardOutcome, Rules
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.rollouts import attempt
 from toolchain.rollouts.course import begin
 from toolchain.rollouts.journal import Journal

@@ -11,9 +11,9 @@ from tests.releases.made import ANNA, small_bundle, terms
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import CheckError, ToolchainError
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signed import SignedRelease, open_release, release_path
+from toolchain.releases.signed_release import SignedRelease, open_release, release_path
 from toolchain.releases.statement import RELEASE_TYPE
-from toolchain.releases.stating import state as state_of
+from toolchain.releases.terms import state as state_of
 from toolchain.rollouts.installer import Progress, StoppedError, send_release
 
 END = {"end": "installed", "app": "tiny", "version": "2.0.0"}

@@ -18,7 +18,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
 from toolchain.events.rollouts import BoardCycled, BoardMoved, BoardOutcome
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.rollouts.attempt import Attempt, Job, head_for, new_number
 from toolchain.rollouts.installer import Progress
 

@@ -20,7 +20,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.cli.rollouts.standing import RolloutStanding
 from toolchain.events.rollouts import BoardCycled, BoardMoved, BoardOutcome, Rules
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.reports.rollout import rollout_page
 from toolchain.rollouts.attempt import Job
 from toolchain.rollouts.course import begin

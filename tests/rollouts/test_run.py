@@ -24,7 +24,7 @@ from toolchain.events.rollouts import (
     RolloutEnded,
     Rules,
 )
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.rollouts import attempt, installer
 from toolchain.rollouts.attempt import Attempt, head_for, new_number
 from toolchain.rollouts.course import Course, begin, outcomes_of, passed_phases

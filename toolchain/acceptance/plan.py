@@ -31,10 +31,10 @@ from toolchain.measuring.verify import verify_bundle
 from toolchain.profiles import Profile
 from toolchain.records.store import RecordStore
 from toolchain.releases.envelope import PublicKey
-from toolchain.releases.exporting import stream_head
-from toolchain.releases.signed import SignedRelease
-from toolchain.releases.signing import SignRequest, add_signatures, prepare
-from toolchain.releases.successor import first_trust
+from toolchain.releases.export import stream_head
+from toolchain.releases.signature import SignRequest, add_signatures, prepare
+from toolchain.releases.signed_release import SignedRelease
+from toolchain.releases.succession import first_trust
 from toolchain.rollouts.installer import InstallerLine, InstallStep, Progress, send_release
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult

@@ -14,7 +14,7 @@ from toolchain.boards.power.cycles import PowerCycles
 from toolchain.boards.transport import DeadlineError, LostError
 from toolchain.errors import ToolchainError
 from toolchain.events.rollouts import PASSING, BoardCycled, BoardMoved, BoardOutcome, BoardState, Cause
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.rollouts.installer import (
     AppStatus,
     InstallerLine,

@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from toolchain.boards.board import Board
 from toolchain.errors import UsageError
 from toolchain.events.rollouts import BoardDone, CarrierEvent
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.rollouts.fleet import BoardApp, PlannedInstall
 
 Reach = Literal["boards", "a file", "an address"]

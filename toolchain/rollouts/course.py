@@ -25,7 +25,7 @@ from toolchain.events.rollouts import (
 )
 from toolchain.quantities import counted
 from toolchain.records.record import EMULATED
-from toolchain.releases.signed import SignedRelease
+from toolchain.releases.signed_release import SignedRelease
 from toolchain.releases.statement import Version
 from toolchain.rollouts.journal import beginning, is_complete, known_rollouts, read_journal
 

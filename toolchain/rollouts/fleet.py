@@ -16,7 +16,7 @@ from toolchain.boards.board import Board, named
 from toolchain.boards.transport import LostError
 from toolchain.errors import ToolchainError
 from toolchain.foreign import printable
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.releases.statement import Version
 from toolchain.rollouts.attempt import head_for, new_number
 from toolchain.rollouts.installer import AppStatus, FieldStatus, ask_status
@@ -104,8 +104,8 @@ def lost_release(boards: Sequence[Board], app: str, version: str, at_once: int) 
             status = status_of(board)
         except ToolchainError:
             return False
-        found = status.find(app) if status else None
-        return found is None or found.version != version or found.state != "active"
+        installed = status.find(app) if status else None
+        return installed is None or installed.version != version or installed.state != "active"
 
     answers = ask_all(boards, runs_other, at_once)
     return [board.name for board, other in zip(boards, answers, strict=True) if other]

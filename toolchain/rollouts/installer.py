@@ -19,7 +19,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.events.rollouts import Cause, FieldTest, Whole
 from toolchain.foreign import last_line
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signed import SignedRelease
+from toolchain.releases.signed_release import SignedRelease
 
 # What boards print (docs/release-format.md), checked.
 
@@ -184,9 +184,9 @@ def roll_back(board: Board, program: str, app: str, leaves: str | None, progress
 
 def _check(completed: Completed, board: Board, verb: str) -> None:
     if completed.returncode:
-        said = last_line(completed.stdout if completed.stdout.strip() else completed.stderr)
+        reason = last_line(completed.stdout if completed.stdout.strip() else completed.stderr)
         kind = UsageError if verb == "trust" else ToolchainError
-        raise kind(f"board {board.name}: `edge-rt {verb}` failed: {said}")
+        raise kind(f"board {board.name}: `edge-rt {verb}` failed: {reason}")
 
 
 # The host's side of an installation: sends what the board asks for, and reads its lines.

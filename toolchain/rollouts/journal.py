@@ -130,7 +130,7 @@ def known_rollouts(app: str) -> list[tuple[Path, RolloutBegan]]:
 
     What does not begin as a journal is skipped.
     """
-    found = []
+    rollouts = []
     for path in sorted(journals_folder().glob("*.jsonl"), reverse=True):
         try:
             with open_plain(path) as file:
@@ -138,8 +138,8 @@ def known_rollouts(app: str) -> list[tuple[Path, RolloutBegan]]:
         except (OSError, ValidationError):
             continue
         if isinstance(first, RolloutBegan) and first.app == app:
-            found.append((path, first))
-    return found
+            rollouts.append((path, first))
+    return rollouts
 
 
 def beginning(events: Iterable[JournalEvent]) -> RolloutBegan:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from threading import Event
 
 from toolchain.events.rollouts import ReleaseStored
-from toolchain.releases.exporting import Delivery, WrittenFile, export_bundle, export_release
-from toolchain.releases.mender.artifact import export_artifact
+from toolchain.releases.export import Delivery, WrittenFile, export_artifact, export_bundle, export_release
 from toolchain.releases.registry.artifact import ReleaseAddress, push_address
 from toolchain.releases.registry.exchange import push
 from toolchain.rollouts.carrier import Carrier, Events, FilePlace

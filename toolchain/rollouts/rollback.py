@@ -66,8 +66,8 @@ def _of_board(board: Board, app: str | None) -> BoardOutcome:
         line = installer.roll_back(board, program, app, _leaves(status.find(app), note), Progress())
     except ToolchainError as error:
         state: BoardState = "offline" if isinstance(error, LostError) else "failed"
-        asked = note is not None and note.exists()
-        return BoardOutcome(state=state, error=error.message, hint=_AGAIN if asked else error.hint)
+        is_begun = note is not None and note.exists()
+        return BoardOutcome(state=state, error=error.message, hint=_AGAIN if is_begun else error.hint)
     if line.end in _KNOWN:
         note.unlink(missing_ok=True)
     outcome = outcome_of(line, board)

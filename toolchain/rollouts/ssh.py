@@ -25,7 +25,7 @@ from toolchain.events.rollouts import (
     Rules,
 )
 from toolchain.quantities import counted
-from toolchain.releases.exporting import Delivery
+from toolchain.releases.export import Delivery
 from toolchain.rollouts.attempt import Job
 from toolchain.rollouts.carrier import Ability, Carrier, Events
 from toolchain.rollouts.course import Course

@@ -23,7 +23,7 @@ from toolchain.releases.registry import client
 from toolchain.releases.registry.artifact import EMPTY, ReleaseAddress, describe_file, parse_address
 from toolchain.releases.registry.client import FileBody, RegistryClient
 from toolchain.releases.registry.exchange import fetch, pull, push
-from toolchain.releases.signed import ReleaseKeys, release_path
+from toolchain.releases.signed_release import ReleaseKeys, release_path
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
     from toolchain.cli.rollouts.standing import RolloutStanding
-    from toolchain.releases.exporting import Delivery
+    from toolchain.releases.export import Delivery
     from toolchain.rollouts.course import Course
 
 
@@ -107,8 +107,8 @@ def command(
     the end is what `--resume` and `toolchain report` read.
     """
     from toolchain.events.rollouts import Rules
-    from toolchain.releases.exporting import Delivery
-    from toolchain.releases.signed import open_release
+    from toolchain.releases.export import Delivery
+    from toolchain.releases.signed_release import open_release
     from toolchain.releases.trust import read_trust
     from toolchain.rollouts.course import (
         begin,

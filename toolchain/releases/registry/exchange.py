@@ -23,7 +23,7 @@ from toolchain.releases.registry.artifact import (
     write_manifest,
 )
 from toolchain.releases.registry.client import RegistryClient
-from toolchain.releases.signed import ReleaseKeys, SignedRelease, release_path, verify_release
+from toolchain.releases.signed_release import ReleaseKeys, SignedRelease, release_path, verify_release
 
 
 def push(address: ReleaseAddress, bundle: Path, envelope: Path, app: str, version: str) -> str:

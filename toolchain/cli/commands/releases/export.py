@@ -53,8 +53,8 @@ def command(
 ) -> None:
     """Write a release into one file, which a board installs without a host: `edge-rt install FILE`."""
     from toolchain.events.rollouts import ReleaseStored
-    from toolchain.releases.exporting import Delivery
-    from toolchain.releases.signed import open_release, release_keys, verify_release
+    from toolchain.releases.export import Delivery
+    from toolchain.releases.signed_release import open_release, release_keys, verify_release
     from toolchain.releases.trust import read_trust
     from toolchain.rollouts.carrier import FilePlace
     from toolchain.rollouts.carriers import find_carrier

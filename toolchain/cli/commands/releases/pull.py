@@ -24,7 +24,7 @@ def command(address: str, output: Path, trust: Path) -> None:
     """
     from toolchain.releases.registry.artifact import parse_address
     from toolchain.releases.registry.exchange import pull
-    from toolchain.releases.trusted import read_release_keys
+    from toolchain.releases.signed_release import read_release_keys
 
     target = parse_address(address)
     digest, signed = pull(target, output, read_release_keys(trust))

@@ -21,8 +21,8 @@ def command(address: str, bundle: Path) -> None:
     Docker's own configuration has the credentials: `docker login HOST`.
     """
     from toolchain.events.rollouts import ReleaseStored
-    from toolchain.releases.exporting import Delivery
-    from toolchain.releases.signed import open_release
+    from toolchain.releases.export import Delivery
+    from toolchain.releases.signed_release import open_release
     from toolchain.rollouts.carriers import carrier_to
 
     carrier = carrier_to(address)

@@ -1,18 +1,22 @@
-"""Writes a release into one file, which a board installs from a USB stick."""
+"""The stream by which a release reaches a board, a file with that stream, and a Mender artifact around it."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from toolchain.errors import CheckError, UsageError
+from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
 from toolchain.files import atomic
+from toolchain.files.scratch import scratch_folder
+from toolchain.foreign import last_line
 from toolchain.releases.envelope import Envelope, dump
-from toolchain.releases.signed import SignedRelease
+from toolchain.releases.signed_release import SignedRelease
 from toolchain.releases.trust import TrustChain
 
 # The stream that carries a release to a board, as a file or as a dialogue with `edge-rt install -`.
@@ -51,11 +55,11 @@ def stream_head(
     UsageError
         The trust has more versions than a header can list.
     """
-    envelopes = [each.to_bytes() for each in trust]
+    envelopes = [envelope.to_bytes() for envelope in trust]
     release = signed.envelope.to_bytes()
     header: dict[str, object] = {
         "app": signed.release.app,
-        "trust": [len(each) for each in envelopes],
+        "trust": [len(envelope) for envelope in envelopes],
         "release": len(release),
         "newest": newest,
         "downgrade": downgrade,
@@ -145,10 +149,10 @@ def export_bundle(release: SignedRelease, file: Path) -> tuple[WrittenFile, Writ
             raise _changed(release)
         size = temporary.stat().st_size
     envelope = release.envelope.to_bytes() + b"\n"
-    beside = file.with_name(f"{file.name}.release")
-    atomic.write_bytes(beside, envelope)
+    envelope_file = file.with_name(f"{file.name}.release")
+    atomic.write_bytes(envelope_file, envelope)
     return WrittenFile(file, size, digest), WrittenFile(
-        beside, len(envelope), hashlib.sha256(envelope).hexdigest()
+        envelope_file, len(envelope), hashlib.sha256(envelope).hexdigest()
     )
 
 
@@ -164,9 +168,85 @@ def _content(release: SignedRelease, trust: TrustChain | None) -> Iterator[bytes
 
 
 def _refuse_source(release: SignedRelease, file: Path) -> None:
-    if file.exists() and any(file.samefile(each) for each in (release.bundle, release.file)):
+    if file.exists() and any(file.samefile(source) for source in (release.bundle, release.file)):
         raise UsageError(f"-o {file} is the bundle or its release", "name another file")
 
 
 def _changed(release: SignedRelease) -> CheckError:
     return CheckError(f"bundle {release.bundle} changed while it was exported", "run the same command again")
+
+
+# Writes a release as a Mender artifact, by Debian's `mender-artifact`.
+
+MODULE = Path(__file__).parent / "mender" / "edge-bundle"
+"""The update module, for /usr/share/mender/modules/v3 on boards."""
+
+TYPE = "edge-bundle"
+_DEVICE_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
+_SECONDS = 600.0  # it compresses by gzip, some 30 MB a second
+
+
+def export_artifact(
+    release: SignedRelease, trust: TrustChain | None, device_types: Sequence[str], file: Path
+) -> WrittenFile:
+    """Write a release as a Mender artifact, for its board classes if no device types are given.
+
+    Raises
+    ------
+    UsageError, MissingError, ToolchainError
+        As of `write_artifact` and `export_release`.
+    """
+    about = release.release
+    types = device_types or sorted({name.removesuffix("+emulated") for name in about.classes})
+    with scratch_folder() as folder:
+        payload = folder / f"{about.app}-{about.version}.edge"
+        export_release(release, trust, payload)
+        write_artifact(payload, about.app, about.version, types, file)
+    with file.open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+    return WrittenFile(file, file.stat().st_size, digest)
+
+
+def write_artifact(
+    release_file: Path, app: str, version: str, device_types: Sequence[str], target: Path
+) -> None:
+    """Write a Mender artifact whose payload is one release file.
+
+    It is not signed for Mender; the release inside is signed for edge-rt. `mender-artifact sign` adds a
+    signature of its own.
+
+    Parameters
+    ----------
+    release_file
+        What `toolchain release export` writes.
+    device_types
+        Mender's device types that may install it, as in `/var/lib/mender/device_type`.
+
+    Raises
+    ------
+    UsageError
+        A device type is malformed.
+    MissingError
+        `mender-artifact` is not installed.
+    ToolchainError
+        It failed.
+    """
+    for device_type in device_types:
+        if not _DEVICE_TYPE.fullmatch(device_type):
+            raise UsageError(f"--device-type {device_type!r}: not a device type of Mender", "such as rk3399")
+    program = shutil.which("mender-artifact")
+    if program is None:
+        raise MissingError("Mender artifacts need mender-artifact", "sudo apt-get install mender-artifact")
+    types = [word for device_type in device_types for word in ("--device-type", device_type)]
+    with atomic.replacing(target) as temporary:
+        command = [program, "write", "module-image", "--type", TYPE, "--artifact-name", f"{app}-{version}"]
+        named = ["--software-name", app, "--software-version", version]
+        files = ["--file", str(release_file), "--output-path", str(temporary)]
+        try:
+            done = subprocess.run(
+                [*command, *types, *named, *files], capture_output=True, timeout=_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ToolchainError(f"mender-artifact has not ended within {_SECONDS:g} s") from error
+        if done.returncode != 0:
+            raise ToolchainError(f"mender-artifact cannot write {target}: {last_line(done.stderr)}")
