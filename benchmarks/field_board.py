@@ -32,12 +32,12 @@ from toolchain.boards.ssh.transport import SshTransport
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 from toolchain.profiles import load_profile
-from toolchain.releases.exporting import export_release
-from toolchain.releases.signed import SignedRelease
+from toolchain.releases.export import Delivery, export_release
+from toolchain.releases.signed_release import SignedRelease
 from toolchain.releases.trust import read_trust
-from toolchain.rollouts.attempt import Attempt, Delivery
-from toolchain.rollouts.back import roll_back
-from toolchain.rollouts.outcome import Told
+from toolchain.rollouts.attempt import Attempt
+from toolchain.rollouts.installer import Progress
+from toolchain.rollouts.rollback import roll_back
 from toolchain.runtime import ensure_runtime
 
 PART_MIB = 64
@@ -76,9 +76,9 @@ def over_ssh(folder: Path, releases: tuple[SignedRelease, SignedRelease]) -> dic
 
         def deploy(release: SignedRelease) -> str:
             delivery = Delivery(release, read_trust(folder / "trust.json"))
-            verdict = Attempt(board, delivery, Told()).run()
-            assert verdict.error is None, verdict
-            return verdict.state
+            outcome = Attempt(board, delivery, Progress()).run()
+            assert outcome.error is None, outcome
+            return outcome.state
 
         assert deploy(old) == "installed"
         before = link.sent
@@ -87,7 +87,7 @@ def over_ssh(folder: Path, releases: tuple[SignedRelease, SignedRelease]) -> dic
         changed = [size for digest, size in _parts(new).items() if digest not in _parts(old)]
         same_s = timed(lambda: deploy(new))
         back: list[str] = []
-        back_s = timed(lambda: roll_back([board], APP, 1, lambda _name, end: back.append(end.state)))
+        back_s = timed(lambda: back.extend(end.outcome.state for end in roll_back([board], APP, 1)))
         transport.close()
     assert back == ["rolled-back"], back
     return {

@@ -26,7 +26,7 @@ from toolchain.models.judging.reference import seeded_reference
 from toolchain.models.load import Model
 from toolchain.models.options import ModelOptions, shape_options
 from toolchain.models.several import load_shapes
-from toolchain.releases.stating import Terms, state
+from toolchain.releases.terms import Terms, state
 from toolchain.tasks.options import CodeOptions
 
 pytestmark = pytest.mark.slow

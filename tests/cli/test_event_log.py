@@ -12,18 +12,20 @@ from toolchain.cli.rollouts.live import show_rollout
 from toolchain.cli.rollouts.standing import RolloutStanding
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.errors import ToolchainError
-from toolchain.events.lines import Line
+from toolchain.events.lines import Line, RolloutLine
 from toolchain.events.log import Follower, events_folder
-from toolchain.rollouts.events import (
+from toolchain.events.rollouts import (
+    AnyEvent,
+    BoardCycled,
     BoardDone,
     BoardMoved,
+    BoardOutcome,
     GateJudged,
     PhaseStarted,
     RolloutBegan,
     RolloutEnded,
     Rules,
 )
-from toolchain.rollouts.outcome import Outcome
 from toolchain.tuning.events import LeftOut, Notice, RunVerdict, Trial
 
 
@@ -101,41 +103,46 @@ def test_an_event_that_no_reader_would_accept_stops_nothing() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_rollout_writes_what_the_terminal_shows() -> None:
-    began = RolloutBegan(
-        id="r1", app="app", version="1.0.0", digest="ab", lab=None, phases=(("one",), ("two",)), rules=Rules()
-    )
-    refused = Outcome(state="refused", error="old", bytes_sent=9)
+def test_a_rollout_writes_what_the_terminal_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    events: list[AnyEvent] = [
+        RolloutBegan(
+            id="r1",
+            app="app",
+            version="1.0.0",
+            digest="ab",
+            lab=None,
+            phases=(("one",), ("two",)),
+            rules=Rules(),
+        ),
+        PhaseStarted(phase=1),
+        BoardMoved(board="one", step="receives", sent=5),
+        BoardDone(board="one", phase=1, outcome=BoardOutcome(state="installed", bytes_sent=9)),
+        BoardDone(board="two", phase=2, outcome=BoardOutcome(state="refused", error="old", bytes_sent=9)),
+        GateJudged(phase=1, passed=False, reason="1 board failed"),
+        RolloutEnded(complete=False, reason="1 board failed"),
+    ]
     with (
         event_log("deploy", "app 1.0.0", ["one", "two"]) as log,
-        show_rollout(RolloutStanding(), log) as tell,
+        show_rollout(RolloutStanding(), log) as show,
     ):
-        for event in (
-            began,
-            PhaseStarted(phase=1),
-            BoardMoved(board="one", step="receives", sent=5),
-            BoardDone(board="one", phase=1, outcome=Outcome(state="installed", bytes_sent=9)),
-            BoardDone(board="two", phase=2, outcome=refused),
-            GateJudged(phase=1, passed=False, reason="1 board failed"),
-            RolloutEnded(complete=False, reason="1 board failed"),
-        ):
-            tell(event)
-    _, *lines, _ = written()
-    assert lines == [
-        {"event": "rollout", "id": "r1", "app": "app", "version": "1.0.0", "phases": (("one",), ("two",))},
-        {"event": "phase", "phase": 1},
-        {"event": "board", "board": "one", "state": "receives", "done": False, "sent": 5},
-        {"event": "board", "board": "one", "state": "installed", "done": True, "works": True, "sent": 9},
-        {
-            "event": "board",
-            "board": "two",
-            "state": "refused",
-            "done": True,
-            "sent": 9,
-            "error": "old",
-        },
-        {"event": "gate", "phase": 1, "passed": False, "reason": "1 board failed"},
-    ]
+        for event in events:
+            show(event)
+    _, *lines, _ = [line for lines in Follower(events_folder()).read().values() for line in lines]
+    assert [line.rollout for line in lines if isinstance(line, RolloutLine)] == events
+    assert [line.rollout.works for line in lines if isinstance(line.rollout, BoardDone)] == [True, False]
+    assert "two: refused (0.0 s, 9 bytes sent): old" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("state")
+def test_texts_of_a_rollout_are_fit_to_be_shown() -> None:
+    hostile = BoardOutcome(state="failed", error="\x1b[2J" + "x" * 1000)
+    with event_log("rollback", "app", ["one"]) as log:
+        log.write_rollout(BoardDone(board="one", phase=0, outcome=hostile))
+        log.write_rollout(BoardCycled(board="one", answered_s=float("nan"), text="no JSON has such a number"))
+    ((_, line, _),) = Follower(events_folder()).read().values()
+    error = line.rollout.outcome.error
+    assert error.startswith("\\x1b[2J") and len(error) < 310
+    assert len(hostile.error or "") == 1004, "the event itself stays as it is"
 
 
 @pytest.mark.usefixtures("state")

@@ -60,9 +60,7 @@ def test_the_metadata_says_what_is_needed_and_under_which_licence(packages: Pack
     with zipfile.ZipFile(packages.wheel) as archive:
         metadata = message_from_bytes(archive.read(f"{INFO}/METADATA"))
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert {"postgres", "fleet", "registry", "hsm", "tflite", "cuda"} <= set(
-        metadata.get_all("Provides-Extra")
-    )
+    assert {"postgres", "fleet", "hsm", "tflite", "cuda"} <= set(metadata.get_all("Provides-Extra"))
     needs = metadata.get_all("Requires-Dist")
     assert {"apache-tvm==0.27.0.post1", "click>=8.1"} <= set(needs)
     assert not [line for line in needs if "://" in line or "@" in line]

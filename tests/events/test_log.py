@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.events.logs import BEGAN, write_log
-from toolchain.events.lines import BeganLine, BoardLine, EndLine, Line, NoticeLine, StepLine, TrialLine
+from toolchain.events.lines import BeganLine, EndLine, Line, NoticeLine, RolloutLine, StepLine, TrialLine
 from toolchain.events.log import KEPT, MOST_BYTES, EventLog, Follower, events_folder, log_files
+from toolchain.events.rollouts import BoardDone, BoardMoved, BoardOutcome
 
 
 def written() -> list[Line]:
@@ -75,11 +76,12 @@ def test_a_step_that_counts_is_thinned_out(log: EventLog) -> None:
 
 def test_bytes_that_a_board_got_are_thinned_out_and_its_end_is_not(log: EventLog) -> None:
     for sent in range(1000):
-        log.write(BoardLine(board="b1", state="receives", done=False, sent=sent))
-    log.write(BoardLine(board="b1", state="tests", done=False, sent=1000))
-    log.write(BoardLine(board="b1", state="installed", done=True, works=True, sent=1000))
+        log.write_rollout(BoardMoved(board="b1", step="receives", sent=sent))
+    log.write_rollout(BoardMoved(board="b1", step="tests", sent=1000))
+    log.write_rollout(BoardDone(board="b1", phase=1, outcome=BoardOutcome(state="installed")))
     log.end(EndLine(how="done"))
-    states = [line.state for line in written() if isinstance(line, BoardLine)]
+    events = [line.rollout for line in written() if isinstance(line, RolloutLine)]
+    states = [event.step if isinstance(event, BoardMoved) else event.outcome.state for event in events]
     assert states[0] == "receives" and states[-2:] == ["tests", "installed"] and len(states) < 50
 
 
@@ -153,7 +155,7 @@ def test_a_folder_that_cannot_be_made_stops_nothing(state: Path, there: str) -> 
 def test_threads_write_whole_lines(log: EventLog) -> None:
     def work(name: str) -> None:
         for number in range(200):
-            log.write(BoardLine(board=name, state=f"s{number}", done=True))
+            log.write(NoticeLine(text=f"{name}: {number}"))
 
     threads = [threading.Thread(target=work, args=(f"b{number}",)) for number in range(4)]
     for thread in threads:

@@ -13,7 +13,7 @@ from tests.field.program import Checks, RefusalError, changed
 from tests.field.signed import ANNA, NOW, RELEASE, TRUST, public, sign, statement, trust
 from toolchain.errors import ToolchainError
 from toolchain.releases.envelope import PublicKey, parse_envelope
-from toolchain.releases.signed import ReleaseKeys, check_release
+from toolchain.releases.signed_release import ReleaseKeys, check_release
 from toolchain.releases.trust import check_chain
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled

@@ -11,8 +11,8 @@ from tests.field.signed import ANNA, NOW, RELEASE, TRUST, by_parts, public, sign
 from tests.releases.conftest import Release
 from toolchain.errors import CheckError
 from toolchain.releases.envelope import PublicKey, parse_envelope
-from toolchain.releases.moments import day
-from toolchain.releases.signed import ReleaseKeys, check_release
+from toolchain.releases.signed_release import ReleaseKeys, check_release
+from toolchain.releases.trust import day
 
 pytestmark = pytest.mark.slow  # the program may have to be compiled
 
@@ -252,7 +252,7 @@ def test_only_values_have_parts(checks: Checks, output: int) -> None:
 def test_what_the_host_writes_is_read(checks: Checks, signed: Release) -> None:
     """A bundle that the host made into a release, by its own code."""
     from tests.releases import made
-    from toolchain.releases.signed import open_release, release_path
+    from toolchain.releases.signed_release import open_release, release_path
 
     bundle = signed(made.ANNA)
     written = made.trust([made.ANNA], [made.ANNA]).enveloped().signed_by(made.ANNA, "trust").to_bytes()

@@ -21,7 +21,7 @@ from tests.howto.page import ROOT, blocks
 from tests.releases.real import Releases, make_releases, name_of, real_board
 from tests.releases.views import seeing
 from tests.waiting import until
-from toolchain.releases.exporting import export_release
+from toolchain.releases.export import export_release
 
 pytestmark = pytest.mark.full  # engines of others: root, loop devices, a bus, an environment with Ansible
 FLEETS = ROOT / "docs" / "examples" / "fleets"

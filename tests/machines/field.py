@@ -17,7 +17,7 @@ from onnx import helper
 from tests.machines.machine import Machine
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.bundles.read import read_bundle
-from toolchain.releases.signed import SignedRelease, open_release
+from toolchain.releases.signed_release import SignedRelease, open_release
 
 APP = "toy"
 PLACE = f"field/{APP}"  # on the board, below the installation's folder

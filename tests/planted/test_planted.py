@@ -21,7 +21,7 @@ from toolchain.bundles.write import write_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.releases.stating import parts_per_billion
+from toolchain.releases.terms import parts_per_billion
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ import pytest
 from tests.releases.made import MemorySigner, small_bundle, terms
 from toolchain.bundles.read import read_bundle
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signed import release_path
+from toolchain.releases.signed_release import release_path
 from toolchain.releases.statement import RELEASE_TYPE
-from toolchain.releases.stating import state
+from toolchain.releases.terms import state
 
 Release = Callable[..., Path]
 

@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 from toolchain.bundles import Manifest, ModelFacts, TargetFacts, Tensor, write_bundle
 from toolchain.bundles.manifest import OutputTolerance
 from toolchain.releases.envelope import PublicKey
-from toolchain.releases.stating import Terms
+from toolchain.releases.terms import Terms
 from toolchain.releases.trust import Role, Trust, TrustedKey
 
 NOW = 1_790_000_000

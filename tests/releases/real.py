@@ -15,9 +15,9 @@ from tests.releases.made import ANNA, DAY, EVE, MemorySigner, terms, trust
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signed import SignedRelease, open_release, release_path
+from toolchain.releases.signed_release import SignedRelease, open_release, release_path
 from toolchain.releases.statement import RELEASE_TYPE
-from toolchain.releases.stating import state
+from toolchain.releases.terms import state
 from toolchain.runtime import ensure_runtime
 
 BOARD_CLASS = "rk3399"

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.releases.made import signer
-from toolchain.releases.pending import read_pending
-from toolchain.releases.signed import open_release
-from toolchain.releases.signing import add_signatures
+from toolchain.releases.signature import add_signatures
+from toolchain.releases.signed_release import open_release
+from toolchain.releases.succession import read_pending
 
 
 def sign_often(file: Path, names: Iterable[str]) -> None:

@@ -12,9 +12,9 @@ from tests.releases.conftest import Release
 from tests.releases.made import ANNA, BERT, CARA, EVE, signer, trust
 from tests.releases.signing_often import sign_often
 from toolchain.errors import UsageError
-from toolchain.releases.pending import PendingTrust, begin, pending_path, read_pending
-from toolchain.releases.signed import open_release, release_path
-from toolchain.releases.signing import add_signatures
+from toolchain.releases.signature import add_signatures
+from toolchain.releases.signed_release import open_release, release_path
+from toolchain.releases.succession import PendingTrust, begin, pending_path, read_pending
 from toolchain.releases.trust import read_trust
 
 OURS, THEIRS = [f"our-{n}" for n in range(7)], [f"their-{n}" for n in range(7)]

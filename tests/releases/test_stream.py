@@ -10,8 +10,8 @@ import pytest
 from tests.releases.conftest import Release
 from tests.releases.made import ANNA, BERT, trust
 from toolchain.errors import UsageError
-from toolchain.releases.exporting import stream_head
-from toolchain.releases.signed import open_release
+from toolchain.releases.export import stream_head
+from toolchain.releases.signed_release import open_release
 
 
 def test_parts_are_read_from_the_bundle_from_any_byte_on(signed: Release) -> None:

@@ -15,9 +15,9 @@ from tests.releases.made import ANNA, BERT, CARA, DAY, NOW, MemorySigner, small_
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError
 from toolchain.releases.envelope import Envelope, parse_envelope
-from toolchain.releases.signed import ReleaseKeys, check_release, open_release, verify_release
+from toolchain.releases.signed_release import ReleaseKeys, check_release, open_release, verify_release
 from toolchain.releases.statement import RELEASE_TYPE
-from toolchain.releases.stating import state
+from toolchain.releases.terms import state
 from toolchain.releases.trust import Trust, check_chain
 
 

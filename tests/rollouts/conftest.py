@@ -9,5 +9,5 @@ import pytest
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.rollouts.toys import stocked
 
-    for module in ("attempt", "back"):
+    for module in ("attempt", "rollback"):
         monkeypatch.setattr(f"toolchain.rollouts.{module}.install_edge_rt", stocked)

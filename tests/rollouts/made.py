@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from toolchain.rollouts.events import LabNumbers, RolloutBegan, Rules
-from toolchain.rollouts.outcome import BoardState, FieldTest, Outcome
+from toolchain.events.rollouts import BoardOutcome, BoardState, FieldTest, LabNumbers, RolloutBegan, Rules
 
 LAB = LabNumbers(board_class="rk3399", error_ppb=400, latency_us=10_000)
 
 
-def outcome(state: BoardState = "installed", latency_us: int | None = 10_000) -> Outcome:
+def outcome(state: BoardState = "installed", latency_us: int | None = 10_000) -> BoardOutcome:
     test = FieldTest(error_ppb=500, latency_us=latency_us, memory_kib=9000, runs=5) if latency_us else None
-    return Outcome(
+    return BoardOutcome(
         state=state, version="2.0.0", test=test, error=None if state == "installed" else "test: slow"
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,25 +17,24 @@ from tests.peak_memory import peak_kib
 from tests.rollouts.faults import faulty_fleet, wrong_ends
 from tests.rollouts.toys import delivery, stocked, toy_board, write_policy
 from toolchain.boards.board import Board
+from toolchain.events.rollouts import BoardOutcome, Rules
+from toolchain.releases.export import Delivery
 from toolchain.rollouts import attempt
-from toolchain.rollouts.attempt import Delivery
-from toolchain.rollouts.begin import begin
-from toolchain.rollouts.events import Rules
+from toolchain.rollouts.course import begin
 from toolchain.rollouts.journal import Journal
-from toolchain.rollouts.outcome import Outcome
-from toolchain.rollouts.run import Rollout
+from toolchain.rollouts.ssh import Rollout
 
 
 def roll_out(
     folder: Path, given: Delivery, boards: list[Board], at_once: int
-) -> tuple[float, dict[str, Outcome]]:
+) -> tuple[float, dict[str, BoardOutcome]]:
     """Return the seconds of a rollout and its outcomes."""
     rules = Rules(at_once=at_once, max_failures=len(boards), window_s=0)
     began = time.monotonic()
     with Journal(folder / f"{len(boards)}.jsonl") as journal:
-        by_name = {board.name: board for board in boards}
-        rollout = Rollout(begin(given.signed, boards, rules), by_name, given, journal, lambda _: None)
-        rollout.run()
+        rollout = Rollout(begin(given.signed, boards, rules), given, threading.Event())
+        for _ in journal.keep(rollout.run()):
+            pass
     return time.monotonic() - began, rollout.outcomes
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from toolchain.boards.transport import LostError
-from toolchain.rollouts.attempt import Attempt, _known_end
-from toolchain.rollouts.outcome import AppThere, Cause, Tried
-from toolchain.rollouts.worker import Job
+from toolchain.events.rollouts import Cause
+from toolchain.rollouts.attempt import Attempt, Job, known_outcome
+from toolchain.rollouts.installer import AppStatus, LastTry
 
 DIGEST = "d" * 64
 
@@ -19,8 +19,8 @@ DIGEST = "d" * 64
 ATTEMPT, EARLIER = "a" * 16, "e" * 16
 
 
-def there(state: str, step: str, code: str, attempt: str | None = ATTEMPT) -> AppThere:
-    return AppThere.model_validate(
+def app_status(state: str, step: str, code: str, attempt: str | None = ATTEMPT) -> AppStatus:
+    return AppStatus.model_validate(
         {
             "app": "toy",
             "state": state,
@@ -28,7 +28,7 @@ def there(state: str, step: str, code: str, attempt: str | None = ATTEMPT) -> Ap
             "digest": "c" * 64,
             "previous": None,
             "since": 1,
-            "tried": Tried(version="2.0.0", digest=DIGEST, attempt=attempt),
+            "tried": LastTry(version="2.0.0", digest=DIGEST, attempt=attempt),
             "error": Cause(code=code, step=step, message="why"),
         }
     )
@@ -49,14 +49,14 @@ def there(state: str, step: str, code: str, attempt: str | None = ATTEMPT) -> Ap
     ],
 )
 def test_what_a_board_says_after_a_broken_link(state: str, step: str, code: str, ends: str | None) -> None:
-    found = _known_end(there(state, step, code), ATTEMPT, at_work=False)
+    found = known_outcome(app_status(state, step, code), ATTEMPT, at_work=False)
     assert (found.state if found else None) == ends
 
 
 @pytest.mark.parametrize("attempt", [EARLIER, None])
 def test_the_end_of_another_attempt_is_no_answer(attempt: str | None) -> None:
-    earlier = there("active", "health", "health", attempt)
-    assert _known_end(earlier, ATTEMPT, at_work=False) is None
+    earlier = app_status("active", "health", "health", attempt)
+    assert known_outcome(earlier, ATTEMPT, at_work=False) is None
 
 
 @pytest.mark.parametrize("tries", [0, 1, 5, 5000])
@@ -66,6 +66,6 @@ def test_a_board_that_is_offline_for_long_is_tried_on(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Attempt, "run", lost)
     board: Any = SimpleNamespace(name="b", power=None, transport=SimpleNamespace(close=lambda: None))
-    job = Job(board, SimpleNamespace(), 1e6, Event(), lambda *_: None)
+    job = Job(board, SimpleNamespace(), 1e6, Event(), lambda _: None)
     job._tries = tries
     assert job.run() is None

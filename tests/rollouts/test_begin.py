@@ -10,7 +10,7 @@ from tests.rollouts.toys import toy_board, toy_release
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.errors import UsageError
 from toolchain.releases.statement import Verified
-from toolchain.rollouts.begin import check_verified
+from toolchain.rollouts.course import check_verified
 
 BY_EMULATED = Verified(board_class="rk3399+emulated", at=1_789_000_000, error_ppb=100, latency_us=None)
 

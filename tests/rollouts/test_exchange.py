@@ -11,10 +11,10 @@ from tests.releases.made import ANNA, small_bundle, terms
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import CheckError, ToolchainError
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signed import SignedRelease, open_release, release_path
+from toolchain.releases.signed_release import SignedRelease, open_release, release_path
 from toolchain.releases.statement import RELEASE_TYPE
-from toolchain.releases.stating import state as state_of
-from toolchain.rollouts.outcome import StoppedError, Told, send_release
+from toolchain.releases.terms import state as state_of
+from toolchain.rollouts.installer import Progress, StoppedError, send_release
 
 END = {"end": "installed", "app": "tiny", "version": "2.0.0"}
 
@@ -70,7 +70,7 @@ def test_what_is_needed_is_sent_from_where_it_is_needed(signed: SignedRelease) -
     steps: list[str] = []
     sent: list[int] = []
     board = FakeDialogue({"step": "preflight"}, {"step": "receive"}, {"need": [[1, 100], [0, 0]]}, END)
-    line = send_release(board, signed, b"HEAD", "b", Told(steps.append, sent.append))
+    line = send_release(board, signed, b"HEAD", "b", Progress(steps.append, sent.append))
     assert line.end == "installed" and steps == ["preflight", "receive"]
     assert board.got == b"HEAD" + part(signed, 1, 100) + part(signed, 0)
     assert sum(sent) == len(board.got)
@@ -78,14 +78,14 @@ def test_what_is_needed_is_sent_from_where_it_is_needed(signed: SignedRelease) -
 
 def test_a_board_that_has_it_gets_no_part(signed: SignedRelease) -> None:
     board = FakeDialogue({"step": "preflight"}, {"end": "unchanged"})
-    assert send_release(board, signed, b"HEAD", "b", Told()).end == "unchanged"
+    assert send_release(board, signed, b"HEAD", "b", Progress()).end == "unchanged"
     assert board.got == b"HEAD"
 
 
 def test_a_board_that_stops_reading_gives_its_reason(signed: SignedRelease) -> None:
     cause = {"code": "space", "step": "receive", "message": "no space left"}
     board = FakeDialogue({"need": [[1, 0]]}, {"end": "refused", "cause": cause}, takes=10)
-    line = send_release(board, signed, b"HEAD", "b", Told())
+    line = send_release(board, signed, b"HEAD", "b", Progress())
     assert line.cause is not None and line.cause.message == "no space left"
 
 
@@ -93,11 +93,11 @@ def test_a_board_may_read_all_that_it_has_before_it_answers(
     signed: SignedRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks for parts among its files, and hashes what it has of a part before it takes the rest."""
-    monkeypatch.setattr("toolchain.rollouts.outcome.SLOWEST_DISK", 0.5)
+    monkeypatch.setattr("toolchain.rollouts.installer.SLOWEST_DISK", 0.5)
     steps = ("preflight", "receive", "check", "unpack")
     preflight, receive, *others = ({"step": step} for step in steps)
     board = FakeDialogue(preflight, receive, {"need": [[1, 100]]}, *others, END)
-    send_release(board, signed, b"HEAD", "b", Told())
+    send_release(board, signed, b"HEAD", "b", Progress())
     assert min(board.limits[1:]) >= 2 * sum(signed.release.sizes)
     assert board.patience[1:] and min(board.patience[1:]) >= 2 * 100 + board.patience[0]
 
@@ -117,22 +117,22 @@ def test_a_board_may_read_all_that_it_has_before_it_answers(
 )
 def test_an_answer_that_cannot_be_right_is_refused(signed: SignedRelease, line: object) -> None:
     with pytest.raises(CheckError, match="cannot be right"):
-        send_release(FakeDialogue(line), signed, b"HEAD", "b", Told())
+        send_release(FakeDialogue(line), signed, b"HEAD", "b", Progress())
 
 
 def test_lines_without_end_are_refused(signed: SignedRelease) -> None:
     board = FakeDialogue(*[{"step": "test"}] * 1001)
     with pytest.raises(CheckError, match="more than 1000"):
-        send_release(board, signed, b"HEAD", "b", Told())
+        send_release(board, signed, b"HEAD", "b", Progress())
 
 
 def test_an_end_without_result_is_told_with_the_last_words(signed: SignedRelease) -> None:
     with pytest.raises(ToolchainError, match="code 1 and without a result: edge-rt: why"):
-        send_release(FakeDialogue({"step": "test"}), signed, b"HEAD", "b", Told())
+        send_release(FakeDialogue({"step": "test"}), signed, b"HEAD", "b", Progress())
 
 
 def test_a_stop_ends_the_sending(signed: SignedRelease) -> None:
-    told = Told()
+    told = Progress()
     told.stop.set()
     with pytest.raises(StoppedError):
         send_release(FakeDialogue({"need": [[1, 0]]}, END), signed, b"HEAD", "b", told)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.rollouts.made import LAB, outcome
-from toolchain.rollouts.events import LabNumbers, Rules
-from toolchain.rollouts.outcome import Outcome
-from toolchain.rollouts.run import judge
+from toolchain.events.rollouts import BoardOutcome, LabNumbers, Rules
+from toolchain.rollouts.ssh import judge
 
 BOARDS = ["a", "b", "c"]
 
@@ -55,7 +54,7 @@ BOARDS = ["a", "b", "c"]
     ],
 )
 def test_a_phase_is_judged(
-    outcomes: list[Outcome], lab: LabNumbers | None, rules: Rules, passed: bool, reason: str
+    outcomes: list[BoardOutcome], lab: LabNumbers | None, rules: Rules, passed: bool, reason: str
 ) -> None:
     judged = judge(2, BOARDS, dict(zip(BOARDS, outcomes, strict=True)), lab, rules)
     assert judged.passed == passed and reason in judged.reason, judged.reason

@@ -8,8 +8,8 @@ import pytest
 
 from tests.rollouts.made import began, outcome
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.rollouts.begin import outcomes_of
-from toolchain.rollouts.events import BoardDone, JournalEvent, PhaseStarted, RolloutEnded
+from toolchain.events.rollouts import BoardDone, JournalEvent, PhaseStarted, RolloutEnded, RolloutResumed
+from toolchain.rollouts.course import outcomes_of, passed_phases
 from toolchain.rollouts.journal import Journal, is_complete, journal_path, known_rollouts, read_journal
 
 EVENTS: list[JournalEvent] = [
@@ -17,6 +17,20 @@ EVENTS: list[JournalEvent] = [
     PhaseStarted(phase=1),
     BoardDone(board="a", phase=1, outcome=outcome()),
 ]
+
+
+OLD = """\
+{"at":1.5,"event":"began","id":"20260101-000000-tiny-2.0.0-abcd","app":"tiny","version":"2.0.0","digest":"ab",\
+"lab":{"board_class":"rk3399","error_ppb":400,"latency_us":10000},"phases":[["a"],["b"]],"left":[],"rules":\
+{"phases":["1","100%"],"pause_s":0.0,"max_failures":0,"max_slowdown":1.5,"slack_us":1000,"at_once":32,"window_s":600.0}}
+{"at":1.6,"event":"phase","phase":1}
+{"at":1.7,"event":"power","board":"a","answered_s":2.5,"text":"board a was power-cycled"}
+{"at":2.5,"event":"board","board":"a","phase":1,"outcome":{"state":"installed","version":"2.0.0","seconds":1.25,\
+"bytes_sent":4096,"error":null,"hint":"","test":{"error_ppb":500,"latency_us":10000,"memory_kib":9000,"runs":5},\
+"cause":null,"power_cycles":1}}
+{"at":2.6,"event":"gate","phase":1,"passed":true,"reason":"1 board runs","latency_us":10000,"error_ppb":500}
+{"at":2.7,"event":"ended","complete":false,"reason":"it was stopped"}
+"""
 
 
 def write(path: Path) -> None:
@@ -68,3 +82,16 @@ def test_journals_of_an_app_are_found_newest_first(state: Path) -> None:
     assert state.is_dir()
     assert [path.stem for path, _ in known_rollouts("tiny")] == ["20260102", "20260101"]
     assert known_rollouts("other") == []
+
+
+def test_a_journal_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_text(OLD)
+    events = read_journal(path)
+    assert [event.event for event in events] == ["began", "phase", "power", "board", "gate", "ended"]
+    outcome = outcomes_of(events)["a"]
+    assert outcome.works and outcome.test is not None and outcome.test.latency_us == 10_000
+    assert passed_phases(events) == {1} and not is_complete(events)
+    with Journal(path) as journal:
+        journal.append(RolloutResumed())
+    assert read_journal(path)[:-1] == events

@@ -17,9 +17,10 @@ from tests.waiting import PATIENCE_S, until
 from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.boards.transport import LostError
-from toolchain.rollouts.attempt import Attempt, Delivery, new_number
-from toolchain.rollouts.outcome import Outcome, Told
-from toolchain.rollouts.worker import Job
+from toolchain.events.rollouts import BoardCycled, BoardMoved, BoardOutcome
+from toolchain.releases.export import Delivery
+from toolchain.rollouts.attempt import Attempt, Job, head_for, new_number
+from toolchain.rollouts.installer import Progress
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("toys", "state")]
 SIZE = 1_000_000  # the toy network reads no more than 1 MiB
@@ -55,10 +56,15 @@ def stock_directly(clocked: Sshd, root: Path) -> None:
 
 def job(board: Board, given: Delivery, window_s: float = 60.0) -> tuple[Job, list[str]]:
     steps: list[str] = []
-    return Job(board, given, window_s, threading.Event(), lambda _n, step, _s: steps.append(step)), steps
+
+    def listen(event: BoardMoved | BoardCycled) -> None:
+        assert isinstance(event, BoardMoved)
+        steps.append(event.step)
+
+    return Job(board, given, window_s, threading.Event(), listen), steps
 
 
-def finish(work: Job) -> Outcome:
+def finish(work: Job) -> BoardOutcome:
     while (outcome := work.run()) is None:
         pass
     return outcome
@@ -84,7 +90,7 @@ def test_a_cut_in_the_middle_of_a_part_costs_what_was_on_its_way(
     before = work._sent
     outcome = finish(work)
     assert (outcome.state, outcome.version) == ("installed", "2.0.0"), outcome
-    head = len(given.head(board, new_number()))
+    head = len(head_for(board, given, new_number()))
     library = max(given.signed.release.sizes)
     assert outcome.bytes_sent - before <= 1.02 * (library - there + head) + 4096
     assert steps.count("preflight") == 2
@@ -106,7 +112,7 @@ def test_a_link_that_breaks_after_the_last_byte_changes_nothing(
         if step == "health":
             link.cut()
 
-    attempt = Attempt(board, given, Told(cut_in))
+    attempt = Attempt(board, given, Progress(cut_in))
     with pytest.raises(LostError):
         attempt.run()
     ends.touch()
@@ -114,9 +120,9 @@ def test_a_link_that_breaks_after_the_last_byte_changes_nothing(
     until(lambda: current.is_symlink())
 
     def known() -> bool:
-        verdict = attempt.run()
-        assert verdict.state in ("installed", "interrupted")
-        return verdict.state == "installed"
+        outcome = attempt.run()
+        assert outcome.state in ("installed", "interrupted")
+        return outcome.state == "installed"
 
     until(known)
 
@@ -127,7 +133,7 @@ def test_a_killed_session_is_a_broken_link(clocked: Sshd, link: Proxy, tmp_path:
     board.transport.close()  # the link counts the bytes of each connection
     link.rate = 2e5
     work, steps = job(board, delivery(tmp_path, padding=SIZE))
-    results: list[Outcome] = []
+    results: list[BoardOutcome] = []
     thread = threading.Thread(target=lambda: results.append(finish(work)))
     thread.start()
     incoming = tmp_path / "b" / "field" / "tiny" / "incoming"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolchain.errors import UsageError
-from toolchain.rollouts.phases import check_phases, cut
+from toolchain.rollouts.course import check_phases, cut
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from tests.rollouts.made import outcome
 from tests.waiting import until
-from toolchain.rollouts.outcome import Outcome
-from toolchain.rollouts.run import run_jobs
+from toolchain.events.rollouts import BoardOutcome
+from toolchain.rollouts.ssh import JobPool
 
 PATIENCE_S = 60.0
 
@@ -22,7 +22,7 @@ class FakeJob:
     """A job whose results are given; None: to be tried again."""
 
     name: str
-    results: list[Outcome | Exception | None] = field(default_factory=lambda: [outcome()])
+    results: list[BoardOutcome | Exception | None] = field(default_factory=lambda: [outcome()])
     not_before: float = 0.0
     gate: threading.Barrier | None = None
 
@@ -30,7 +30,7 @@ class FakeJob:
     def board(self) -> SimpleNamespace:
         return SimpleNamespace(name=self.name)
 
-    def run(self) -> Outcome | None:
+    def run(self) -> BoardOutcome | None:
         if self.gate:
             self.gate.wait(PATIENCE_S)
         result = self.results.pop(0)
@@ -38,7 +38,7 @@ class FakeJob:
             raise result
         return result
 
-    def give_up(self) -> Outcome:
+    def give_up(self) -> BoardOutcome:
         return outcome("offline", None)
 
 
@@ -50,15 +50,16 @@ class Phase:
         self.ended: dict[str, str] = {}
         self.most_failures = len(jobs)
 
-    def done(self, job: FakeJob, result: Outcome | None) -> bool:
-        if result:
-            self.ended[job.name] = result.state
-        return sum(state == "refused" for state in self.ended.values()) <= self.most_failures
-
     def run(self) -> list[str]:
-        return [
-            job.board.name for job in run_jobs(self.jobs, self.at_once, self.stop, self.done, lambda: None)
-        ]
+        """Return the names of the jobs that never began."""
+        pool = JobPool([*self.jobs], self.at_once, self.stop)
+        for ended in pool.results():
+            if ended:
+                job, outcome = ended
+                self.ended[job.board.name] = outcome.state
+            failed = sum(state == "refused" for state in self.ended.values())
+            pool.open = pool.open and failed <= self.most_failures
+        return [job.board.name for job in pool.waiting]
 
 
 @pytest.mark.slow

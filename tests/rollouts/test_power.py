@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,16 +19,14 @@ from tests.waiting import PATIENCE_S, until
 from toolchain.boards.board import Board
 from toolchain.boards.ssh.transport import SshTransport
 from toolchain.cli.rollouts.standing import RolloutStanding
+from toolchain.events.rollouts import BoardCycled, BoardMoved, BoardOutcome, Rules
+from toolchain.releases.export import Delivery
 from toolchain.reports.rollout import rollout_page
-from toolchain.rollouts.attempt import Delivery
-from toolchain.rollouts.begin import begin
-from toolchain.rollouts.events import AnyEvent, BoardCycled, BoardMoved, Rules
-from toolchain.rollouts.fleet import status_of
-from toolchain.rollouts.holders import holders_of
+from toolchain.rollouts.attempt import Job
+from toolchain.rollouts.course import begin
+from toolchain.rollouts.fleet import holders_of, status_of
 from toolchain.rollouts.journal import Journal, read_journal
-from toolchain.rollouts.outcome import Outcome
-from toolchain.rollouts.run import Rollout
-from toolchain.rollouts.worker import Job
+from toolchain.rollouts.ssh import Rollout
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("toys", "state")]
 SIZE = 1_000_000
@@ -76,17 +74,20 @@ class Watched:
         self.steps: list[str] = []
         self.cycled: list[BoardCycled] = []
         self._rack, self._cut_in = rack, cut_in
-        self.job = Job(board, given, window_s, threading.Event(), self._moved, cycled=self.cycled.append)
+        self.job = Job(board, given, window_s, threading.Event(), self._listen)
 
-    def finish(self) -> Outcome:
+    def finish(self) -> BoardOutcome:
         """Try until there is an outcome."""
         while (outcome := self.job.run()) is None:
             pass
         return outcome
 
-    def _moved(self, _board: str, step: str, _sent: int) -> None:
-        self.steps.append(step)
-        if step == self._cut_in:
+    def _listen(self, event: BoardMoved | BoardCycled) -> None:
+        if isinstance(event, BoardCycled):
+            self.cycled.append(event)
+            return
+        self.steps.append(event.step)
+        if event.step == self._cut_in:
             self._cut_in = ""
             self._rack.supply.switch("off")
 
@@ -108,7 +109,7 @@ def test_one_that_loses_its_power_while_it_receives_goes_on(
     board = rack.board(through=rack.link)
     rack.link.rate = 1e5
     watched = Watched(rack, board, delivery(tmp_path, padding=SIZE))
-    results: list[Outcome] = []
+    results: list[BoardOutcome] = []
     thread = threading.Thread(target=lambda: results.append(watched.finish()))
     thread.start()
     incoming = rack.supply.root / "field" / APP / "incoming"
@@ -136,8 +137,8 @@ def test_one_that_loses_its_power_while_it_installs_is_asked_and_goes_on(rack: R
     assert watched.steps.count("health") == 2, "the board undid what was cut, and installed it again"
     assert (outcome.state, outcome.version, outcome.power_cycles) == ("installed", "2.0.0", 1), outcome
     status = status_of(board)
-    there = status.find(APP) if status else None
-    assert there is not None and (there.state, there.version) == ("active", "2.0.0")
+    app = status.find(APP) if status else None
+    assert app is not None and (app.state, app.version) == ("active", "2.0.0")
 
 
 def test_a_board_that_installs_says_so(rack: Rack, tmp_path: Path) -> None:
@@ -214,16 +215,16 @@ def test_one_that_stays_away_is_offline_and_cycled_once(rack: Rack, tmp_path: Pa
 def test_a_rollout_tells_it_and_its_journal_keeps_it(rack: Rack, tmp_path: Path) -> None:
     board, given = rack.board(), delivery(tmp_path)
     rack.supply.switch("off")
-    events: list[AnyEvent] = []
     with Journal(tmp_path / "journal.jsonl") as journal:
-        rollout = Rollout(begin(given.signed, [board], Rules()), {"rk": board}, given, journal, events.append)
-        assert rollout.run().complete and rollout.all_work
-    assert rollout.outcomes["rk"].power_cycles == 1
+        rollout = Rollout(begin(given.signed, [board], Rules()), given, threading.Event())
+        events = [*journal.keep(rollout.run())]
+    assert rollout.outcomes["rk"].works and rollout.outcomes["rk"].power_cycles == 1
     (told,) = [event for event in events if isinstance(event, BoardCycled)]
     assert told in read_journal(journal.path)
     assert "<td>installed, power-cycled 1x</td>" in rollout_page(read_journal(journal.path))
     standing = RolloutStanding()
     lines = [standing.take(event) for event in events]
+    assert standing.all_work
     assert told.text in lines
     assert any(line and "rk: installed 2.0.0" in line and "power-cycled 1x" in line for line in lines)
 
@@ -234,13 +235,12 @@ def test_one_that_is_being_switched_has_power_when_a_rollout_is_broken_off(
     board, given = rack.board(pause_s=1), delivery(tmp_path)
     rack.supply.switch("off")
 
-    def listen(event: AnyEvent) -> None:
-        if isinstance(event, BoardMoved) and event.step == "is silent: power-cycled":
-            until(lambda: rack.supply.switched)
-            raise KeyboardInterrupt  # the second Ctrl-C
-
-    with Journal(tmp_path / "journal.jsonl") as journal:
-        rollout = Rollout(begin(given.signed, [board], Rules()), {"rk": board}, given, journal, listen)
-        with pytest.raises(KeyboardInterrupt):
-            rollout.run()
+    with (
+        Journal(tmp_path / "journal.jsonl") as journal,
+        closing(Rollout(begin(given.signed, [board], Rules()), given, threading.Event()).run()) as events,
+    ):
+        for event in journal.keep(events):
+            if isinstance(event, BoardMoved) and event.step == "is silent: power-cycled":
+                until(lambda: rack.supply.switched)
+                break  # the second Ctrl-C
     assert rack.supply.switched == ["off", "on"]

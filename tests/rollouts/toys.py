@@ -22,11 +22,11 @@ from toolchain.bundles import Tensor, write_bundle
 from toolchain.bundles.read import read_bundle
 from toolchain.profiles import load_profile
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signed import SignedRelease, open_release, release_path
+from toolchain.releases.export import Delivery
+from toolchain.releases.signed_release import SignedRelease, open_release, release_path
 from toolchain.releases.statement import RELEASE_TYPE
-from toolchain.releases.stating import state
+from toolchain.releases.terms import state
 from toolchain.releases.trust import TrustChain, read_trust
-from toolchain.rollouts.attempt import Delivery
 
 APP = "tiny"
 CLASS = "rk3399+emulated"

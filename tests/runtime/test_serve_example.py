@@ -24,7 +24,7 @@ from tests.runtime.test_library import EXAMPLES
 from tests.waiting import until
 from toolchain.bundles.read import Bundle
 from toolchain.linking.zig import run_zig, zig_cache_environment
-from toolchain.releases.exporting import export_release
+from toolchain.releases.export import export_release
 from toolchain.runtime import ensure_runtime
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled

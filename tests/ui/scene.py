@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from toolchain.events.lines import (
-    BoardLine,
     EndLine,
-    GateLine,
     LeftOutLine,
     ListedTask,
     NoticeLine,
-    PhaseLine,
-    RolloutLine,
     StepLine,
     TasksLine,
     TrialLine,
     TurnLine,
 )
 from toolchain.events.log import EventLog
+from toolchain.events.rollouts import (
+    BoardDone,
+    BoardMoved,
+    BoardOutcome,
+    GateJudged,
+    PhaseStarted,
+    RolloutBegan,
+    Rules,
+)
 
 EVIL = "<img src=x onerror=document.title='owned'>"
 TASKS = ("fused_conv2d_add_relu", "fused_depthwise_conv2d_add_relu", "fused_dense_add", EVIL)
@@ -70,15 +75,27 @@ def rollout() -> EventLog:
     log = EventLog()
     names = tuple(f"field-{number}" for number in range(40))
     log.begin("deploy", "camera 1.4.0", names)
-    log.write(RolloutLine(id="r1", app="camera", version="1.4.0", phases=(names[:4], names[4:])))
-    log.write(PhaseLine(phase=1))
+    log.write_rollout(
+        RolloutBegan(
+            id="r1",
+            app="camera",
+            version="1.4.0",
+            digest="ab" * 32,
+            lab=None,
+            phases=(names[:4], names[4:]),
+            rules=Rules(),
+        )
+    )
+    log.write_rollout(PhaseStarted(phase=1))
+    installed = BoardOutcome(state="installed", bytes_sent=4_200_000)
     for name in names[:4]:
-        log.write(BoardLine(board=name, state="installed", done=True, works=True, sent=4_200_000))
-    log.write(GateLine(phase=1, passed=True, reason="4 boards run it"))
-    log.write(PhaseLine(phase=2))
-    log.write(BoardLine(board=names[4], state="refused", done=True, error=f"no space left {EVIL}"))
+        log.write_rollout(BoardDone(board=name, phase=1, outcome=installed))
+    log.write_rollout(GateJudged(phase=1, passed=True, reason="4 boards run it"))
+    log.write_rollout(PhaseStarted(phase=2))
+    refused = BoardOutcome(state="refused", error=f"no space left {EVIL}")
+    log.write_rollout(BoardDone(board=names[4], phase=2, outcome=refused))
     for name in names[5:8]:
-        log.write(BoardLine(board=name, state="receives", done=False, sent=1_200_000))
+        log.write_rollout(BoardMoved(board=name, step="receives", sent=1_200_000))
     return log
 
 

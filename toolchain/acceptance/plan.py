@@ -31,11 +31,11 @@ from toolchain.measuring.verify import verify_bundle
 from toolchain.profiles import Profile
 from toolchain.records.store import RecordStore
 from toolchain.releases.envelope import PublicKey
-from toolchain.releases.exporting import stream_head
-from toolchain.releases.signed import SignedRelease
-from toolchain.releases.signing import SignRequest, add_signatures, prepare
-from toolchain.releases.successor import first_trust
-from toolchain.rollouts.outcome import InstallLine, InstallStep, Told, send_release
+from toolchain.releases.export import stream_head
+from toolchain.releases.signature import SignRequest, add_signatures, prepare
+from toolchain.releases.signed_release import SignedRelease
+from toolchain.releases.succession import first_trust
+from toolchain.rollouts.installer import InstallerLine, InstallStep, Progress, send_release
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.result import TuneResult
 
@@ -116,14 +116,14 @@ def _trust(context: AcceptContext, trust: bytes) -> None:
         )
 
 
-def _install(context: AcceptContext, signed: SignedRelease) -> InstallLine:
+def _install(context: AcceptContext, signed: SignedRelease) -> InstallerLine:
     board = context.board
     argv = command(
         context.installed().program, "install", "-", "--field", FIELD, only_device=board.only_device
     )
     head = stream_head(signed, board_class=board.record_class)
     with contextlib.closing(board.transport.talk(argv)) as dialogue:
-        return send_release(dialogue, signed, head, board.name, Told())
+        return send_release(dialogue, signed, head, board.name, Progress())
 
 
 # The step with a small tuning run, whose winners are judged.

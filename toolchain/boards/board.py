@@ -34,6 +34,8 @@ class Board:
         Whose rates are in `profile`: those of the class, or what was measured on this board.
     power
         Commands that switch its power; None if the user named none.
+    carrier
+        Name of the carrier that brings releases to it (`rollouts/carriers.py`).
     place
         Its place at a labgrid coordinator, which commands acquire while they use it; None: it has none.
     """
@@ -49,6 +51,7 @@ class Board:
     rates: RatesOf = "class"
     power: PowerCommands | None = None
     place: LabgridPlace | None = None
+    carrier: str = "ssh"
 
     @property
     def build_for(self) -> BuildFor:

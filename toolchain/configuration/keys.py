@@ -155,6 +155,11 @@ class BoardEntry(Table):
         "server or the login wants what paramiko lacks. `toolchain board status` says which.",
     )
     groups: tuple[str, ...] = Field((), description="Names under which several boards are deployed to.")
+    carrier: str = Field(
+        "ssh",
+        pattern=r"^[a-z][a-z0-9-]{0,31}$",
+        description="What `deploy`, `rollback` and `fleet status` reach it by; others than ssh are plugins.",
+    )
     root: str = Field(
         ".edge-toolchain",
         min_length=1,

@@ -5,11 +5,13 @@ A log has one `BeganLine` first, and an `EndLine` last unless its command was ki
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
+from toolchain.events.rollouts import AnyEvent
 from toolchain.foreign import shortened
 
 MOST_TASKS = 2000
@@ -139,50 +141,31 @@ class NoticeLine(EventLine):
     text: Text
 
 
+def _shown_values(value: Any) -> Any:
+    match value:
+        case str():
+            return shortened(value)
+        case list():
+            return [_shown_values(item) for item in value]
+        case dict():
+            return {key: _shown_values(item) for key, item in value.items()}
+    return value
+
+
+_ROLLOUT: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Field(discriminator="event")])
+
+
+def _shown_event(value: Any) -> AnyEvent:
+    """Return an event, or what was read of one, with every text in it fit to be shown."""
+    document = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return _ROLLOUT.validate_json(json.dumps(_shown_values(document), allow_nan=False))
+
+
 class RolloutLine(EventLine):
-    """A rollout began or was resumed, with the boards of each phase."""
+    """An event of a rollout or a rollback, as its journal has it but for texts, which are shortened."""
 
     event: Literal["rollout"] = "rollout"
-    id: Text
-    app: Text
-    version: Text
-    phases: tuple[tuple[Text, ...], ...] = Field(max_length=MOST_BOARDS)
-
-
-class PhaseLine(EventLine):
-    """A phase of a rollout began; phases are counted from 1."""
-
-    event: Literal["phase"] = "phase"
-    phase: Count
-
-
-class BoardLine(EventLine):
-    """The state of a board in a rollout.
-
-    Attributes
-    ----------
-    state
-        The step that it is at, or its outcome if it is done.
-    sent
-        Bytes sent to it.
-    """
-
-    event: Literal["board"] = "board"
-    board: Text
-    state: Text
-    done: bool
-    works: bool = False
-    sent: Count = 0
-    error: Text | None = None
-
-
-class GateLine(EventLine):
-    """Whether a rollout goes on after a phase."""
-
-    event: Literal["gate"] = "gate"
-    phase: Count
-    passed: bool
-    reason: Text
+    rollout: Annotated[AnyEvent, BeforeValidator(_shown_event)]
 
 
 class EndLine(EventLine):
@@ -204,9 +187,6 @@ Line = (
     | StepLine
     | NoticeLine
     | RolloutLine
-    | PhaseLine
-    | BoardLine
-    | GateLine
     | EndLine
 )
 LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])

@@ -21,14 +21,15 @@ from toolchain.events.counted import is_counted, is_last
 from toolchain.events.lines import (
     LINE,
     BeganLine,
-    BoardLine,
     EndLine,
     EventLine,
     Line,
+    RolloutLine,
     StepLine,
     TrialLine,
     TurnLine,
 )
+from toolchain.events.rollouts import BoardMoved, CarrierEvent, ReleaseStored
 from toolchain.files.atomic import make_private_folder
 from toolchain.files.plain import open_plain
 
@@ -236,6 +237,12 @@ class EventLog:
             except (OSError, ValueError):  # the disk is full, or a text that is no text
                 self._close()
 
+    def write_rollout(self, event: CarrierEvent) -> None:
+        """Append an event of a rollout, as `write` does."""
+        if not isinstance(event, ReleaseStored):
+            with suppress(ValueError):  # a line that no reader would accept
+                self.write(RolloutLine(rollout=event))
+
     def end(self, line: EndLine) -> None:
         """Write the last line and close the file; a second call changes nothing."""
         self.write(line)
@@ -268,8 +275,8 @@ class EventLog:
 
 def _often(line: EventLine) -> Hashable | None:
     """Return what a line that comes often is about; None for other lines."""
-    if isinstance(line, BoardLine) and not line.done:
-        return ("board", line.board, line.state)
+    if isinstance(line, RolloutLine) and isinstance(line.rollout, BoardMoved):
+        return ("board", line.rollout.board, line.rollout.step)
     if isinstance(line, StepLine) and is_counted(line.text) and not is_last(line.text):
         return "step"
     return None

@@ -12,6 +12,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from toolchain.errors import UsageError
+
 HOLES = 2**28
 """Bytes of holes that are always accepted: copy tools make holes of runs of zeros, such as unused weights."""
 
@@ -75,6 +77,25 @@ def read_plain(path: Path) -> bytes:
     """Return the content of a file; errors as of `open_plain`."""
     with open_plain(path) as file:
         return file.read()
+
+
+def read_limited(path: Path, most: int, what: str, made_by: str = "") -> bytes:
+    """Return the content of a file of at most `most` bytes; `made_by` tells how such a file is made.
+
+    Raises
+    ------
+    UsageError
+        It is missing, unreadable, not a plain file, or larger.
+    """
+    try:
+        with open_plain(path) as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        hint = f"give the file that holds {what}" + (f"; {made_by}" if made_by else "")
+        raise UsageError(f"cannot read {what} {path}: {error.strerror}", hint) from error
+    if len(data) > most:
+        raise UsageError(f"{path} has more than {most} bytes, too many for {what}", "give another file")
+    return data
 
 
 def _stored(handle: int, size: int) -> int:

@@ -61,10 +61,10 @@ def dump(value: Any) -> bytes:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         raise ValueError("an object has one key twice")
-    return found
+    return value
 
 
 def _refuse_float(text: str) -> NoReturn:
@@ -87,10 +87,10 @@ def _check(value: Any, depth: int) -> int:
     if depth == DEEPEST:
         raise ValueError(f"it is nested deeper than {DEEPEST} levels")
     if isinstance(value, list):
-        return 1 + sum(_check(each, depth + 1) for each in value)
+        return 1 + sum(_check(item, depth + 1) for item in value)
     for key in value:
         _check_text(key)
-    return 1 + sum(_check(each, depth + 1) for each in value.values())
+    return 1 + sum(_check(item, depth + 1) for item in value.values())
 
 
 def _check_text(text: str) -> None:
@@ -212,7 +212,7 @@ class Envelope:
         """Return those of `keys` that signed the payload, whatever ids the signatures carry."""
         message = self.message
         return frozenset(
-            key for key in keys if any(key.signed(message, each.value) for each in self.signatures)
+            key for key in keys if any(key.signed(message, signature.value) for signature in self.signatures)
         )
 
     def signed_by(self, signer: Signer, what: str) -> Envelope:
@@ -247,9 +247,9 @@ class Envelope:
             They are too many.
         """
         joined = self
-        for each in other.signatures:
-            if each.value not in {own.value for own in joined.signatures}:
-                joined = joined._with(each, what)
+        for signature in other.signatures:
+            if signature.value not in {own.value for own in joined.signatures}:
+                joined = joined._with(signature, what)
         return joined
 
     def _with(self, signature: Signature, what: str) -> Envelope:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -22,9 +23,20 @@ from pydantic import (
 from toolchain.answers import Several, problem
 from toolchain.errors import CheckError, UsageError
 from toolchain.files.atomic import write_bytes
+from toolchain.files.plain import read_limited
 from toolchain.quantities import counted
 from toolchain.releases.envelope import LARGEST, Envelope, PublicKey, dump, parse, parse_envelope
-from toolchain.releases.reading import read_limited
+
+# Moments as text.
+
+
+def day(moment: int) -> str:
+    """Return a moment in seconds since 1970 as text, in UTC."""
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError):
+        return f"{moment} s after 1970"
+
 
 # Decides whether enough keys signed an envelope, by two libraries that do not share code.
 

@@ -8,13 +8,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from toolchain.events.rollouts import (
+    WORKS,
+    BoardOutcome,
+    GateJudged,
+    JournalEvent,
+    PhaseStarted,
+    RolloutBegan,
+    RolloutEnded,
+)
 from toolchain.files import atomic
 from toolchain.reports.page import render
 from toolchain.reports.rollout_charts import boards_by_state, latency_boxes
-from toolchain.rollouts.begin import outcomes_of
-from toolchain.rollouts.events import GateJudged, JournalEvent, PhaseStarted, RolloutBegan, RolloutEnded
+from toolchain.rollouts.course import outcomes_of
 from toolchain.rollouts.journal import beginning
-from toolchain.rollouts.outcome import WORKS, Outcome
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,12 @@ def write_rollout_report(path: Path, events: Sequence[JournalEvent]) -> None:
 def rollout_page(events: Sequence[JournalEvent]) -> str:
     """Return the page of a rollout as HTML."""
     began, found = beginning(events), outcomes_of(events)
-    skipped = Outcome(state="skipped", error="the rollout has not reached it")
+    skipped = BoardOutcome(state="skipped", error="the rollout has not reached it")
     phases = [[(name, found.get(name, skipped)) for name in names] for names in began.phases]
-    latencies = [[o.test.latency_us / 1e3 for _, o in each if o.test and o.state in WORKS] for each in phases]
+    latencies = [[o.test.latency_us / 1e3 for _, o in each if o.test and o.works] for each in phases]
     lab = began.lab
     lab_ms = lab.latency_us / 1e3 if lab and lab.latency_us else None
-    causes = Counter(_cause(o) for each in phases for _, o in each if o.state not in WORKS)
+    causes = Counter(_cause(o) for each in phases for _, o in each if not o.works)
     last = events[-1]
     return render(
         "rollout.html.j2",
@@ -55,7 +62,7 @@ def rollout_page(events: Sequence[JournalEvent]) -> str:
         when=_time(began.at),
         seconds=last.at - began.at,
         ended=last if isinstance(last, RolloutEnded) else None,
-        working=sum(o.state in WORKS for each in phases for _, o in each),
+        working=sum(o.works for each in phases for _, o in each),
         boards=[(number, name, o) for number, each in enumerate(phases, 1) for name, o in each],
         sent=sum(o.bytes_sent for each in phases for _, o in each),
         phases=_phases(events, began, found),
@@ -66,7 +73,7 @@ def rollout_page(events: Sequence[JournalEvent]) -> str:
     )
 
 
-def _counts(phases: Sequence[Sequence[tuple[str, Outcome]]]) -> dict[str, list[int]]:
+def _counts(phases: Sequence[Sequence[tuple[str, BoardOutcome]]]) -> dict[str, list[int]]:
     states = Counter(outcome.state for each in phases for _, outcome in each)
     return {
         state: [sum(outcome.state == state for _, outcome in each) for each in phases]
@@ -74,7 +81,9 @@ def _counts(phases: Sequence[Sequence[tuple[str, Outcome]]]) -> dict[str, list[i
     }
 
 
-def _phases(events: Sequence[JournalEvent], began: RolloutBegan, found: dict[str, Outcome]) -> list[PhaseRow]:
+def _phases(
+    events: Sequence[JournalEvent], began: RolloutBegan, found: dict[str, BoardOutcome]
+) -> list[PhaseRow]:
     starts = {event.phase: event.at for event in reversed(events) if isinstance(event, PhaseStarted)}
     gates = {event.phase: event for event in events if isinstance(event, GateJudged)}
     return [
@@ -82,14 +91,14 @@ def _phases(events: Sequence[JournalEvent], began: RolloutBegan, found: dict[str
             number,
             _time(starts[number]) if number in starts else "not begun",
             len(names),
-            sum(name in found and found[name].state in WORKS for name in names),
+            sum(name in found and found[name].works for name in names),
             gates.get(number),
         )
         for number, names in enumerate(began.phases, 1)
     ]
 
 
-def _cause(outcome: Outcome) -> str:
+def _cause(outcome: BoardOutcome) -> str:
     if outcome.cause:
         return f"{outcome.state} in {outcome.cause.step}: {outcome.cause.code}"
     return outcome.state

@@ -1,132 +1,29 @@
-"""One try to install a release on one board."""
+"""The tries on one board: each brings it to the release or says why not, and an error becomes another try."""
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
 
-from toolchain.answers import understood
-from toolchain.boards.board import Board, named
-from toolchain.boards.edge_rt.answers import check_output
-from toolchain.boards.edge_rt.install import command
+from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.install import install as install_edge_rt
-from toolchain.boards.transport import Completed
-from toolchain.errors import ToolchainError, UsageError
-from toolchain.foreign import last_line
-from toolchain.releases.envelope import Envelope
-from toolchain.releases.exporting import stream_head
-from toolchain.releases.signed import SignedRelease
-from toolchain.releases.trust import TrustChain
-from toolchain.rollouts.outcome import (
-    AppThere,
-    BoardState,
-    Cause,
-    FieldStatus,
-    FieldTest,
-    InstallLine,
-    Told,
-    read_lines,
-    send_release,
+from toolchain.boards.power.cycles import PowerCycles
+from toolchain.boards.transport import DeadlineError, LostError
+from toolchain.errors import ToolchainError
+from toolchain.events.rollouts import PASSING, BoardCycled, BoardMoved, BoardOutcome, BoardState, Cause
+from toolchain.releases.export import Delivery
+from toolchain.rollouts.installer import (
+    AppStatus,
+    InstallerLine,
+    Progress,
+    StoppedError,
+    ask_status,
+    give_first_trust,
+    install,
 )
-
-# The commands of `edge-rt` that a rollout gives.
-
-_FIELD = ("--field", "field")  # on the board, below the installation's folder
-_ANSWER_S = 60.0
-
-
-def ask_status(board: Board, program: str) -> FieldStatus:
-    """Return what the board at present has, and who is at work there."""
-    with named(board):
-        completed = board.transport.run([program, "status", *_FIELD], timeout=_ANSWER_S)
-    _check(completed, board, "status")
-    what = "the answer of `edge-rt status`"
-    return understood(FieldStatus, check_output(completed, board.name, what), board.name, what)
-
-
-def give_first_trust(board: Board, program: str, first: Envelope) -> None:
-    """Give a board that trusts nobody its first trust.
-
-    Raises
-    ------
-    ToolchainError
-        The board has another trust, or does not accept this one; the message has its reason.
-    """
-    with named(board):
-        completed = board.transport.run(
-            [program, "trust", *_FIELD, "--first"], input=first.to_bytes(), timeout=_ANSWER_S
-        )
-    _check(completed, board, "trust")
-
-
-def install(board: Board, program: str, signed: SignedRelease, head: bytes, told: Told) -> InstallLine:
-    """Send a release to a board; return the last line. Errors are those of `send_release`."""
-    with named(board):
-        argv = command(program, "install", "-", *_FIELD, only_device=board.only_device)
-        with contextlib.closing(board.transport.talk(argv)) as dialogue:
-            return send_release(dialogue, signed, head, board.name, told)
-
-
-def roll_back(board: Board, program: str, app: str, leaves: str | None, told: Told) -> InstallLine:
-    """Let a board go back to the release before; return the last line. Errors as of `read_lines`.
-
-    Parameters
-    ----------
-    leaves
-        The statement of the release to be left: a board that has left it does nothing more. None: the board
-        says itself what it leaves.
-    """
-    named_release = ("--leave", leaves) if leaves else ()
-    with named(board):
-        argv = command(
-            program, "rollback", *_FIELD, "--app", app, *named_release, only_device=board.only_device
-        )
-        with contextlib.closing(board.transport.talk(argv)) as dialogue:
-            *_, last = read_lines(dialogue, board.name, told)
-            return last
-
-
-def _check(completed: Completed, board: Board, verb: str) -> None:
-    if completed.returncode:
-        said = last_line(completed.stdout if completed.stdout.strip() else completed.stderr)
-        kind = UsageError if verb == "trust" else ToolchainError
-        raise kind(f"board {board.name}: `edge-rt {verb}` failed: {said}")
-
-
-_AGAIN = frozenset({"busy", "link", "resumed", "stopped"})
-"""Causes that may be gone at the next try: another installation, a link, a part that did not fit together."""
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """The release, trust and permissions that every board of a rollout gets.
-
-    Attributes
-    ----------
-    trust
-        The trust file; its first version is given to boards that trust nobody, later ones to all.
-    newest
-        The newest version of the application that this host knows.
-    downgrade
-        Whether the operator allows an older version.
-    """
-
-    signed: SignedRelease
-    trust: TrustChain | None = None
-    newest: str | None = None
-    downgrade: bool = False
-
-    def head(self, board: Board, attempt: str) -> bytes:
-        """Return the stream up to the parts; `attempt` is the number of the attempt."""
-        return stream_head(
-            self.signed,
-            self.trust.envelopes if self.trust else (),
-            newest=self.newest,
-            downgrade=self.downgrade,
-            board_class=board.record_class,
-            attempt=attempt,
-        )
 
 
 def new_number() -> str:
@@ -134,21 +31,13 @@ def new_number() -> str:
     return secrets.token_hex(8)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The answer of a board to a release; `again`: its reason may be gone at the next try."""
-
-    state: BoardState
-    version: str | None
-    error: str | None = None
-    hint: str = ""
-    test: FieldTest | None = None
-    cause: Cause | None = None
-    again: bool = False
+def head_for(board: Board, delivery: Delivery, attempt: str) -> bytes:
+    """Return the stream to a board up to the parts; `attempt` is the number of the attempt."""
+    return delivery.head(board.record_class, attempt)
 
 
 class Attempt:
-    """The tries on one board, one after the other.
+    """One try on a board after the other.
 
     Attributes
     ----------
@@ -156,16 +45,16 @@ class Attempt:
         Whether a connection to the board ever worked.
     answers
         Whether the board answered in the last try.
-    asked
+    unanswered
         The number of the attempt whose result is not known; None: all are known.
     """
 
-    def __init__(self, board: Board, delivery: Delivery, told: Told) -> None:
-        self.board, self.delivery, self.told = board, delivery, told
+    def __init__(self, board: Board, delivery: Delivery, progress: Progress) -> None:
+        self.board, self.delivery, self.progress = board, delivery, progress
         self.reached = self.answers = False
-        self.asked: str | None = None
+        self.unanswered: str | None = None
 
-    def run(self) -> Verdict:
+    def run(self) -> BoardOutcome:
         """Bring the board to the release, once.
 
         Raises
@@ -173,41 +62,46 @@ class Attempt:
         LostError, DeadlineError
             The board is away, or the link broke; another try may follow.
         StoppedError
-            `told.stop` was set.
+            `progress.stop` was set.
         ToolchainError
             Something else failed, before the board judged the release.
         """
         board, signed = self.board, self.delivery.signed
-        self.told.step("connect")
+        self.progress.step("connect")
         self.answers = False
         program = install_edge_rt(board).program
         self.reached = self.answers = True
-        if self.asked or self.delivery.trust:
+        if self.unanswered or self.delivery.trust:
             status = ask_status(board, program)
-            if self.asked:
+            if self.unanswered:
                 app = status.find(signed.release.app)
-                known = _known_end(app, self.asked, at_work=bool(status.at_work))
+                known = known_outcome(app, self.unanswered, at_work=bool(status.at_work))
                 if known:
                     return known
             if self.delivery.trust and status.trust is None:
                 give_first_trust(board, program, self.delivery.trust.envelopes[0])
-        self.asked = new_number()
-        line = install(board, program, signed, self.delivery.head(board, self.asked), self.told)
-        self.asked = None
-        return verdict(line, board)
+        self.unanswered = new_number()
+        head = head_for(board, self.delivery, self.unanswered)
+        line = install(board, program, signed, head, self.progress)
+        self.unanswered = None
+        return outcome_of(line, board)
 
 
-def verdict(line: InstallLine, board: Board) -> Verdict:
-    """Return what the last line of an installation means."""
+def outcome_of(line: InstallerLine, board: Board) -> BoardOutcome:
+    """Return what the last line of an installation or a rollback says about the board."""
     assert line.end  # noqa: S101 - it is the last line
     cause = line.cause
     error = f"{cause.step}: {cause.message}" if cause else None
     if line.rollback:
         error = f"{error}; and the way back failed, {line.rollback.step}: {line.rollback.message}"
-    again = line.end in ("interrupted", "refused") and cause is not None and cause.code in _AGAIN
     works = line.end in ("installed", "unchanged")
-    return Verdict(
-        line.end, line.version if works else None, error, _hint(cause, board), line.test, cause, again
+    return BoardOutcome(
+        state=line.end,
+        version=line.version if works else None,
+        error=error,
+        hint=_hint(cause, board),
+        test=line.test,
+        cause=cause,
     )
 
 
@@ -224,32 +118,151 @@ def _hint(cause: Cause | None, board: Board) -> str:
     }.get(cause.code, "")
 
 
-def _known_end(there: AppThere | None, attempt: str, *, at_work: bool) -> Verdict | None:
+def known_outcome(app: AppStatus | None, attempt: str, *, at_work: bool) -> BoardOutcome | None:
     """Return how an attempt ended whose link broke; None: another try goes on with it.
 
     What the board says of another attempt, such as the failure of an earlier rollout, is no answer.
     """
     if at_work:
-        return Verdict("interrupted", None, "the board still works on it", again=True)
-    if there is None or there.tried is None or there.tried.attempt != attempt:
+        return BoardOutcome(state="interrupted", error="the board still works on it")
+    if app is None or app.tried is None or app.tried.attempt != attempt:
         return None
-    if (
-        there.state == "active"
-        and there.digest == there.tried.digest
-        and there.version == there.tried.version
-    ):
-        return Verdict("installed", there.version)
-    cause = there.error
-    if cause is None or cause.step in ("preflight", "receive") or there.state == "cut":
+    if app.state == "active" and app.digest == app.tried.digest and app.version == app.tried.version:
+        return BoardOutcome(state="installed", version=app.version)
+    cause = app.error
+    if cause is None or cause.step in ("preflight", "receive") or app.state == "cut":
         return None
-    if cause.code in _AGAIN or cause.code == "cut":  # a board that restarted may have undone what was cut
+    if cause.code in PASSING or cause.code == "cut":  # a board that restarted may have undone what was cut
         return None
     state: BoardState = "refused" if cause.step in ("check", "unpack", "test") else "rolled-back"
-    if there.state == "broken":
+    if app.state == "broken":
         state = "broken"
-    return Verdict(state, there.version, f"{cause.step}: {cause.message}", cause=cause)
+    return BoardOutcome(state=state, version=app.version, error=f"{cause.step}: {cause.message}", cause=cause)
 
 
-def failure(error: ToolchainError) -> Verdict:
-    """Return the verdict for an error that no other try mends."""
-    return Verdict("failed", None, error.message, error.hint)
+_FIRST_PAUSE_S = 2.0
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass
+class Job:
+    """One board of a phase, over all its tries.
+
+    Attributes
+    ----------
+    window_s
+        Seconds from the first try in which others may begin.
+    listen
+        Called with each step, each chunk that was sent and each power cycle, from the thread of the job.
+    not_before
+        When the next try may begin, by the monotonic clock.
+    cycles
+        Power-cycles the board if it is silent; shared by all boards of the rollout.
+    """
+
+    board: Board
+    delivery: Delivery
+    window_s: float
+    stop: Event
+    listen: Callable[[BoardMoved | BoardCycled], None]
+    not_before: float = 0.0
+    cycles: PowerCycles = field(default_factory=PowerCycles)
+    _began: float = 0.0
+    _silent_since: float | None = None
+    _not_cycled: str = ""
+    _tries: int = 0
+    _sent: int = 0
+    _step: str = ""
+    _attempt: Attempt = field(init=False)
+
+    def __post_init__(self) -> None:
+        progress = Progress(self._show_step, self._count_bytes, self.stop)
+        self._attempt = Attempt(self.board, self.delivery, progress)
+
+    def run(self) -> BoardOutcome | None:
+        """Try once; return the outcome, None if another try shall follow."""
+        now = time.monotonic()
+        self._began = self._began or now
+        self._tries += 1
+        silent = False
+        try:
+            outcome = self._attempt.run()
+        except StoppedError as error:
+            return self._whole(BoardOutcome(state="interrupted", error=error.message))
+        except (LostError, DeadlineError) as error:
+            outcome = BoardOutcome(state=self._away, error=error.message, hint=error.hint)
+            silent = isinstance(error, LostError)
+        except ToolchainError as error:  # no other try mends it
+            outcome = BoardOutcome(state="failed", error=error.message, hint=error.hint)
+        finally:
+            self.board.transport.close()
+        if not silent:
+            self._silent_since = None
+        elif self._revived(now):
+            self.not_before = time.monotonic()
+            return None
+        pause = min(_FIRST_PAUSE_S * 2 ** min(self._tries - 1, 10), _LONGEST_PAUSE_S)
+        self.not_before = time.monotonic() + pause
+        in_window = self.not_before - self._began <= self.window_s
+        if outcome.may_pass and in_window and not self.stop.is_set():
+            self._show_step("waits to try again")
+            return None
+        return self._whole(outcome)
+
+    def give_up(self) -> BoardOutcome:
+        """Return the outcome of a board that waited for another try when the rollout was stopped."""
+        return self._whole(BoardOutcome(state=self._away, error="stopped before another try"))
+
+    def _revived(self, began: float) -> bool:
+        """Power-cycle the board if it has been silent for long enough; return whether it answers again.
+
+        Parameters
+        ----------
+        began
+            When the last try began, by the monotonic clock.
+        """
+        power = self.board.power
+        if power is None or not self.cycles.may_revive(self.board):
+            return False
+        # A link that broke in the try was a link before.
+        since = time.monotonic() if self._attempt.answers else (self._silent_since or began)
+        self._silent_since = since
+        if time.monotonic() - since < power.silent_s:
+            return False
+        self._show_step("is silent: power-cycled")
+        try:
+            cycle = self.cycles.revive(self.board, self.stop)
+        except ToolchainError as error:  # a limit; the board is tried again as one without power commands
+            self._not_cycled = error.message
+            return False
+        if cycle is None:
+            return False
+        self.listen(BoardCycled(board=cycle.board, answered_s=cycle.answered_s, text=cycle.text))
+        self._silent_since = None
+        return cycle.answered_s is not None
+
+    @property
+    def _away(self) -> BoardState:
+        return "interrupted" if self._attempt.reached else "offline"
+
+    def _whole(self, outcome: BoardOutcome) -> BoardOutcome:
+        """Return the outcome of the last try with what all tries took."""
+        error = outcome.error
+        if self._not_cycled and outcome.state == self._away:
+            error = f"{error}; {self._not_cycled}"
+        return outcome.model_copy(
+            update={
+                "error": error,
+                "seconds": round(time.monotonic() - self._began, 3),
+                "bytes_sent": self._sent,
+                "power_cycles": self.cycles.counts.get(self.board.name, 0),
+            }
+        )
+
+    def _show_step(self, step: str) -> None:
+        self._step = step
+        self.listen(BoardMoved(board=self.board.name, step=step, sent=self._sent))
+
+    def _count_bytes(self, sent: int) -> None:
+        self._sent += sent
+        self.listen(BoardMoved(board=self.board.name, step=self._step, sent=self._sent))

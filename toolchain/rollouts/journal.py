@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from toolchain.configuration.settings import state_dir
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.events.rollouts import CarrierEvent, JournalEvent, RolloutBegan, RolloutEnded
 from toolchain.files.atomic import cannot_write, make_private_folder, sync_folder
 from toolchain.files.plain import open_plain, read_plain
-from toolchain.rollouts.events import JournalEvent, KeptEvent, RolloutBegan, RolloutEnded
 
-_EVENT: TypeAdapter[JournalEvent] = TypeAdapter(KeptEvent)
+_EVENT: TypeAdapter[JournalEvent] = TypeAdapter(Annotated[JournalEvent, Field(discriminator="event")])
 _MOST_FIRST = 1 << 20  # bytes of a first line, which names every board
 
 
@@ -70,6 +72,14 @@ class Journal:
         except OSError as error:
             raise cannot_write(self.path, error) from error
 
+    def keep(self, events: Generator[CarrierEvent, None, None]) -> Generator[CarrierEvent, None, None]:
+        """Pass the events of a rollout on, each once it is written; the rollout goes on after that alone."""
+        with closing(events):
+            for event in events:
+                if isinstance(event, JournalEvent):
+                    self.append(event)
+                yield event
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._handle)
@@ -120,7 +130,7 @@ def known_rollouts(app: str) -> list[tuple[Path, RolloutBegan]]:
 
     What does not begin as a journal is skipped.
     """
-    found = []
+    rollouts = []
     for path in sorted(journals_folder().glob("*.jsonl"), reverse=True):
         try:
             with open_plain(path) as file:
@@ -128,8 +138,8 @@ def known_rollouts(app: str) -> list[tuple[Path, RolloutBegan]]:
         except (OSError, ValidationError):
             continue
         if isinstance(first, RolloutBegan) and first.app == app:
-            found.append((path, first))
-    return found
+            rollouts.append((path, first))
+    return rollouts
 
 
 def beginning(events: Iterable[JournalEvent]) -> RolloutBegan:

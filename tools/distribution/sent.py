@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.boards.edge_rt.install import command
-from toolchain.releases.exporting import stream_head
-from toolchain.releases.signed import open_release
+from toolchain.releases.export import stream_head
+from toolchain.releases.signed_release import open_release
 from toolchain.releases.trust import read_trust
 
 ARCH = "x86_64"

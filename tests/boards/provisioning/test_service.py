@@ -23,7 +23,7 @@ from toolchain.boards.provisioning.run import check_systemd, service_removal, se
 from toolchain.boards.provisioning.steps import BoardStep, RunCommand
 from toolchain.boards.provisioning.units import Service, check_service, units_of
 from toolchain.errors import UsageError
-from toolchain.releases.exporting import export_release
+from toolchain.releases.export import export_release
 from toolchain.runtime import ensure_runtime
 
 SCRIPT = Path(__file__).parents[3] / "toolchain" / "boards" / "provisioning" / "facts.sh"

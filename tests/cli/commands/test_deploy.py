@@ -22,10 +22,10 @@ from tests.measuring.small_network import built
 from tests.reports.pages import Page, assert_stands_alone
 from tests.waiting import until
 from toolchain.bundles.read import Bundle
-from toolchain.events.lines import BoardLine
+from toolchain.events.lines import Line, RolloutLine
 from toolchain.events.log import Follower, events_folder
-from toolchain.rollouts.begin import outcomes_of
-from toolchain.rollouts.events import RolloutEnded, RolloutResumed
+from toolchain.events.rollouts import BoardDone, RolloutEnded, RolloutResumed
+from toolchain.rollouts.course import outcomes_of
 from toolchain.rollouts.journal import read_journal
 
 pytestmark = pytest.mark.slow
@@ -123,13 +123,17 @@ def _look_at_the_logs() -> None:
         ("rollback", "done", ""),
         ("rollback", "failed", "a board did not go back"),
     ]
-    boards = [line for line in logs[2] if isinstance(line, BoardLine) and line.done]
-    assert {line.board: (line.state, line.works) for line in boards} == {
+    assert {end.board: (end.outcome.state, end.works) for end in _ends(logs[2])} == {
         "one": ("installed", True),
         "two": ("installed", True),
         "three": ("rolled-back", False),
     }
-    assert [(line.board, line.works) for line in logs[4] if isinstance(line, BoardLine)] == [("one", False)]
+    assert [(end.board, end.works) for end in _ends(logs[4])] == [("one", False)]
+
+
+def _ends(log: list[Line]) -> list[BoardDone]:
+    events = [line.rollout for line in log if isinstance(line, RolloutLine)]
+    return [event for event in events if isinstance(event, BoardDone)]
 
 
 def _look_at_the_page(invoke: Toolchain, folder: Path, deployed: Ran) -> None:

@@ -18,7 +18,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.releases.made import small_bundle
 from toolchain.measuring.verifications import remember
-from toolchain.releases.signed import open_release
+from toolchain.releases.signed_release import open_release
 from toolchain.releases.signers.openssh import make_pair
 from toolchain.releases.trust import TRUST_TYPE, read_trust
 

@@ -10,8 +10,7 @@ from tests.field.board import Board
 from tests.field.build import installer
 from tests.field.toy import NOW, Toy
 from toolchain.errors import ToolchainError
-from toolchain.releases.signed import release_path, verify_release
-from toolchain.releases.trusted import read_release_keys
+from toolchain.releases.signed_release import read_release_keys, release_path, verify_release
 
 
 def host_says(scene: Scene, folder: Path) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.releases.views import seeing
-from toolchain.releases.mender.artifact import MODULE
+from toolchain.releases.export import MODULE
 
 UNPACKED = Path(__file__).parents[3] / ".venv" / "mender" / "usr"  # by tools/servers.sh
 PATH = f"{os.environ['PATH']}{os.pathsep}{UNPACKED}/bin"

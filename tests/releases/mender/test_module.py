@@ -16,9 +16,8 @@ from tests.releases.mender.client import PATH, MenderClient
 from tests.releases.real import BOARD_CLASS, Releases, make_releases, name_of, real_board
 from tests.waiting import until
 from toolchain.errors import MissingError, ToolchainError, UsageError
-from toolchain.releases.exporting import export_release
-from toolchain.releases.mender.artifact import export_artifact, write_artifact
-from toolchain.releases.signed import open_release
+from toolchain.releases.export import export_artifact, export_release, write_artifact
+from toolchain.releases.signed_release import open_release
 
 pytestmark = pytest.mark.slow
 INSTALL = ["Download", "SupportsRollback", "ArtifactInstall", "NeedsArtifactReboot"]

@@ -19,11 +19,11 @@ from tests.images.docker_registry import docker_registry
 from tests.releases.conftest import Release
 from tests.releases.made import ANNA, DAY, EVE
 from toolchain.errors import CheckError, ToolchainError, UsageError
-from toolchain.releases.registry import exchange as opening
-from toolchain.releases.registry.address import ReleaseAddress, parse_address
-from toolchain.releases.registry.exchange import RegistryClient, _Content, fetch, pull, push
-from toolchain.releases.registry.media import EMPTY, describe_file
-from toolchain.releases.signed import ReleaseKeys, release_path
+from toolchain.releases.registry import client
+from toolchain.releases.registry.artifact import EMPTY, ReleaseAddress, describe_file, parse_address
+from toolchain.releases.registry.client import FileBody, RegistryClient
+from toolchain.releases.registry.exchange import fetch, pull, push
+from toolchain.releases.signed_release import ReleaseKeys, release_path
 
 pytestmark = pytest.mark.slow
 
@@ -182,11 +182,11 @@ def test_nobody_listening_is_told_at_once(tmp_path: Path) -> None:
         with pytest.raises(ToolchainError, match="refused") as raised:
             act()
         assert "does a registry listen at 127.0.0.1:1?" in raised.value.hint
-    assert time.monotonic() - begun < 30, "oras repeats it for two minutes"
+    assert time.monotonic() - begun < 30, "nothing is repeated"
 
 
 def test_a_registry_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ToolchainError, match="timed out"):
         fetched(parse_address(f"127.0.0.1:{silent.getsockname()[1]}/a:1"), tmp_path)
 
@@ -202,7 +202,7 @@ def test_the_authorities_of_docker_are_trusted(tmp_path: Path, monkeypatch: pyte
     request = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test")
     names = ("-addext", "subjectAltName=IP:0.0.0.0", "-keyout", tmp_path / "key", "-out", tmp_path / "crt")
     subprocess.run(["openssl", *request, *names], check=True, capture_output=True, timeout=60)
-    monkeypatch.setattr(opening, "CERTIFICATES", tmp_path / "certs.d")
+    monkeypatch.setattr(client, "CERTIFICATES", tmp_path / "certs.d")
     with docker_registry(
         tmp_path / "registry", tls=f"{{certificate: {tmp_path}/crt, key: {tmp_path}/key}}"
     ) as port:
@@ -244,7 +244,7 @@ def test_credentials_are_those_of_docker(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_large_file_is_sent_in_pieces_and_again_after_a_question_for_credentials(tmp_path: Path) -> None:
     file = tmp_path / "large"
     file.write_bytes(bytes(3 * 2**20 + 1))
-    content = _Content(file)
+    content = FileBody(file)
     assert [len(piece) for piece in content] == [2**20, 2**20, 2**20, 1]
     assert len(content) == sum(map(len, content)) == describe_file(file, "x").size
     assert EMPTY == b"{}"

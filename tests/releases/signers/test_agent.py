@@ -13,8 +13,8 @@ import pytest
 from tests.releases.made import ANNA
 from toolchain.errors import ToolchainError
 from toolchain.releases.envelope import Envelope
-from toolchain.releases.signers import finding as agent
-from toolchain.releases.signers.finding import AgentSigner, agent_keys
+from toolchain.releases.signers import keys as agent
+from toolchain.releases.signers.keys import AgentSigner, agent_keys
 from toolchain.releases.signers.openssh import string
 
 

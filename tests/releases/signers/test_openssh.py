@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import until
 from toolchain.errors import UsageError
 from toolchain.releases.envelope import PublicKey
-from toolchain.releases.signers.finding import agent_keys, find_key, find_signer, need_signer
+from toolchain.releases.signers.keys import agent_keys, find_key, find_signer, need_signer
 from toolchain.releases.signers.openssh import make_pair, read_key
 
 

@@ -67,7 +67,7 @@ def load(name: str, *, make_folder: bool = True) -> Board:
     """
     entry = configuration().boards[name]
     if entry.host == THIS_HOST:
-        return of_this_host(name, entry.device or "", make_folder=make_folder)
+        return of_this_host(name, entry.device or "", make_folder=make_folder, carrier=entry.carrier)
     try:
         profile = load_profile(entry.board_class)
         arch_of(profile)  # refuses a class whose boards cannot run edge-rt
@@ -86,10 +86,13 @@ def load(name: str, *, make_folder: bool = True) -> Board:
         only_device=entry.device or "",
         power=entry.power or (place_power(entry.labgrid) if entry.labgrid else None),
         place=entry.labgrid,
+        carrier=entry.carrier,
     )
 
 
-def of_this_host(name: str, only_device: str = "", *, make_folder: bool = True) -> Board:
+def of_this_host(
+    name: str, only_device: str = "", *, make_folder: bool = True, carrier: str = "ssh"
+) -> Board:
     """Return this host as a board, with the features that its CPU reports, or one of its devices.
 
     Parameters
@@ -123,6 +126,7 @@ def of_this_host(name: str, only_device: str = "", *, make_folder: bool = True) 
         tracker_key=THIS_HOST,
         record_class=profile.name,
         only_device=only_device,
+        carrier=carrier,
     )
 
 

@@ -98,7 +98,7 @@ def _exactly(board: Board, name: str) -> Board:
 def _check_free(board: Board) -> None:
     from toolchain.boards.inventory.register import names_of_machine
     from toolchain.errors import ToolchainError
-    from toolchain.rollouts.holders import holders_of
+    from toolchain.rollouts.fleet import holders_of
 
     if holders := holders_of(board, names_of_machine(board.name)):
         raise ToolchainError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +17,9 @@ from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
-    from toolchain.rollouts.attempt import Delivery
-    from toolchain.rollouts.events import RolloutEnded
-    from toolchain.rollouts.run import Rollout
+    from toolchain.cli.rollouts.standing import RolloutStanding
+    from toolchain.releases.export import Delivery
+    from toolchain.rollouts.course import Course
 
 
 @click.command()
@@ -104,12 +106,18 @@ def command(
     anything fails. Exits with 1 if a board does not run the release at the end. The journal that is named at
     the end is what `--resume` and `toolchain report` read.
     """
-    from toolchain.releases.signed import open_release
+    from toolchain.events.rollouts import Rules
+    from toolchain.releases.export import Delivery
+    from toolchain.releases.signed_release import open_release
     from toolchain.releases.trust import read_trust
-    from toolchain.rollouts.attempt import Delivery
-    from toolchain.rollouts.begin import check_newest, check_verified, newest_known
-    from toolchain.rollouts.events import Rules
-    from toolchain.rollouts.phases import check_phases
+    from toolchain.rollouts.course import (
+        begin,
+        check_newest,
+        check_phases,
+        check_verified,
+        newest_known,
+        resumed,
+    )
 
     signed = open_release(bundle)
     trust = read_trust(trust_file) if trust_file else None
@@ -132,92 +140,91 @@ def command(
         return
     if not allow_unverified:
         check_verified(signed, boards)
-    _deploy(delivery, boards, rules, resume=resume)
+    _deploy(delivery, resumed(signed) if resume else begin(signed, boards, rules))
 
 
-def _deploy(delivery: Delivery, boards: Sequence[Board], rules: Any, *, resume: bool) -> None:
-    from toolchain.cli.rollouts.live import show_rollout
+def _deploy(delivery: Delivery, course: Course) -> None:
+    from toolchain.cli.rollouts.live import show_rollout, stop_on_signals
     from toolchain.cli.rollouts.standing import RolloutStanding
     from toolchain.events.lines import EndLine
-    from toolchain.rollouts.begin import Course, begin, prepare_programs, resumed
+    from toolchain.rollouts.carriers import carrier_of
     from toolchain.rollouts.journal import Journal, journal_path
-    from toolchain.rollouts.run import Rollout
-    from toolchain.rollouts.stopping import stop_on_signals
 
-    if resume:
-        at = resumed(delivery.signed)
-    else:
-        at = Course(begin(delivery.signed, boards, rules), {each.name: each for each in boards})
-    began = at.began
-    hold_places([*at.boards.values()])
-    prepare_programs(at.boards.values(), note)
+    began, boards = course.began, [*course.boards.values()]
+    carrier = carrier_of(boards)
+    if len(began.phases) > 1:
+        carrier.need("phases")
+    hold_places(boards)
+    carrier.prepare(boards, note)
     standing = RolloutStanding()
     with (
         Journal(journal_path(began.id)) as journal,
-        event_log("deploy", f"{began.app} {began.version}", at.boards) as log,
-        show_rollout(standing, log) as tell,
+        event_log("deploy", f"{began.app} {began.version}", course.boards) as log,
+        show_rollout(standing, log) as show,
     ):
-        rollout = Rollout(began, at.boards, delivery, journal, tell, at.outcomes, at.passed)
-        with stop_on_signals(rollout.stop, note) as asked:
-            ended = rollout.run(resumed=resume)
-        if asked.by is not None:
-            log.end(EndLine(how="interrupted", message=ended.reason))
-        elif not ended.complete or not rollout.all_work:
-            end_as_failed(log, ended.reason or "a board does not run the release")
-    emit(_document(rollout, ended, journal.path), lambda: _show(rollout, ended, journal.path))
-    if not ended.complete or not rollout.all_work:
-        click.get_current_context().exit(1 if asked.by is None else 128 + asked.by)
+        with (
+            stop_on_signals(note) as signals,
+            closing(journal.keep(carrier.send(delivery, course, signals.stop))) as events,
+        ):
+            for event in chain(course.history(), events):
+                show(event)
+        if signals.number is not None:
+            log.end(EndLine(how="interrupted", message=standing.reason))
+        elif not standing.all_work:
+            end_as_failed(log, standing.reason or "a board does not run the release")
+    emit(_document(standing, journal.path), lambda: _show(standing, journal.path))
+    if not standing.all_work:
+        click.get_current_context().exit(1 if signals.number is None else 128 + signals.number)
 
 
-def _document(rollout: Rollout, ended: RolloutEnded, path: Path) -> dict[str, Any]:
-    boards = [
-        {"name": name, "phase": phase, **outcome.model_dump(mode="json")}
-        for name, phase, outcome in rollout.rows()
-    ]
-    began = rollout.began
+def _document(standing: RolloutStanding, path: Path) -> dict[str, Any]:
+    began = standing.began
     return {
         "release": {"app": began.app, "version": began.version, "digest": began.digest},
-        "boards": boards,
-        "complete": ended.complete,
-        "reason": ended.reason,
+        "boards": [
+            {"name": end.board, "phase": end.phase, **end.outcome.model_dump(mode="json")}
+            for end in standing.ends()
+        ],
+        "complete": standing.complete,
+        "reason": standing.reason,
         "journal": str(path),
     }
 
 
-def _show(rollout: Rollout, ended: RolloutEnded, path: Path) -> None:
-    rows = rollout.rows()
+def _show(standing: RolloutStanding, path: Path) -> None:
+    ends = standing.ends()
     table(
         ["BOARD", "PHASE", "STATE", "VERSION", "LATENCY", "SECONDS", "BYTES SENT", "ERROR"],
         [
             (
-                name,
-                phase,
-                outcome.state,
-                outcome.version,
-                f"{outcome.test.latency_us / 1e3:.4g} ms" if outcome.test else None,
-                f"{outcome.seconds:.1f}",
-                outcome.bytes_sent,
-                outcome.error,
+                end.board,
+                end.phase,
+                end.outcome.state,
+                end.outcome.version,
+                f"{end.outcome.test.latency_us / 1e3:.4g} ms" if end.outcome.test else None,
+                f"{end.outcome.seconds:.1f}",
+                end.outcome.bytes_sent,
+                end.outcome.error,
             )
-            for name, phase, outcome in rows
+            for end in ends
         ],
     )
-    for hint in sorted({outcome.hint for _, _, outcome in rows if outcome.hint}):
+    for hint in sorted({end.outcome.hint for end in ends if end.outcome.hint}):
         note(f"hint: {hint}")
     click.echo(f"journal: {path}")
-    if not ended.complete:
-        note(f"the rollout ended: {ended.reason}; `toolchain deploy BUNDLE --resume` goes on with it")
+    if not standing.complete:
+        note(f"the rollout ended: {standing.reason}; `toolchain deploy BUNDLE --resume` goes on with it")
 
 
 def _dry_run(boards: Sequence[Board], delivery: Delivery, at_once: int) -> None:
-    from toolchain.rollouts.fleet import preview
+    from toolchain.rollouts.carriers import carrier_of
 
-    found = preview(boards, delivery, at_once)
+    plans = carrier_of(boards).preview(delivery, boards, at_once)
     release = delivery.signed.release
     document = {
         "release": {"app": release.app, "version": release.version, "digest": delivery.signed.digest},
-        "boards": [each.to_json() for each in found],
+        "boards": [plan.to_json() for plan in plans],
     }
     headers = ["BOARD", "WOULD", "RUNS", "AT MOST BYTES", "REASON"]
-    rows = [(each.name, each.action, each.version, each.bytes, each.reason) for each in found]
+    rows = [(plan.name, plan.action, plan.version, plan.bytes, plan.reason) for plan in plans]
     emit(document, lambda: table(headers, rows))

@@ -23,7 +23,7 @@ def status(board_names: tuple[str, ...], group: str | None, at_once: int) -> Non
 
     Exits with 1 if a board cannot be reached or asked.
     """
-    from toolchain.rollouts.fleet import fleet_status
+    from toolchain.rollouts.carriers import fleet_status
 
     rows = fleet_status(chosen_boards(board_names, group, or_all=True), at_once)
     emit(

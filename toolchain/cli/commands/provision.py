@@ -173,7 +173,7 @@ def _give_trust(board: Board, file: Path) -> None:
     from toolchain.boards.edge_rt.install import install
     from toolchain.boards.provisioning import give_class
     from toolchain.releases.trust import read_trust
-    from toolchain.rollouts.attempt import give_first_trust
+    from toolchain.rollouts.installer import give_first_trust
 
     chain = read_trust(file)
     give_first_trust(board, install(board).program, chain.envelopes[0])

@@ -18,31 +18,31 @@ def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: 
 
     A board tests that release before it is activated again. Exits with 1 if a board did not go back.
     """
-    from toolchain.cli.rollouts.logged import outcome_line
     from toolchain.cli.rollouts.standing import board_line
-    from toolchain.rollouts.back import roll_back
-    from toolchain.rollouts.begin import prepare_programs
-    from toolchain.rollouts.outcome import Outcome
+    from toolchain.events.rollouts import BoardDone
+    from toolchain.rollouts.carriers import carrier_of
 
     boards = chosen_boards(board_names, group)
+    carrier = carrier_of(boards)
+    carrier.need("rollback")
     hold_places(boards)
-    prepare_programs(boards, note)
-    with event_log("rollback", app or "the release before", (each.name for each in boards)) as log:
-
-        def tell(name: str, outcome: Outcome) -> None:
-            log.write(outcome_line(name, outcome, works=outcome.state == "rolled-back"))
-            note(board_line(name, outcome))
-
-        found = roll_back(boards, app, at_once, tell)
-        went_back = all(outcome.state == "rolled-back" for outcome in found.values())
+    carrier.prepare(boards, note)
+    ends: dict[str, BoardDone] = {}
+    with event_log("rollback", app or "the release before", (board.name for board in boards)) as log:
+        for end in carrier.roll_back(boards, app, at_once):
+            log.write_rollout(end)
+            note(board_line(end))
+            ends[end.board] = end
+        went_back = all(end.works for end in ends.values())
         if not went_back:
             end_as_failed(log, "a board did not go back")
-    rows = [{"name": name, **outcome.model_dump(mode="json")} for name, outcome in found.items()]
+    outcomes = {board.name: ends[board.name].outcome for board in boards}
+    rows = [{"name": name, **outcome.model_dump(mode="json")} for name, outcome in outcomes.items()]
     emit(
         {"boards": rows},
         lambda: table(
             ["BOARD", "STATE", "VERSION", "SECONDS", "ERROR"],
-            [(n, o.state, o.version, f"{o.seconds:.1f}", o.error) for n, o in found.items()],
+            [(n, o.state, o.version, f"{o.seconds:.1f}", o.error) for n, o in outcomes.items()],
         ),
     )
     if not went_back:

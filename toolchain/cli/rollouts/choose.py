@@ -75,8 +75,8 @@ def chosen_boards(board_names: tuple[str, ...], group: str | None, *, or_all: bo
     if group:
         return lookup.group(group)
     if board_names:
-        found = {board.name: board for name in board_names for board in lookup.find_boards(name)}
-        return list(found.values())
+        boards = {board.name: board for name in board_names for board in lookup.find_boards(name)}
+        return list(boards.values())
     if or_all:
         return lookup.list_boards()
     raise UsageError("no board is named", "give --board B, which may be repeated, or --group G")

@@ -1,104 +1,126 @@
-"""The progress of a rollout, computed from its events."""
+"""How far a rollout has come, by its events."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
 
-from toolchain.quantities import counted
-from toolchain.rollouts.events import (
-    AnyEvent,
+from toolchain.events.rollouts import (
     BoardCycled,
     BoardDone,
     BoardMoved,
+    BoardOutcome,
+    CarrierEvent,
     GateJudged,
     PhaseStarted,
     RolloutBegan,
     RolloutEnded,
 )
-from toolchain.rollouts.outcome import Outcome
+from toolchain.quantities import counted
 
-
-@dataclass
-class BoardRow:
-    """The progress of one board."""
-
-    name: str
-    phase: int
-    step: str = "waits"
-    sent: int = 0
-    outcome: Outcome | None = None
-
-    @property
-    def at_work(self) -> bool:
-        """Whether a try has begun and the board has not ended."""
-        return self.outcome is None and self.step != "waits"
+WAITS = "waits"
+"""The step of a board whose part has not begun."""
 
 
 class RolloutStanding:
-    """The progress of all boards, in the order of the phases."""
+    """The last event of each board, in the order of the phases, and the end.
+
+    Attributes
+    ----------
+    boards
+        Boards that have not begun are at the step `WAITS`.
+    line
+        What happened last to the rollout as a whole.
+    complete, reason
+        Whether the rollout came to its end, and why not.
+    """
+
+    began: RolloutBegan
 
     def __init__(self) -> None:
-        self.rows: dict[str, BoardRow] = {}
-        self.phases = 0
-        self.phase = 0
+        self.boards: dict[str, BoardMoved | BoardDone] = {}
+        self.phase_of: dict[str, int] = {}
         self.line = ""
-        self._began = time.monotonic()
+        self.complete, self.reason = False, ""
+        self._started = time.monotonic()
 
-    def take(self, event: AnyEvent) -> str | None:
+    def take(self, event: CarrierEvent) -> str | None:
         """Update the progress; return a line for people who see no table, None if nothing is worth one."""
         match event:
             case RolloutBegan():
-                self.phases = len(event.phases)
-                for number, names in enumerate(event.phases, 1):
-                    self.rows.update({name: BoardRow(name, number) for name in names})
-                boards = counted(len(self.rows), "board")
-                return f"{event.app} {event.version} to {boards}; rollout {event.id}"
+                self.began = event
+                self.phase_of = {
+                    name: number for number, names in enumerate(event.phases, 1) for name in names
+                }
+                self.boards = {name: BoardMoved(board=name, step=WAITS, sent=0) for name in self.phase_of}
+                return (
+                    f"{event.app} {event.version} to {counted(len(self.boards), 'board')}; rollout {event.id}"
+                )
             case PhaseStarted():
-                self.phase = event.phase
-                count = sum(row.phase == event.phase for row in self.rows.values())
-                self.line = f"phase {event.phase} of {self.phases}: {counted(count, 'board')}"
+                count = len(self.began.phases[event.phase - 1])
+                self.line = f"phase {event.phase} of {len(self.began.phases)}: {counted(count, 'board')}"
                 return self.line
             case BoardMoved():
-                row = self.rows[event.board]
-                row.step, row.sent = event.step, event.sent
-                return None
+                self.boards[event.board] = event
             case BoardCycled():
                 self.line = event.text
                 return event.text
             case BoardDone():
-                self.rows[event.board].outcome = event.outcome
-                return board_line(event.board, event.outcome)
+                self.boards[event.board] = event
+                return board_line(event)
             case GateJudged():
                 self.line = f"gate after phase {event.phase}: {event.reason}"
                 return self.line
             case RolloutEnded():
+                self.complete, self.reason = event.complete, event.reason
                 self.line = "complete" if event.complete else f"ended: {event.reason}"
         return None
 
     @property
     def seconds(self) -> float:
         """Seconds since the command began."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started
+
+    @property
+    def all_work(self) -> bool:
+        """Whether the rollout came to its end and every board of the phases runs the release."""
+        return self.complete and all(end.works for end in self.ends())
+
+    def ends(self) -> list[BoardDone]:
+        """Return the end of each board's part; boards that no phase reached are `skipped`."""
+        skipped = BoardOutcome(state="skipped", error="the rollout ended before its phase")
+        return [
+            last
+            if isinstance(last, BoardDone)
+            else BoardDone(board=name, phase=self.phase_of[name], outcome=skipped)
+            for name, last in self.boards.items()
+        ]
 
     def counts(self) -> str:
         """Return the number of boards in each state, as text."""
         states = Counter(
-            row.outcome.state if row.outcome else ("at work" if row.at_work else "waiting")
-            for row in self.rows.values()
+            last.outcome.state
+            if isinstance(last, BoardDone)
+            else ("at work" if is_at_work(last) else "waiting")
+            for last in self.boards.values()
         )
         return ", ".join(f"{count} {state}" for state, count in states.most_common())
 
 
-def board_line(name: str, outcome: Outcome) -> str:
+def is_at_work(last: BoardMoved | BoardDone) -> bool:
+    """Whether a try has begun and the board has not ended, by its last event."""
+    return isinstance(last, BoardMoved) and last.step != WAITS
+
+
+def board_line(end: BoardDone) -> str:
     """Return the end of a board as one line."""
-    said = f"{name}: {outcome.state}"
+    outcome = end.outcome
+    line = f"{end.board}: {outcome.state}"
     if outcome.version:
-        said += f" {outcome.version}"
+        line += f" {outcome.version}"
     if outcome.test:
-        said += f", {outcome.test.latency_us / 1e3:.4g} ms"
+        line += f", {outcome.test.latency_us / 1e3:.4g} ms"
     if outcome.power_cycles:
-        said += f", power-cycled {outcome.power_cycles}x"
-    said += f" ({outcome.seconds:.1f} s, {counted(outcome.bytes_sent, 'byte')} sent)"
-    return f"{said}: {outcome.error}" if outcome.error else said
+        line += f", power-cycled {outcome.power_cycles}x"
+    line += f" ({outcome.seconds:.1f} s, {counted(outcome.bytes_sent, 'byte')} sent)"
+    return f"{line}: {outcome.error}" if outcome.error else line

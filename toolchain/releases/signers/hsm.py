@@ -52,17 +52,17 @@ def parse_uri(uri: str) -> KeyAddress:
         An attribute is missing, unknown, or a secret, which no command line must have.
     """
     path, _, query = uri.removeprefix("pkcs11:").partition("?")
-    given = {}
+    attributes = {}
     for attribute in (*path.split(";"), *filter(None, query.split("&"))):
         name, _, value = attribute.partition("=")
-        if name not in ("token", "object", "module-path") or name in given or not value:
+        if name not in ("token", "object", "module-path") or name in attributes or not value:
             raise UsageError(f"--key pkcs11:…: the attribute {name!r} cannot be used", f"write {EXAMPLE}")
-        given[name] = unquote(value)
-    if len(given) != 3 or not given["module-path"].startswith("/"):
+        attributes[name] = unquote(value)
+    if len(attributes) != 3 or not attributes["module-path"].startswith("/"):
         raise UsageError(
             "--key pkcs11:…: it needs token, object and an absolute module-path", f"write {EXAMPLE}"
         )
-    return KeyAddress(given["token"], given["object"], Path(given["module-path"]))
+    return KeyAddress(attributes["token"], attributes["object"], Path(attributes["module-path"]))
 
 
 def module_key(uri: str) -> PublicKey:

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from toolchain.errors import UsageError
 from toolchain.files.atomic import write_bytes
+from toolchain.files.plain import read_limited
 from toolchain.releases.envelope import PublicKey
-from toolchain.releases.reading import read_limited
 
 # SSH's way of writing strings into bytes (RFC 4251, section 5), and Ed25519 keys in it (RFC 8709).
 

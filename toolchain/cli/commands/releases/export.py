@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import click
 
 from toolchain.cli.options import bundle_argument, output_path
 from toolchain.cli.output import emit, output_options
 from toolchain.cli.release_options import file_argument
+from toolchain.rollouts.carriers import export_formats
 
 
 @click.command()
@@ -28,7 +30,7 @@ from toolchain.cli.release_options import file_argument
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["file", "mender"]),
+    type=click.Choice(export_formats()),
     default="file",
     show_default=True,
     help="mender: that file in a Mender artifact, for its update module edge-bundle.",
@@ -50,28 +52,29 @@ def command(
     device_types: tuple[str, ...],
 ) -> None:
     """Write a release into one file, which a board installs without a host: `edge-rt install FILE`."""
-    from toolchain.errors import UsageError
-    from toolchain.releases.exporting import export_bundle, export_release
-    from toolchain.releases.mender.artifact import export_artifact
-    from toolchain.releases.signed import open_release, release_keys, verify_release
+    from toolchain.events.rollouts import ReleaseStored
+    from toolchain.releases.export import Delivery
+    from toolchain.releases.signed_release import open_release, release_keys, verify_release
     from toolchain.releases.trust import read_trust
+    from toolchain.rollouts.carrier import FilePlace
+    from toolchain.rollouts.carriers import find_carrier
 
-    if bundle_only and form != "file":
-        raise UsageError("--bundle-only and --format mender exclude each other", "leave one of them out")
-    if device_types and form != "mender":
-        raise UsageError("--device-type belongs to --format mender", "leave it out, or add --format mender")
+    carrier = find_carrier(form)
+    carrier.need_reach("a file", f"--format {form}")
+    options = {"bundle-only": bundle_only, "device-type": bool(device_types)}
+    carrier.need_options(name for name, given in options.items() if given)
     chain = read_trust(trust) if trust else None
     release = verify_release(bundle, release_keys(chain)) if chain else open_release(bundle)
-    if bundle_only:
-        written = list(export_bundle(release, output))
-    elif form == "mender":
-        written = [export_artifact(release, chain, device_types, output)]
-    else:
-        written = [export_release(release, chain, output)]
-    documents = [{"file": str(e.file.absolute()), "bytes": e.size, "sha256": e.sha256} for e in written]
+    place = FilePlace(output, bundle_only, device_types)
+    events = carrier.send(Delivery(release, chain, release.release.version), place, Event())
+    stored = [event for event in events if isinstance(event, ReleaseStored)]
+    documents = [
+        {"file": str(Path(file.place).absolute()), "bytes": file.bytes, "sha256": file.sha256}
+        for file in stored
+    ]
 
-    def tell() -> None:
-        for each in written:
-            click.echo(f"wrote {each.file} ({each.size} bytes)")
+    def show() -> None:
+        for file in stored:
+            click.echo(f"wrote {file.place} ({file.bytes} bytes)")
 
-    emit({"files": documents}, tell)
+    emit({"files": documents}, show)

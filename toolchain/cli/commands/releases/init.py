@@ -58,18 +58,17 @@ def command(
     Root keys sign the trust and its successors, release keys sign releases. A board gets its first trust over
     SSH (`board provision --trust FILE`), later ones by rotation alone.
     """
-    from toolchain.releases.pending import begin
-    from toolchain.releases.signers.finding import find_key, find_signer
-    from toolchain.releases.successor import LIFETIME_S, check_expiry, first_trust
+    from toolchain.releases.signers.keys import find_key, find_signer
+    from toolchain.releases.succession import LIFETIME_S, begin, check_expiry, first_trust
 
     roots = [find_key(name) for name in keys]
-    root = [each.key for each in roots]
+    root = [named.key for named in roots]
     release = [find_key(name).key for name in release_keys] or root
     until = int(time.time()) + LIFETIME_S if expires is None else expires
     check_expiry(until)
     trust = first_trust(root, release, root_threshold or 1, threshold or 1, until)
     pending = begin(output, trust, None)
     if not dry_run:
-        signers = [signer for each in roots if (signer := find_signer(each, Prompts()))]
+        signers = [signer for named in roots if (signer := find_signer(named, Prompts()))]
         pending = pending.signed_by(signers).settle()
     emit_pending(pending, dry_run)

@@ -15,7 +15,7 @@ from toolchain.cli.output import emit, note, output_options, table
 @output_options
 def command(bundle: Path) -> None:
     """Show a bundle's release. Its signatures are not checked: `release verify` does that."""
-    from toolchain.releases.signed import describe, open_release, summary
+    from toolchain.releases.signed_release import describe, open_release, summary
 
     release = open_release(bundle)
     document = {

@@ -22,9 +22,9 @@ def command(address: str, output: Path, trust: Path) -> None:
     REGISTRY/REPOSITORY@sha256:… is the release that `push` sent, wherever tags lead by now. Docker's own
     configuration has the credentials: `docker login HOST`.
     """
-    from toolchain.releases.registry.address import parse_address
+    from toolchain.releases.registry.artifact import parse_address
     from toolchain.releases.registry.exchange import pull
-    from toolchain.releases.trusted import read_release_keys
+    from toolchain.releases.signed_release import read_release_keys
 
     target = parse_address(address)
     digest, signed = pull(target, output, read_release_keys(trust))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import click
 
@@ -19,18 +20,21 @@ def command(address: str, bundle: Path) -> None:
 
     Docker's own configuration has the credentials: `docker login HOST`.
     """
-    from toolchain.releases.registry.address import push_address
-    from toolchain.releases.registry.exchange import push
-    from toolchain.releases.signed import open_release
+    from toolchain.events.rollouts import ReleaseStored
+    from toolchain.releases.export import Delivery
+    from toolchain.releases.signed_release import open_release
+    from toolchain.rollouts.carriers import carrier_to
 
-    target = push_address(address)
+    carrier = carrier_to(address)
+    place = carrier.address(address)
     signed = open_release(bundle)
-    digest = push(target, signed.bundle, signed.file, signed.release.app, signed.release.version)
-    reference = str(target.pinned(digest))
-    document = {
-        "reference": reference,
-        "digest": digest,
-        "app": signed.release.app,
-        "version": signed.release.version,
-    }
-    emit(document, lambda: click.echo(f"pushed {signed.release.app} {signed.release.version}: {reference}"))
+    app, version = signed.release.app, signed.release.version
+    for event in carrier.send(Delivery(signed), place, Event()):
+        if isinstance(event, ReleaseStored):
+            document = {
+                "reference": event.place,
+                "digest": f"sha256:{event.sha256}",
+                "app": app,
+                "version": version,
+            }
+    emit(document, lambda: click.echo(f"pushed {app} {version}: {document['reference']}"))

@@ -14,7 +14,7 @@ from toolchain.cli.release_options import KEY_FORMS, dry_run_option, expires_opt
 from toolchain.cli.secrets import Prompts
 
 if TYPE_CHECKING:
-    from toolchain.releases.signed import SignedRelease
+    from toolchain.releases.signed_release import SignedRelease
 
 
 @click.command()
@@ -69,8 +69,8 @@ def command(
     have passed `toolchain verify` on a board of each of its classes.
     """
     from toolchain.bundles.read import read_bundle
-    from toolchain.releases.signers.finding import find_key, need_signer
-    from toolchain.releases.signing import SignRequest, add_signatures, prepare
+    from toolchain.releases.signature import SignRequest, add_signatures, prepare
+    from toolchain.releases.signers.keys import find_key, need_signer
 
     named = tuple(name.strip() for name in classes.split(",")) if classes is not None else ()
     request = SignRequest(classes=named, provenance=_pairs(provenance), **options)
@@ -83,20 +83,20 @@ def command(
     _emit(release, dry_run)
 
 
-def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+def _pairs(arguments: tuple[str, ...]) -> dict[str, str]:
     from toolchain.errors import UsageError
 
     pairs: dict[str, str] = {}
-    for each in given:
-        name, found, text = each.partition("=")
-        if not found or not name or not text or name in pairs:
-            raise UsageError(f"--provenance {each}: not a new NAME=TEXT", "such as commit=4f2a91")
+    for pair in arguments:
+        name, separator, text = pair.partition("=")
+        if not separator or not name or not text or name in pairs:
+            raise UsageError(f"--provenance {pair}: not a new NAME=TEXT", "such as commit=4f2a91")
         pairs[name] = text
     return pairs
 
 
 def _emit(release: SignedRelease, dry_run: bool) -> None:
-    from toolchain.releases.signed import describe, summary
+    from toolchain.releases.signed_release import describe, summary
 
     def tell() -> None:
         for line in summary(release):

@@ -22,7 +22,7 @@ from toolchain.quantities import counted
 
 if TYPE_CHECKING:
     from toolchain.releases.envelope import PublicKey
-    from toolchain.releases.pending import PendingTrust
+    from toolchain.releases.succession import PendingTrust
     from toolchain.releases.trust import Trust
 
 _trust_argument = click.argument("trust", type=file_argument)
@@ -53,7 +53,7 @@ def command() -> None:
 def show(trust: Path) -> None:
     """Show a trust's keys and thresholds, and the version that waits for signatures."""
     from toolchain.errors import UsageError
-    from toolchain.releases.pending import pending_path, read_pending
+    from toolchain.releases.succession import pending_path, read_pending
     from toolchain.releases.trust import MADE_BY, read_trust
 
     pending = read_pending(trust)
@@ -89,7 +89,7 @@ def show(trust: Path) -> None:
 @output_options
 def add_key(trust: Path, key: str, role: str, **options: Any) -> None:
     """Add KEY, by its public half."""
-    from toolchain.releases.signers.finding import find_key
+    from toolchain.releases.signers.keys import find_key
 
     added = find_key(key).key
     _change(trust, lambda old: [*old, added], role, **options)
@@ -113,7 +113,7 @@ def add_key(trust: Path, key: str, role: str, **options: Any) -> None:
 def remove_key(trust: Path, key: str, role: str, **options: Any) -> None:
     """Remove KEY: a file, a fingerprint, or the first digits of its id."""
     removed = _named(trust, key)
-    _change(trust, lambda old: [each for each in old if each != removed], role, **options)
+    _change(trust, lambda old: [key for key in old if key != removed], role, **options)
 
 
 @command.command()
@@ -131,7 +131,7 @@ def rotate(trust: Path, old: str | None, new: str | None, **options: Any) -> Non
     If OLD is a root key, it signs the change too: give both by --key.
     """
     from toolchain.errors import UsageError
-    from toolchain.releases.signers.finding import find_key
+    from toolchain.releases.signers.keys import find_key
 
     if old is None:
         _change(trust, lambda keys: keys, "both", **options)
@@ -150,7 +150,7 @@ def rotate(trust: Path, old: str | None, new: str | None, **options: Any) -> Non
 def sign(trust: Path, keys: tuple[str, ...], dry_run: bool) -> None:
     """Sign the version that waits in TRUST.next."""
     from toolchain.errors import UsageError
-    from toolchain.releases.pending import pending_path, read_pending
+    from toolchain.releases.succession import pending_path, read_pending
 
     pending = read_pending(trust)
     if pending is None:
@@ -163,8 +163,8 @@ def sign(trust: Path, keys: tuple[str, ...], dry_run: bool) -> None:
 
 def _named(trust: Path, name: str) -> PublicKey:
     """Return the key of a trust that a user names by a file, a fingerprint or its id."""
-    from toolchain.releases.signers.finding import find_key
-    from toolchain.releases.successor import known_key
+    from toolchain.releases.signers.keys import find_key
+    from toolchain.releases.succession import known_key
     from toolchain.releases.trust import read_trust
 
     newest = read_trust(trust).newest
@@ -180,8 +180,7 @@ def _change(
     expires: int | None,
     **thresholds: int | None,
 ) -> None:
-    from toolchain.releases.pending import begin
-    from toolchain.releases.successor import ROLES, changed_trust, check_expiry
+    from toolchain.releases.succession import ROLES, begin, changed_trust, check_expiry
     from toolchain.releases.trust import read_trust
 
     chain = read_trust(path)
@@ -192,7 +191,7 @@ def _change(
 
 
 def _sign(pending: PendingTrust, keys: tuple[str, ...], dry_run: bool) -> None:
-    from toolchain.releases.signers.finding import need_signer
+    from toolchain.releases.signers.keys import need_signer
 
     if not dry_run:
         pending = pending.signed_by([need_signer(name, Prompts()) for name in keys]).settle()
@@ -224,12 +223,12 @@ def _pending_document(pending: PendingTrust) -> dict[str, Any]:
         "file": str((pending.file if missing else pending.path).absolute()),
         "missing": [
             {
-                "version": each.version,
-                "signatures": each.have,
-                "threshold": each.need,
-                "may_sign": [key.fingerprint for key in each.may_sign],
+                "version": signatures.version,
+                "signatures": signatures.have,
+                "threshold": signatures.need,
+                "may_sign": [key.fingerprint for key in signatures.may_sign],
             }
-            for each in missing
+            for signatures in missing
         ],
     }
 
@@ -242,25 +241,25 @@ def _described(trust: Trust) -> dict[str, Any]:
         "threshold": trust.release.threshold,
         "keys": [
             {
-                "keyid": each.keyid,
-                "fingerprint": each.key.fingerprint,
-                "root": each.keyid in trust.root.keyids,
-                "release": each.keyid in trust.release.keyids,
+                "keyid": trusted.keyid,
+                "fingerprint": trusted.key.fingerprint,
+                "root": trusted.keyid in trust.root.keyids,
+                "release": trusted.keyid in trust.release.keyids,
             }
-            for each in trust.keys
+            for trusted in trust.keys
         ],
     }
 
 
 def _tell_trust(trust: Trust) -> None:
-    from toolchain.releases.moments import day
+    from toolchain.releases.trust import day
 
-    said = _described(trust)
+    document = _described(trust)
     table(
         ["FINGERPRINT", "KEY ID", "ROOT", "RELEASE"],
         [
             (k["fingerprint"], k["keyid"][:16], *("yes" if k[role] else "no" for role in ("root", "release")))
-            for k in said["keys"]
+            for k in document["keys"]
         ],
     )
     click.echo(
@@ -270,10 +269,10 @@ def _tell_trust(trust: Trust) -> None:
 
 
 def _tell_missing(pending: PendingTrust) -> None:
-    for each in pending.missing:
-        may = ", ".join(key.fingerprint for key in each.may_sign)
+    for missing in pending.missing:
+        may = ", ".join(key.fingerprint for key in missing.may_sign)
         click.echo(
-            f"root keys of version {each.version}: {each.have} of {counted(each.need, 'signature')}; "
-            f"may sign: {may}"
+            f"root keys of version {missing.version}: {missing.have} of "
+            f"{counted(missing.need, 'signature')}; may sign: {may}"
         )
     note(f"hint: toolchain release trust sign {pending.path} --key KEY")

@@ -20,8 +20,7 @@ def command(bundle: Path, trust: Path) -> None:
 
     Exits with 4 if a board would refuse it.
     """
-    from toolchain.releases.signed import describe, summary, verify_release
-    from toolchain.releases.trusted import read_release_keys
+    from toolchain.releases.signed_release import describe, read_release_keys, summary, verify_release
 
     allowed = read_release_keys(trust)
     release = verify_release(bundle, allowed)

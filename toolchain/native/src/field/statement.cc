@@ -249,7 +249,7 @@ void ReadPredicate(const Node& node, const Node& subjects, bool by_parts, Releas
   ReadProvenance(node["provenance"]);
 }
 
-// A moment in seconds since 1970 as people read it, as the host's releases/moments.py has it. By hand: time_t may have 32 bits.
+// A moment in seconds since 1970 as people read it, as the host's releases/trust.py has it. By hand: time_t may have 32 bits.
 std::string Day(int64_t moment) {
   constexpr int64_t kDay = 86400, kEra = 146097;  // days of 400 years
   if (moment < 0 || moment > 253402300799) return Cat({moment, " s after 1970"});  // beyond the year 9999

@@ -179,7 +179,7 @@ def find_key(name: str) -> NamedKey:
     return NamedKey(name, file.key, file)
 
 
-def find_signer(found: NamedKey, secrets: Secrets) -> Signer | None:
+def find_signer(named: NamedKey, secrets: Secrets) -> Signer | None:
     """Return what signs with a key; None for a public key whose private half is not in the agent.
 
     Raises
@@ -187,13 +187,13 @@ def find_signer(found: NamedKey, secrets: Secrets) -> Signer | None:
     UsageError
         The passphrase or PIN is wrong.
     """
-    if found.name.startswith(PKCS11):
+    if named.name.startswith(PKCS11):
         from toolchain.releases.signers.hsm import module_signer
 
-        return module_signer(found.name, found.key, secrets.pin)
-    if found.file is not None and found.file.private:
-        return open_signer(found.file, secrets.passphrase)
-    return AgentSigner(found.key) if found.file is None or found.key in agent_keys() else None
+        return module_signer(named.name, named.key, secrets.pin)
+    if named.file is not None and named.file.private:
+        return open_signer(named.file, secrets.passphrase)
+    return AgentSigner(named.key) if named.file is None or named.key in agent_keys() else None
 
 
 def need_signer(name: str, secrets: Secrets) -> Signer:

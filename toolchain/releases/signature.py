@@ -21,9 +21,9 @@ from toolchain.measuring.verifications import Verification, verifications
 from toolchain.profiles import load_profile
 from toolchain.records.record import EMULATED
 from toolchain.releases.envelope import Envelope, Signer
-from toolchain.releases.signed import SignedRelease, compared, read_envelope, release_path
+from toolchain.releases.signed_release import SignedRelease, compared, read_envelope, release_path
 from toolchain.releases.statement import LONGEST_S, RELEASE_TYPE, Verified, Version
-from toolchain.releases.stating import RUNS, Terms, parts_per_billion, state
+from toolchain.releases.terms import RUNS, Terms, parts_per_billion, state
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ def add_signatures(release: SignedRelease, signers: Iterable[Signer]) -> SignedR
     for signer in signers:
         envelope = envelope.signed_by(signer, what)
     with folder_turn(release.file.parent, TURN_S, f"writing {release.file}"):
-        there = read_envelope(release.bundle)[1] if release.file.exists() else None
-        if there.payload != envelope.payload if there else release.envelope.signatures:
+        stored = read_envelope(release.bundle)[1] if release.file.exists() else None
+        if stored.payload != envelope.payload if stored else release.envelope.signatures:
             raise UsageError(
-                f"{what} was {'changed' if there else 'removed'} by another process while this one signed",
+                f"{what} was {'changed' if stored else 'removed'} by another process while this one signed",
                 "nothing was written; run the same command again",
             )
-        envelope = there.joined(envelope, what) if there else envelope
+        envelope = stored.joined(envelope, what) if stored else envelope
         write_bytes(release.file, envelope.to_bytes() + b"\n")
     return SignedRelease(release.bundle, release.file, envelope, release.statement, release.parts)
 
@@ -160,12 +160,12 @@ def _check_verified(bundle: Bundle, classes: Iterable[str], known: Mapping[str, 
         )
 
 
-def _verified(found: Verification) -> Verified:
+def _verified(verification: Verification) -> Verified:
     return Verified(
-        board_class=found.board_class,
-        at=found.at,
-        error_ppb=parts_per_billion(found.error),
-        latency_us=None if found.latency_ms is None else math.ceil(found.latency_ms * 1000),
+        board_class=verification.board_class,
+        at=verification.at,
+        error_ppb=parts_per_billion(verification.error),
+        latency_us=None if verification.latency_ms is None else math.ceil(verification.latency_ms * 1000),
     )
 
 
@@ -201,7 +201,7 @@ def _timeout_s(bundle: Bundle, classes: Iterable[str], runs: int) -> int:
 def _check_same(stored: SignedRelease, request: SignRequest) -> None:
     """Refuse options that differ from what the stored signatures are for."""
     release = stored.release
-    for option, asked, said in (
+    for option, wish, value in (
         ("--version", request.version, release.version),
         ("--expires", request.expires, release.expires),
         ("--app", request.app, release.app),
@@ -211,7 +211,7 @@ def _check_same(stored: SignedRelease, request: SignRequest) -> None:
         ("--runs", request.runs, release.test.runs),
         ("--unverified", request.unverified or None, release.verified is None),
     ):
-        if asked is not None and asked != said:
+        if wish is not None and wish != value:
             raise UsageError(
                 f"{option}: release {stored.file} has another value, and what is signed cannot change",
                 f"leave {option} out to add a signature; to sign the bundle anew, remove {stored.file}",

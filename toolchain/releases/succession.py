@@ -1,17 +1,34 @@
-"""Trusts that wait for signatures: `TRUST.next`, beside the trust file that they will go into."""
+"""The succession of trusts: the first one, changes that make the next, and signatures that it waits for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from toolchain.answers import problem
 from toolchain.errors import CheckError, UsageError
 from toolchain.files.atomic import sync_folder, write_bytes
+from toolchain.files.plain import read_limited
 from toolchain.files.turns import TURN_S, folder_turn
+from toolchain.quantities import counted
 from toolchain.releases.envelope import MOST_BYTES, Envelope, PublicKey, Signer, parse_envelope
-from toolchain.releases.reading import read_limited
-from toolchain.releases.trust import TRUST_TYPE, Trust, TrustChain, check_chain, read_trust, trust_of
+from toolchain.releases.trust import (
+    TRUST_TYPE,
+    Role,
+    Trust,
+    TrustChain,
+    TrustedKey,
+    check_chain,
+    day,
+    read_trust,
+    trust_of,
+)
+
+# Trusts that wait for signatures: `TRUST.next`, beside the trust file that they will go into.
 
 
 @dataclass(frozen=True)
@@ -52,14 +69,14 @@ class PendingTrust:
     @property
     def missing(self) -> list[Missing]:
         """The signatures that it needs, from its own root keys and those of its predecessor."""
-        found = []
+        missing = []
         for trust in (self.chain.newest, self.trust) if self.chain else (self.trust,):
             keys = trust.keys_of(trust.root)
             signers = self.envelope.signers(keys)
             if len(signers) < trust.root.threshold:
                 others = tuple(key for key in keys if key not in signers)
-                found.append(Missing(trust.version, len(signers), trust.root.threshold, others))
-        return found
+                missing.append(Missing(trust.version, len(signers), trust.root.threshold, others))
+        return missing
 
     def signed_by(self, signers: Iterable[Signer]) -> PendingTrust:
         """Return it with more signatures.
@@ -71,7 +88,7 @@ class PendingTrust:
         """
         envelope = self.envelope
         for signer in signers:
-            if not any(signer.key in each.may_sign for each in self.missing):
+            if not any(signer.key in missing.may_sign for missing in self.missing):
                 self._check_root_key(signer.key)
             envelope = envelope.signed_by(signer, f"trust version {self.trust.version}")
         return replace(self, envelope=envelope)
@@ -105,13 +122,13 @@ class PendingTrust:
         return joined
 
     def _joined(self) -> PendingTrust:
-        chain, there = read_trust(self.path) if self.path.exists() else None, read_pending(self.path)
-        if there is not None and there.envelope.payload == self.envelope.payload:
+        chain, pending = read_trust(self.path) if self.path.exists() else None, read_pending(self.path)
+        if pending is not None and pending.envelope.payload == self.envelope.payload:
             what = f"trust version {self.trust.version}"
-            return replace(there, envelope=there.envelope.joined(self.envelope, what))
-        if there is None and chain is not None and chain.envelopes[-1].payload == self.envelope.payload:
+            return replace(pending, envelope=pending.envelope.joined(self.envelope, what))
+        if pending is None and chain is not None and chain.envelopes[-1].payload == self.envelope.payload:
             return replace(self, envelope=chain.envelopes[-1])  # others signed as much as it needs
-        if there is None and chain == self.chain and not self.stored:
+        if pending is None and chain == self.chain and not self.stored:
             return self
         raise UsageError(
             f"trust {self.path} was changed by another process while this one signed",
@@ -184,3 +201,133 @@ def begin(path: Path, make: Trust, chain: TrustChain | None) -> PendingTrust:
             "`toolchain release trust` changes it; name another file: -o FILE",
         )
     return PendingTrust(path, chain, make, make.enveloped())
+
+
+LIFETIME_S = 2 * 365 * 86400
+"""Default lifetime of a trust: after it, boards accept its successor, but no release."""
+
+ROLES = ("root", "release")
+_SHORTEST = 8  # hexadecimal digits of a key id that a user types
+
+
+def first_trust(
+    root: Sequence[PublicKey],
+    release: Sequence[PublicKey],
+    root_threshold: int,
+    threshold: int,
+    expires: int,
+) -> Trust:
+    """Return version 1 of a trust.
+
+    Parameters
+    ----------
+    root, release
+        Keys that sign the next trust, and keys that sign releases.
+    expires
+        Seconds since 1970.
+
+    Raises
+    ------
+    UsageError
+        A threshold is larger than the number of keys, or a key occurs twice.
+    """
+    return _next_trust(1, expires, {"root": (root, root_threshold), "release": (release, threshold)})
+
+
+def changed_trust(
+    old: Trust,
+    change: Callable[[list[PublicKey]], list[PublicKey]],
+    roles: Iterable[str] = ROLES,
+    *,
+    root_threshold: int | None = None,
+    threshold: int | None = None,
+    expires: int | None = None,
+) -> Trust:
+    """Return the next version of a trust, with changed keys.
+
+    Parameters
+    ----------
+    change
+        Returns the keys of a role from its old keys.
+    roles
+        The roles whose keys change.
+    root_threshold, threshold, expires
+        New values; None: the old ones.
+
+    Raises
+    ------
+    UsageError
+        The result would be no trust, such as with fewer keys than its threshold.
+    """
+    roles_keys = {}
+    for name, role, number in (("root", old.root, root_threshold), ("release", old.release, threshold)):
+        keys = old.keys_of(role)
+        roles_keys[name] = (
+            change(keys) if name in roles else keys,
+            role.threshold if number is None else number,
+        )
+    return _next_trust(old.version + 1, old.expires if expires is None else expires, roles_keys)
+
+
+def check_expiry(expires: int) -> None:
+    """Refuse a trust that has ended already.
+
+    Raises
+    ------
+    UsageError
+        `expires`, in seconds since 1970, is past.
+    """
+    if expires <= time.time():
+        raise UsageError(
+            f"the trust would end on {day(expires)}, which is past", "give a later day: --expires DATE"
+        )
+
+
+def known_key(trust: Trust, name: str) -> PublicKey:
+    """Return the key of a trust with this fingerprint, or whose id begins with these digits.
+
+    Raises
+    ------
+    UsageError
+        There is no such key, or there are several.
+    """
+    keys = [each.key for each in trust.keys]
+    matching = [
+        key
+        for key in keys
+        if name == key.fingerprint or (len(name) >= _SHORTEST and key.keyid.startswith(name.lower()))
+    ]
+    if len(matching) != 1:
+        listed = ", ".join(f"{key.keyid[:16]} ({key.fingerprint})" for key in keys)
+        raise UsageError(
+            f"{name}: {'several keys' if matching else 'no key'} of the trust have this id or fingerprint"
+            if matching
+            else f"{name}: the trust has no key of this id or fingerprint, and there is no such file",
+            f"its keys are: {listed}",
+        )
+    return matching[0]
+
+
+def _next_trust(version: int, expires: int, roles: Mapping[str, tuple[Sequence[PublicKey], int]]) -> Trust:
+    for name, (keys, threshold) in roles.items():
+        option = "--root-threshold" if name == "root" else "--threshold"
+        if len(set(keys)) != len(keys):
+            raise UsageError(f"one key is named twice for {name}", "name each key once")
+        if not 1 <= threshold <= len(keys):
+            raise UsageError(
+                f"the threshold of {name} is {threshold}, but it would have {counted(len(keys), 'key')}",
+                f"give {option} N, or more keys",
+            )
+    every = dict.fromkeys(key for keys, _ in roles.values() for key in keys)
+    try:
+        return Trust(
+            version=version,
+            expires=expires,
+            keys=tuple(TrustedKey(keyid=key.keyid, public=key.raw.hex()) for key in every),
+            **{
+                name: Role(keyids=tuple(key.keyid for key in keys), threshold=threshold)
+                for name, (keys, threshold) in roles.items()
+            },
+        )
+    except ValidationError as error:
+        raise UsageError(f"this would be no trust: {problem(error)}", "use fewer keys") from error

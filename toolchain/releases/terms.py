@@ -176,7 +176,7 @@ def _output_test(manifest: Manifest, output: Tensor) -> OutputTest:
 def _provenance(manifest: Manifest) -> dict[str, str]:
     """Return where the bundle comes from."""
     records = dump([task.model_dump(mode="json") for task in manifest.tasks])
-    found = {
+    origin = {
         "model": manifest.model.sha256,
         "model_name": manifest.model.name,
         "model_source": manifest.model.source_name,
@@ -188,4 +188,4 @@ def _provenance(manifest: Manifest) -> dict[str, str]:
         "image": manifest.engine.image or "",
         "lock": manifest.engine.lock or "",
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in origin.items() if value}

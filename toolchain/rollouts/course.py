@@ -1,9 +1,11 @@
-"""Decides what a rollout does, before any board is touched; finds the one that was interrupted."""
+"""The course of a rollout: its boards cut into phases, or how far an interrupted one came; its refusals."""
 
 from __future__ import annotations
 
+import math
+import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,18 +13,112 @@ from pathlib import Path
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import UsageError
+from toolchain.events.rollouts import (
+    AnyEvent,
+    BoardDone,
+    BoardOutcome,
+    GateJudged,
+    JournalEvent,
+    LabNumbers,
+    RolloutBegan,
+    Rules,
+)
+from toolchain.quantities import counted
 from toolchain.records.record import EMULATED
-from toolchain.releases.signed import SignedRelease
+from toolchain.releases.signed_release import SignedRelease
 from toolchain.releases.statement import Version
-from toolchain.rollouts.events import BoardDone, GateJudged, JournalEvent, LabNumbers, RolloutBegan, Rules
 from toolchain.rollouts.journal import beginning, is_complete, known_rollouts, read_journal
-from toolchain.rollouts.outcome import WORKS, Outcome
-from toolchain.rollouts.phases import cut
-from toolchain.runtime import arch_of, ensure_runtime
 
 
-def begin(signed: SignedRelease, boards: Sequence[Board], rules: Rules) -> RolloutBegan:
-    """Return the first event of a new rollout.
+@dataclass(frozen=True)
+class Course:
+    """The boards and rules of a rollout, and how far it has come.
+
+    Attributes
+    ----------
+    boards
+        All boards of the phases, by name.
+    outcomes
+        Outcomes of the boards that ended in an earlier command.
+    passed
+        Phases after which an earlier command went on to the next one.
+    resumed
+        Whether its journal has the beginning already.
+    """
+
+    began: RolloutBegan
+    boards: Mapping[str, Board]
+    outcomes: Mapping[str, BoardOutcome] = field(default_factory=dict)
+    passed: frozenset[int] = frozenset()
+    resumed: bool = False
+
+    def history(self) -> list[AnyEvent]:
+        """Return what an earlier command told: the beginning, and the boards that ended."""
+        if not self.resumed:
+            return []
+        phases = {name: number for number, names in enumerate(self.began.phases, 1) for name in names}
+        return [
+            self.began,
+            *(
+                BoardDone(board=name, phase=phases[name], outcome=outcome)
+                for name, outcome in self.outcomes.items()
+            ),
+        ]
+
+
+# The boards of each phase.
+
+_SHARE = re.compile(r"([1-9]\d{0,5})|([1-9]\d?|100)%")
+_HINT = "such as --phases 1,10%,100%: how many boards have the release after each phase"
+
+
+def check_phases(text: str) -> list[str]:
+    """Return the shares of `--phases`, such as `1` and `10%`.
+
+    Raises
+    ------
+    UsageError
+        A share is neither a number nor a percentage.
+    """
+    shares = [share.strip() for share in text.split(",")]
+    for share in shares:
+        if not _SHARE.fullmatch(share):
+            raise UsageError(f"--phases {text}: {share!r} is no number of boards", _HINT)
+    return shares
+
+
+def cut(boards: Sequence[str], shares: Sequence[str]) -> list[list[str]]:
+    """Return the boards of each phase; phases that add no board are dropped.
+
+    A percentage is rounded up, so that a phase never has less than it says. Boards beyond the last share
+    are in no phase.
+
+    Raises
+    ------
+    UsageError
+        A share is smaller than the one before it.
+    """
+    phases, done = [], 0
+    for share in shares:
+        count = math.ceil(len(boards) * int(share[:-1]) / 100) if share.endswith("%") else int(share)
+        upto = min(count, len(boards))
+        if upto < done and count < done:
+            raise UsageError(
+                f"--phases {','.join(shares)}: {share} of {counted(len(boards), 'board')} is less than "
+                "the share before",
+                _HINT,
+            )
+        if upto > done:
+            phases.append(list(boards[done:upto]))
+            done = upto
+    return phases
+
+
+# The beginning, and what is refused before it.
+
+
+def begin(signed: SignedRelease, boards: Sequence[Board], rules: Rules) -> Course:
+    """Return the course of a new rollout.
 
     Raises
     ------
@@ -32,7 +128,7 @@ def begin(signed: SignedRelease, boards: Sequence[Board], rules: Rules) -> Rollo
     release, names = signed.release, [board.name for board in boards]
     phases = cut(names, rules.phases)
     first = set().union(*phases)
-    return RolloutBegan(
+    began = RolloutBegan(
         id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{release.app}-{release.version}-{secrets.token_hex(2)}",
         app=release.app,
         version=release.version,
@@ -42,6 +138,7 @@ def begin(signed: SignedRelease, boards: Sequence[Board], rules: Rules) -> Rollo
         left=tuple(name for name in names if name not in first),
         rules=rules,
     )
+    return Course(began, {board.name: board for board in boards})
 
 
 def lab_of(signed: SignedRelease) -> LabNumbers | None:
@@ -122,16 +219,6 @@ def find_interrupted(signed: SignedRelease) -> tuple[Path, list[JournalEvent]]:
     )
 
 
-@dataclass(frozen=True)
-class Course:
-    """How far a rollout has come: outcomes by board, and the phases after which it went on."""
-
-    began: RolloutBegan
-    boards: dict[str, Board]
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
-    passed: frozenset[int] = frozenset()
-
-
 def resumed(signed: SignedRelease) -> Course:
     """Return how far the rollout has come that is to go on.
 
@@ -143,16 +230,10 @@ def resumed(signed: SignedRelease) -> Course:
     _, events = find_interrupted(signed)
     began = beginning(events)
     boards = {name: find_board(name) for phase in began.phases for name in phase}
-    return Course(began, boards, outcomes_of(events), passed_phases(events))
+    return Course(began, boards, outcomes_of(events), passed_phases(events), resumed=True)
 
 
-def prepare_programs(boards: Iterable[Board], progress: Callable[[str], None]) -> None:
-    """Compile each `edge-rt` that the boards need, before many threads want it."""
-    for profile in {arch_of(board.profile): board.profile for board in boards}.values():
-        ensure_runtime(arch_of(profile), progress=progress)
-
-
-def outcomes_of(events: Sequence[JournalEvent]) -> dict[str, Outcome]:
+def outcomes_of(events: Sequence[JournalEvent]) -> dict[str, BoardOutcome]:
     """Return the last outcome of each board in a journal."""
     return {event.board: event.outcome for event in events if isinstance(event, BoardDone)}
 
@@ -164,4 +245,4 @@ def passed_phases(events: Sequence[JournalEvent]) -> frozenset[int]:
 
 
 def _failed(events: Sequence[JournalEvent]) -> bool:
-    return any(outcome.state not in WORKS for outcome in outcomes_of(events).values())
+    return any(not outcome.works for outcome in outcomes_of(events).values())

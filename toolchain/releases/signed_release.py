@@ -12,13 +12,13 @@ from typing import Any, BinaryIO
 
 from toolchain.bundles import layout
 from toolchain.errors import CheckError, UsageError
-from toolchain.files.plain import open_plain
+from toolchain.files.plain import open_plain, read_limited
 from toolchain.quantities import counted
 from toolchain.releases.envelope import MOST_BYTES, Envelope, PublicKey, parse_envelope
-from toolchain.releases.moments import day
-from toolchain.releases.reading import read_limited
+from toolchain.releases.signers.openssh import read_key
 from toolchain.releases.statement import RELEASE_TYPE, Release, Statement, parse_statement
-from toolchain.releases.trust import TrustChain, check_signatures
+from toolchain.releases.trust import MADE_BY, TrustChain, check_signatures, day, read_trust
+from toolchain.releases.trust import MOST_BYTES as MOST_TRUST_BYTES
 
 _CHUNK = 2**20
 
@@ -215,6 +215,22 @@ def release_keys(chain: TrustChain) -> ReleaseKeys:
     )
 
 
+def read_release_keys(path: Path) -> ReleaseKeys:
+    """Return the keys that may sign releases, by a trust file or one public key.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, or is a key of another kind.
+    CheckError
+        It is a trust whose signatures fail.
+    """
+    content = read_limited(path, MOST_TRUST_BYTES, "the trust", MADE_BY)
+    if content.lstrip().startswith(b"{"):
+        return release_keys(read_trust(path))
+    return ReleaseKeys([read_key(path).key], 1, name=f"key {path}")
+
+
 def verify_release(
     bundle: Path, allowed: ReleaseKeys, file: Path | None = None, now: float | None = None
 ) -> SignedRelease:
@@ -286,7 +302,7 @@ def describe(signed: SignedRelease) -> dict[str, Any]:
         "runs": release.test.runs,
         "compared_by_parts": signed.statement.by_parts,
         "verified": release.verified.model_dump() if release.verified else None,
-        "signatures": [each.keyid for each in signed.envelope.signatures],
+        "signatures": [signature.keyid for signature in signed.envelope.signatures],
     }
 
 

@@ -1,57 +1,42 @@
-"""The result of one board."""
+"""The installer on a board, `edge-rt install`, and its sister commands: their answers and their use."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from toolchain.answers import Answer, Sentence, Several, Word, lie, understood
-from toolchain.boards.transport import MOST_LINE, SLOWEST_DISK, Dialogue
-from toolchain.errors import ToolchainError
+from toolchain.answers import Answer, Several, Word, lie, understood
+from toolchain.boards.board import Board, named
+from toolchain.boards.edge_rt.answers import check_output
+from toolchain.boards.edge_rt.install import command
+from toolchain.boards.transport import MOST_LINE, SLOWEST_DISK, Completed, Dialogue
+from toolchain.errors import ToolchainError, UsageError
+from toolchain.events.rollouts import Cause, FieldTest, Whole
 from toolchain.foreign import last_line
-from toolchain.releases.signed import SignedRelease
+from toolchain.releases.envelope import Envelope
+from toolchain.releases.signed_release import SignedRelease
 
-# The lines that `edge-rt install` and `edge-rt rollback` print (docs/release-format.md), checked.
+# What boards print (docs/release-format.md), checked.
 
-Ended = Literal["installed", "unchanged", "refused", "interrupted", "rolled-back", "broken"]
+End = Literal["installed", "unchanged", "refused", "interrupted", "rolled-back", "broken"]
 InstallStep = Literal[
     "preflight", "receive", "check", "unpack", "test", "activate", "health", "commit", "rollback"
 ]
-_Whole = Annotated[int, Field(ge=0, le=2**53)]
-
-
-class Cause(Answer):
-    """The first failure of an installation, or the failure of the way back."""
-
-    code: Word
-    step: Word
-    message: Sentence
-
-
-class FieldTest(Answer):
-    """Results of a self-test: largest error in parts per billion, median latency, peak memory.
-
-    The error is None if the outputs cannot be compared: one is not finite, or has another shape.
-    """
-
-    error_ppb: _Whole | None
-    latency_us: _Whole
-    memory_kib: _Whole
-    runs: _Whole
 
 
 class AtWork(Answer):
     """The process that holds the board's lock for installations, and what it does."""
 
-    pid: _Whole
+    pid: Whole
     what: Word
 
 
-class Tried(Answer):
+class LastTry(Answer):
     """The release that was installed last, or tried, and the number that its host gave the attempt."""
 
     version: Word | None
@@ -59,7 +44,7 @@ class Tried(Answer):
     attempt: Word | None = None
 
 
-class AppThere(Answer):
+class AppStatus(Answer):
     """One application on a board; `since` is in seconds since 1970, `newest` is the newest it ever ran.
 
     `digest` is the bundle's; `statement` that of what was signed, which tells releases of a bundle apart.
@@ -72,103 +57,136 @@ class AppThere(Answer):
     statement: Word | None = None
     previous: Word | None
     newest: Word | None = None
-    since: _Whole
-    tried: Tried | None = None
+    since: Whole
+    tried: LastTry | None = None
     error: Cause | None = None
 
 
-class TrustThere(Answer):
+class TrustStatus(Answer):
     """The trust of a board: its version, and when it expires, in seconds since 1970."""
 
-    version: _Whole
-    expires: _Whole
+    version: Whole
+    expires: Whole
 
 
 class FieldStatus(Answer):
     """The answer of `edge-rt status`."""
 
-    apps: Several[AppThere] = Field(max_length=1000)
-    trust: TrustThere | None
+    apps: Several[AppStatus] = Field(max_length=1000)
+    trust: TrustStatus | None
     at_work: AtWork | None
 
-    def find(self, app: str) -> AppThere | None:
+    def find(self, app: str) -> AppStatus | None:
         """Return the application of that name."""
-        return next((each for each in self.apps if each.app == app), None)
+        return next((status for status in self.apps if status.app == app), None)
 
 
-class InstallLine(Answer):
+class InstallerLine(Answer):
     """One line of an installation: a step that begins, the parts that are needed, or the result."""
 
     step: InstallStep | None = None
-    need: tuple[tuple[_Whole, _Whole], ...] | None = Field(None, max_length=256)
-    end: Ended | None = None
+    need: tuple[tuple[Whole, Whole], ...] | None = Field(None, max_length=256)
+    end: End | None = None
     app: Word | None = None
     version: Word | None = None
     digest: Word | None = None
     previous: Word | None = None
     attempt: Word | None = None
-    received: _Whole = 0
+    received: Whole = 0
     test: FieldTest | None = None
     cause: Cause | None = None
     rollback: Cause | None = None
 
     @model_validator(mode="after")
-    def _check_kind(self) -> InstallLine:
-        if sum(each is not None for each in (self.step, self.need, self.end)) != 1:
+    def _check_kind(self) -> InstallerLine:
+        if sum(kind is not None for kind in (self.step, self.need, self.end)) != 1:
             raise ValueError("it is none of step, need and end, or several of them")
         return self
 
 
-BoardState = Literal[
-    "installed",
-    "unchanged",
-    "refused",
-    "interrupted",
-    "rolled-back",
-    "broken",
-    "offline",
-    "failed",
-    "skipped",
-]
-WORKS: frozenset[BoardState] = frozenset({"installed", "unchanged"})
-"""States of boards that run the release."""
+# The commands of `edge-rt` that a rollout gives.
 
-FAILURES: frozenset[BoardState] = frozenset({"refused", "rolled-back", "broken", "failed"})
-"""States that count against `--max-failures`; a board out of reach says nothing about the release."""
+_FIELD = ("--field", "field")  # on the board, below the installation's folder
+_ANSWER_S = 60.0
 
 
-class Outcome(BaseModel):
-    """The end of a board's part in a rollout.
+@dataclass
+class Progress:
+    """Receives the progress of one board.
 
     Attributes
     ----------
-    state
-        The board's own last word; or `offline`: it was never reached; `interrupted`: the link broke or the
-        rollout was stopped, and the next try goes on; `failed`: something else went wrong before the release
-        was judged; `skipped`: the rollout ended before its turn.
-    version
-        The version that the board runs now, if known.
-    seconds
-        Duration of all tries.
-    bytes_sent
-        Bytes of the stream that were sent, of all tries.
-    error, hint
-        What went wrong, and what to type.
-    power_cycles
-        Number of times that the board was power-cycled because it was silent.
+    step
+        Called with the name of a step that begins.
+    sent
+        Called with the number of bytes of each chunk that was sent.
+    stop
+        Set when no more bytes shall be sent.
     """
 
-    model_config = ConfigDict(frozen=True)
+    step: Callable[[str], None] = lambda _: None
+    sent: Callable[[int], None] = lambda _: None
+    stop: Event = field(default_factory=Event)
 
-    state: BoardState
-    version: str | None = None
-    seconds: float = 0.0
-    bytes_sent: int = 0
-    error: str | None = None
-    hint: str = ""
-    test: FieldTest | None = None
-    cause: Cause | None = None
-    power_cycles: int = 0
+
+def ask_status(board: Board, program: str) -> FieldStatus:
+    """Return what the board at present has, and who is at work there."""
+    with named(board):
+        completed = board.transport.run([program, "status", *_FIELD], timeout=_ANSWER_S)
+    _check(completed, board, "status")
+    what = "the answer of `edge-rt status`"
+    return understood(FieldStatus, check_output(completed, board.name, what), board.name, what)
+
+
+def give_first_trust(board: Board, program: str, first: Envelope) -> None:
+    """Give a board that trusts nobody its first trust.
+
+    Raises
+    ------
+    ToolchainError
+        The board has another trust, or does not accept this one; the message has its reason.
+    """
+    with named(board):
+        completed = board.transport.run(
+            [program, "trust", *_FIELD, "--first"], input=first.to_bytes(), timeout=_ANSWER_S
+        )
+    _check(completed, board, "trust")
+
+
+def install(
+    board: Board, program: str, signed: SignedRelease, head: bytes, progress: Progress
+) -> InstallerLine:
+    """Send a release to a board; return the last line. Errors are those of `send_release`."""
+    with named(board):
+        argv = command(program, "install", "-", *_FIELD, only_device=board.only_device)
+        with contextlib.closing(board.transport.talk(argv)) as dialogue:
+            return send_release(dialogue, signed, head, board.name, progress)
+
+
+def roll_back(board: Board, program: str, app: str, leaves: str | None, progress: Progress) -> InstallerLine:
+    """Let a board go back to the release before; return the last line. Errors as of `read_lines`.
+
+    Parameters
+    ----------
+    leaves
+        The statement of the release to be left: a board that has left it does nothing more. None: the board
+        says itself what it leaves.
+    """
+    named_release = ("--leave", leaves) if leaves else ()
+    with named(board):
+        argv = command(
+            program, "rollback", *_FIELD, "--app", app, *named_release, only_device=board.only_device
+        )
+        with contextlib.closing(board.transport.talk(argv)) as dialogue:
+            *_, last = read_lines(dialogue, board.name, progress)
+            return last
+
+
+def _check(completed: Completed, board: Board, verb: str) -> None:
+    if completed.returncode:
+        reason = last_line(completed.stdout if completed.stdout.strip() else completed.stderr)
+        kind = UsageError if verb == "trust" else ToolchainError
+        raise kind(f"board {board.name}: `edge-rt {verb}` failed: {reason}")
 
 
 # The host's side of an installation: sends what the board asks for, and reads its lines.
@@ -189,28 +207,9 @@ class StoppedError(ToolchainError):
     """The rollout was stopped while parts were sent; the board keeps what it received."""
 
 
-@dataclass
-class Told:
-    """Receives the progress of one board.
-
-    Attributes
-    ----------
-    step
-        Called with the name of a step that begins.
-    sent
-        Called with the number of bytes of each chunk that was sent.
-    stop
-        Set when no more bytes shall be sent.
-    """
-
-    step: Callable[[str], None] = lambda _: None
-    sent: Callable[[int], None] = lambda _: None
-    stop: Event = field(default_factory=Event)
-
-
 def send_release(
-    dialogue: Dialogue, signed: SignedRelease, head: bytes, board: str, told: Told
-) -> InstallLine:
+    dialogue: Dialogue, signed: SignedRelease, head: bytes, board: str, progress: Progress
+) -> InstallerLine:
     """Send a release through a dialogue with `edge-rt install -`; return the last line.
 
     Parameters
@@ -225,31 +224,31 @@ def send_release(
     CheckError
         A line of the board cannot be right.
     StoppedError
-        `told.stop` was set before all parts were sent.
+        `progress.stop` was set before all parts were sent.
     DeadlineError, LostError
         The board or the link stopped.
     ToolchainError
         edge-rt ended without a result.
     """
     if dialogue.send(head, PATIENCE_S):
-        told.sent(len(head))
+        progress.sent(len(head))
     reading = sum(signed.release.sizes) / SLOWEST_DISK  # all of it, which a board does in these steps
     limits = {
         **dict.fromkeys(("receive", "check", "unpack"), _STEP_S + reading),
         "preflight": _STEP_S + _PREFLIGHT_READS * reading,
         "test": _STEP_S + signed.release.test.timeout_s * _TEST_RUNS,
     }
-    for line in read_lines(dialogue, board, told, limits):
+    for line in read_lines(dialogue, board, progress, limits):
         if line.need is not None:
-            _send_parts(dialogue, signed, line.need, board, told)
+            _send_parts(dialogue, signed, line.need, board, progress)
         if line.end:
             return line
     raise AssertionError  # `read_lines` raises instead
 
 
 def read_lines(
-    dialogue: Dialogue, board: str, told: Told, limits: dict[str, float] | None = None
-) -> Iterator[InstallLine]:
+    dialogue: Dialogue, board: str, progress: Progress, limits: dict[str, float] | None = None
+) -> Iterator[InstallerLine]:
     """Yield the lines of `edge-rt install` or `edge-rt rollback`; the last one has `end`.
 
     Parameters
@@ -272,9 +271,9 @@ def read_lines(
                 f"board {board}: edge-rt ended with code {code} and without a result: "
                 f"{last_line(dialogue.errors())}"
             )
-        line = understood(InstallLine, text, board, _WHAT, MOST_LINE)
+        line = understood(InstallerLine, text, board, _WHAT, MOST_LINE)
         if line.step:
-            told.step(line.step)
+            progress.step(line.step)
             limit = seconds.get(line.step, _STEP_S)
         yield line
         if line.end:
@@ -283,18 +282,22 @@ def read_lines(
 
 
 def _send_parts(
-    dialogue: Dialogue, signed: SignedRelease, need: tuple[tuple[int, int], ...], board: str, told: Told
+    dialogue: Dialogue,
+    signed: SignedRelease,
+    need: tuple[tuple[int, int], ...],
+    board: str,
+    progress: Progress,
 ) -> None:
     for index, offset in need:
         if index >= len(signed.parts) or offset > signed.parts[index].size:
             raise lie(board, _WHAT, f"it asks for part {index} from byte {offset} on, which is not there")
         patience = PATIENCE_S + offset / SLOWEST_DISK  # it reads what it has before it takes more
         for chunk in _sliced(signed.part(index, offset)):
-            if told.stop.is_set():
+            if progress.stop.is_set():
                 raise StoppedError(f"board {board}: stopped while it received {signed.parts[index].name}")
             if not dialogue.send(chunk, patience):
                 return  # the board has a reason, which its next line gives
-            told.sent(len(chunk))
+            progress.sent(len(chunk))
 
 
 def _sliced(chunks: Iterator[bytes]) -> Iterator[bytes]:
