@@ -7,27 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.devices import plugins
+from toolchain.architectures import table as architectures
+from toolchain.devices import table as devices
 
 ROOT = Path(__file__).parent.parent
 TOY = ROOT / "tests" / "toy"
 
 
-def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **rows: str) -> None:
-    """Let packages be installed in a folder, one for each kind of device, for this process and its children.
+TABLES = (devices.PLUGINS, architectures.PLUGINS)
+
+
+def install(
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    package: str = "edge",
+    group: str = devices.PLUGINS.group,
+    **rows: str,
+) -> None:
+    """Let packages be installed in a folder, one for each row, for this process and its children.
 
     Parameters
     ----------
     package
         What their names begin with.
+    group
+        Entry-point group of the table that gets the rows.
     rows
-        Kind -> `module:ROW`, as in an entry point.
+        Name of the row -> `module:ROW`, as in an entry point.
     """
     for kind, row in rows.items():
         metadata = folder / f"{package}_{kind}-1.0.dist-info"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}-{kind}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[{plugins.GROUP}]\n{kind} = {row}\n")
+        (metadata / "entry_points.txt").write_text(f"[{group}]\n{kind} = {row}\n")
     patch.syspath_prepend(folder)
     paths = [str(folder), str(ROOT), str(TOY), *filter(None, [os.environ.get("PYTHONPATH")])]
     patch.setenv("PYTHONPATH", os.pathsep.join(paths))
@@ -36,5 +48,5 @@ def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **ro
 
 def forget() -> None:
     """Let installed plugins be looked for again."""
-    plugins.plugins.cache_clear()
-    plugins.load_plugin.cache_clear()
+    for table in TABLES:
+        table.forget()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from toolchain.devices.cuda_architectures import EMULATED, OLDEST, architectures_of
 from toolchain.devices.kernel import CUDA_CPP, OPENCL_C
 from toolchain.devices.kind import DeviceKind, Seam, TestBed
-from toolchain.devices.plugins import FAULTS, load_plugin, plugins
-from toolchain.errors import MissingError
-from toolchain.foreign import first_line
+from toolchain.plugins import PluginRows
 
 if TYPE_CHECKING:
     from toolchain.devices.device import Device
@@ -148,6 +145,11 @@ CPU = DeviceKind(name="cpu", quantizers=("mse", "minmax", "percentile", "power-o
 OWN = {row.name: row for row in (CPU, OPENCL, CUDA, VTA)}
 """Kinds of this package, by name; a plugin cannot replace them."""
 
+PLUGINS: PluginRows[DeviceKind] = PluginRows(
+    "edge_toolchain.backends", DeviceKind, "devices of kind {} come from a plugin"
+)
+"""Kinds that installed packages add."""
+
 # Drivers report units and clocks, but not the width of the units. The fastest device today reaches 1.6e14
 # FLOP/s without matrix units, which no kind here exceeds.
 _FASTEST = 2e14
@@ -155,7 +157,7 @@ _FASTEST = 2e14
 
 def kind_names() -> tuple[str, ...]:
     """Return the names of all kinds, those of this package first; no plugin is loaded."""
-    return (*OWN, *sorted({plugin.kind for plugin in plugins()} - set(OWN)))
+    return (*OWN, *sorted({plugin.row for plugin in PLUGINS.installed} - set(OWN)))
 
 
 def find_kind(name: str) -> DeviceKind | None:
@@ -166,7 +168,7 @@ def find_kind(name: str) -> DeviceKind | None:
     MissingError
         The kind belongs to a plugin that cannot be loaded.
     """
-    return OWN.get(name) or load_plugin(name)
+    return OWN.get(name) or PLUGINS.load(name)
 
 
 def kind_of(device: str) -> DeviceKind:
@@ -241,14 +243,5 @@ class KindTable(Generic[Code]):
             return self._own[kind]
         row = find_kind(kind)
         reference = row.code.get(self._seam) if row else None
-        return None if reference is None else self._loaded(kind, reference)
-
-    def _loaded(self, kind: str, reference: str) -> Any:
-        try:
-            return EntryPoint(kind, reference, self._seam).load()
-        except FAULTS as error:
-            raise MissingError(
-                f"the plugin for devices of kind {kind}: its {self._seam}, {reference}, cannot be loaded: "
-                f"{first_line(error)}",
-                "update or uninstall the plugin",
-            ) from error
+        code: Code | None = None if reference is None else PLUGINS.code(kind, self._seam, reference)
+        return code
