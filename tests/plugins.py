@@ -7,18 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.devices import plugins
+from toolchain.architectures import table as architectures
+from toolchain.devices import table as devices
 from toolchain.rollouts import carriers
 
 ROOT = Path(__file__).parent.parent
 TOY = ROOT / "tests" / "toy"
 
 
+TABLES = (devices.PLUGINS, architectures.PLUGINS, carriers.PLUGINS)
+
+
 def install(
     folder: Path,
     patch: pytest.MonkeyPatch,
     package: str = "edge",
-    group: str = plugins.GROUP,
+    group: str = devices.PLUGINS.group,
     **rows: str,
 ) -> None:
     """Let packages be installed in a folder, one for each row, for this process and its children.
@@ -28,9 +32,9 @@ def install(
     package
         What their names begin with.
     group
-        Group of the entry points: what the rows are.
+        Entry-point group of the table that gets the rows.
     rows
-        Kind of device, or other name -> `module:ROW`, as in an entry point.
+        Name of the row -> `module:ROW`, as in an entry point.
     """
     for kind, row in rows.items():
         metadata = folder / f"{package}_{kind}-1.0.dist-info"
@@ -45,6 +49,5 @@ def install(
 
 def forget() -> None:
     """Let installed plugins be looked for again."""
-    plugins.plugins.cache_clear()
-    plugins.load_plugin.cache_clear()
-    carriers.plugins.cache_clear()
+    for table in TABLES:
+        table.forget()

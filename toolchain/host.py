@@ -7,7 +7,7 @@ import platform
 import re
 from pathlib import Path
 
-from toolchain.architectures.table import LINUX
+from toolchain.architectures.table import linux_rows, of_machine
 from toolchain.devices.cuda_architectures import NATIVE
 from toolchain.devices.device import Device
 from toolchain.errors import UsageError
@@ -21,11 +21,10 @@ def host_profile() -> Profile:
     uses it.
     """
     machine = platform.machine()
-    row = next((row for row in LINUX.values() if row.uname == machine), None)
+    row = of_machine(machine)
     if row is None or row.host_class is None:
-        raise UsageError(
-            f"the board 'local' does not exist on a {machine} host", "use an x86-64 or arm64 host"
-        )
+        hosts = ", ".join(row.uname for row in linux_rows() if row.host_class)
+        raise UsageError(f"the board 'local' does not exist on a {machine} host", f"use a host of: {hosts}")
     base = load_profile(row.host_class)
     flags = host_cpu_flags()
     beyond = [name for name in (row.half, *row.integers) if name and row.features[name] in flags]

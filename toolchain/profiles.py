@@ -18,8 +18,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
+from toolchain.architectures.architecture import Architecture
 from toolchain.architectures.rates import ClusterRates
-from toolchain.architectures.table import ARCHITECTURES, Architecture, architecture_of, wrong_system
+from toolchain.architectures.table import architecture_names, architecture_of, wrong_system
 from toolchain.devices.device import Device
 from toolchain.devices.entry import Entry
 from toolchain.devices.table import kind_names
@@ -111,7 +112,7 @@ class Profile(_Strict):
         """
         row = architecture_of(self.triple)
         if row is None:
-            known = ", ".join(sorted(ARCHITECTURES))
+            known = ", ".join(sorted(architecture_names()))
             raise UsageError(
                 f"board class {self.name}: triple {self.triple!r} is not supported", f"known are: {known}"
             )

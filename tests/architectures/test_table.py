@@ -12,15 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.architectures.table import (
-    ARCHITECTURES,
-    LINUX,
-    Architecture,
-    Level,
-    architecture_of,
-    of_debian,
-    wrong_system,
-)
+from toolchain.architectures.architecture import Architecture, Level
+from toolchain.architectures.table import ARCHITECTURES, LINUX, architecture_of, of_debian, wrong_system
 from toolchain.configuration.keys import Settings
 from toolchain.profiles import class_names, load_profile
 from toolchain.records.record import level_rank
@@ -100,6 +93,13 @@ def test_code_of_a_lower_level_runs_on_a_higher_one_and_not_the_other_way(row: A
 def test_a_row_says_by_itself_what_follows_from_its_columns() -> None:
     arm = LINUX["armv7a"]
     assert arm.hard_float and not LINUX["aarch64"].hard_float
-    made = replace(X86, levels=(Level("rv64"), Level("rv64v", frozenset({"v"}))), features={"v": "v"})
+    slow = X86.rates["x86-64"]
+    made = replace(
+        X86,
+        levels=(Level("rv64"), Level("rv64v", frozenset({"v"}))),
+        rates={"rv64": slow, "rv64v": slow},
+        features={"v": "v"},
+        products={},
+    )
     assert made.level(made.linux_features({"v", "unknown"})) == "rv64v"
     assert made.level(()) == "rv64"

@@ -12,8 +12,7 @@ import pytest
 from tests import plugins
 from toolchain.devices.kernel import KernelModel
 from toolchain.devices.kind import SEAMS, DeviceKind
-from toolchain.devices.plugins import plugin_files
-from toolchain.devices.table import OWN, KindTable, driver_file, find_kind, kind_names, kind_of
+from toolchain.devices.table import OWN, PLUGINS, KindTable, driver_file, find_kind, kind_names, kind_of
 from toolchain.errors import MissingError
 from toolchain.lowering.kernels.store import fingerprint
 
@@ -36,7 +35,7 @@ def write(folder: Path, patch: pytest.MonkeyPatch, text: str) -> None:
 def test_without_plugins_there_are_the_packages_own() -> None:
     assert kind_names() == tuple(OWN) == ("cpu", "opencl", "cuda", "vta")
     assert all(row.name == name for name, row in OWN.items())
-    assert plugin_files() == []
+    assert PLUGINS.files() == []
 
 
 def test_the_test_beds_that_rows_name_exist() -> None:
@@ -55,7 +54,7 @@ def test_of_an_unknown_kind_nothing_is_known_and_nothing_fails() -> None:
 def test_a_plugins_code_is_found_by_seam_and_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = fingerprint()
     write(tmp_path, monkeypatch, ROW.format(name="npu", code={"machine": "edge_npu:NPU"}))
-    assert kind_names() == (*OWN, "npu") and plugin_files() == [tmp_path / "edge_npu.py"]
+    assert kind_names() == (*OWN, "npu") and PLUGINS.files() == [tmp_path / "edge_npu.py"]
     table: KindTable[object] = KindTable("machine", {"opencl": 1})
     row = find_kind("npu")
     assert isinstance(row, DeviceKind)
@@ -109,7 +108,7 @@ def test_its_files_are_found_though_nothing_of_it_runs(
     below.mkdir(parents=True)
     (below / "deep.py").touch()
     (tmp_path / "edge_npu" / "__init__.py").write_text("raise SystemExit('why')")
-    assert [file.name for file in plugin_files()] == files
+    assert [file.name for file in PLUGINS.files()] == files
     assert fingerprint() and find_kind("vta") is OWN["vta"], "builds for other devices go on"
     with pytest.raises(MissingError, match="edge-npu"):
         find_kind("npu")

@@ -35,13 +35,17 @@ def attic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
     """Install the page's package, and make the board of its `toolchain.toml`."""
     entry, table = blocks(PAGE, "toml")
     name, reference = re.findall(r'^(\w+) = "([\w:]+)"$', entry, re.MULTILINE)[0]
-    assert f'"{carriers.GROUP}"' in entry and f'carrier = "{name}"' in table and "[boards.attic]" in table
-    plugins.install(tmp_path, monkeypatch, group=carriers.GROUP, **{name: reference})
+    assert (
+        f'"{carriers.PLUGINS.group}"' in entry
+        and f'carrier = "{name}"' in table
+        and "[boards.attic]" in table
+    )
+    plugins.install(tmp_path, monkeypatch, group=carriers.PLUGINS.group, **{name: reference})
     module = reference.partition(":")[0]
     (tmp_path / f"{module}.py").write_text(blocks(PAGE)[0])
     monkeypatch.setenv("MAILBOX", str(tmp_path / "mailbox"))
     yield replace(toy_board(tmp_path / "attic"), carrier=name)
-    carriers.plugins.cache_clear()
+    carriers.PLUGINS.forget()
     sys.modules.pop(module, None)
 
 

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from toolchain.architectures.table import ARCHITECTURES, Architecture
+from toolchain.architectures.architecture import Architecture
+from toolchain.architectures.table import ARCHITECTURES
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.profiles import Profile, load_profile
 

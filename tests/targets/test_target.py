@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.architectures.table import LINUX, Architecture
+from toolchain.architectures.architecture import Architecture
+from toolchain.architectures.table import LINUX
 from toolchain.errors import UsageError
 from toolchain.host import host_cpu_flags, host_profile
 from toolchain.profiles import Cluster, Profile, class_names, load_profile

@@ -10,7 +10,7 @@ from toolchain.acceptance.context import AcceptContext
 from toolchain.acceptance.found import Compared, FactsFound, ProgramFound, RatesFound
 from toolchain.acceptance.public import hardware_name, kernel_version, keyword, public_keyword
 from toolchain.acceptance.step import StepEnd
-from toolchain.architectures.rates import FLOATS, ClusterRates
+from toolchain.architectures.rates import ClusterRates
 from toolchain.backends.table import class_rates
 from toolchain.devices.device import CPU
 from toolchain.measuring.rates import BUSY_SHARE, measure_rates
@@ -134,4 +134,4 @@ def _compared(profile: Profile, mine: ClusterRates) -> tuple[tuple[Compared, ...
 
 
 def _peak(rates: ClusterRates) -> float:
-    return max((gops for name, gops in rates.one.gops.items() if name in FLOATS), default=0.0)
+    return (rates.peak_flops() or 0.0) / 1e9

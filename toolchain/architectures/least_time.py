@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from toolchain.architectures.table import UNKNOWN_CORE, architecture_of
+
 LEAST_MS = 1e-6
 """Lower bound for any call, even an empty one: six cycles of the fastest clock. Checking a call's arguments
 takes a hundred times as long; a launch on a device takes microseconds."""
@@ -15,17 +17,6 @@ takes a hundred times as long; a launch on a device takes microseconds."""
 LONGEST_MS = 3.2e10
 """Upper bound for any call: a year. Sums of such numbers stay finite."""
 
-# Float32 operations of one core in a cycle, two for each multiply-add: x86-64 by the vectors that the code
-# uses, two units of 512 or 256 bits, or four of 128 bits without fused multiply-add (Zen); ARM by its cores'
-# pipes (Arm's "Software Optimization Guide" of each core: A9 to A75 one vector a cycle, A76 to A78 two).
-_OF_LEVELS = {"x86-64-v4": 64, "x86-64-v3": 32, "x86-64-v2": 16, "x86-64": 16}
-_OF_CORES = {
-    **{f"cortex-a{number}": 8 for number in (7, 8, 9, 15, 17, 32, 35, 53, 55, 57, 72, 73, 75)},
-    **{f"cortex-a{number}": 16 for number in (76, 77, 78)},
-}
-_MOST = 32  # four vectors of 128 bits a cycle: Cortex-X, Neoverse V, Apple's
-# Most Hz: a Core i9-14900KS; cores of ours were sold with up to 3 GHz; other ARM cores with up to 5.
-_CLOCK = {"x86-64": 6.2e9, "known": 3.2e9, "other": 5e9}
 # Operations are counted by the definition, but code may need fewer: winograd's 6x6 tiles need a fifth of the
 # products, and taps in the padding are not computed (of 9 or 27 taps, one may meet the image). Dot products
 # of bytes are four times as fast as those of floats. A board's clock may be wrong by a factor of two.
@@ -72,10 +63,6 @@ def bounding_flops(flops: int, names: Iterable[str]) -> int:
 
 
 def _core(triple: str, cpu: str, level: str) -> float:
-    """Return the peak operations per second of one core."""
-    if triple.startswith("x86_64"):
-        wide = max(_OF_LEVELS.values())
-        return _OF_LEVELS.get(level.partition("+")[0], wide) * _CLOCK["x86-64"]
-    if cpu in _OF_CORES:
-        return _OF_CORES[cpu] * _CLOCK["known"]
-    return _MOST * _CLOCK["other"]
+    """Return the upper bound of the operations per second of one core."""
+    row = architecture_of(triple)
+    return row.fastest.of(cpu, level) if row else UNKNOWN_CORE

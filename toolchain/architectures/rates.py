@@ -6,13 +6,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-FLOATS = ("sse", "avx2", "avx512", "neon")
-"""Names of float32 products in measured rates; other ones are of int8."""
+from toolchain.architectures.table import linux_rows
 
 Level = Literal["l1", "l2", "l3", "memory"]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,32}$")]
 Speed = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
 _Kib = Annotated[int, Field(ge=1, le=2**30)]
+
+
+def float_products() -> frozenset[str]:
+    """Return the names of float32 products in measured rates; other ones are of int8."""
+    return frozenset(rates.probe for row in linux_rows() for rates in row.rates.values() if rates.probe)
 
 
 class _Strict(BaseModel):
@@ -28,7 +32,8 @@ class MeasuredRates(_Strict):
         Number of cores that worked, with one thread each.
     gops
         Peak of multiply-accumulates in registers in 10^9 operations per second, two for each: by vectors for
-        float32 (`sse`, `avx2`, `avx512`, `neon`), by instruction for int8 (`avx512_vnni`, `asimddp` …).
+        float32 (`Rates.probe`: `sse`, `avx2`, `avx512`, `neon`), by instruction for int8 (`avx512_vnni`,
+        `asimddp` …).
     gb_s
         Bandwidth in GB/s of reading in order what lies in a cache or in memory; a level that the cores do not
         have, or that has no room for all of them, is left out.
@@ -70,7 +75,8 @@ class ClusterRates(_Strict):
 
     def peak_flops(self) -> float | None:
         """Return the peak of one core alone in float32, by its widest vectors, in operations per second."""
-        return max((1e9 * gops for name, gops in self.one.gops.items() if name in FLOATS), default=None)
+        names = float_products()
+        return max((1e9 * gops for name, gops in self.one.gops.items() if name in names), default=None)
 
     def read_of(self, level: Level, threads: int) -> float | None:
         """Return what one of `threads` cores reads from a level, in GB/s; None if there is no such level."""
@@ -103,5 +109,5 @@ class BoardRates(_Strict):
 
     def of_core(self, cpu: str) -> ClusterRates | None:
         """Return the speeds of the cluster with LLVM's cpu `cpu`; the only cluster's if there is one."""
-        named = next((each for each in self.clusters if each.core == cpu), None)
+        named = next((cluster for cluster in self.clusters if cluster.core == cpu), None)
         return self.clusters[0] if named is None and len(self.clusters) == 1 else named

@@ -1,153 +1,26 @@
-"""The table of architectures. A new one is a row here, and its emulator's two keys in `Settings`."""
+"""The table of architectures. A new one is a row here or in a plugin: docs/howto/add-an-architecture.md."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Generic, TypeVar
 
-# The columns of the table of architectures.
+from toolchain.architectures.architecture import (
+    EF_ARM_ABI_FLOAT_HARD,
+    EF_ARM_EABI_5,
+    Architecture,
+    FastestCore,
+    Level,
+    Microarchitecture,
+    Qemu,
+    Rates,
+    Seam,
+)
+from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.plugins import PluginRows
 
-# ELF for the Arm Architecture, section 5.2 "ELF header".
-EF_ARM_EABI_5, EF_ARM_ABI_FLOAT_HARD = 0x5000000, 0x400
-
-
-@dataclass(frozen=True)
-class Level:
-    """A feature level, and Linux's names of the CPU flags that its code may use."""
-
-    name: str
-    flags: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Qemu:
-    """The emulator that runs an architecture's programs on a host of another one.
-
-    Attributes
-    ----------
-    name
-        QEMU's name of the architecture: in `qemu-<name>-static`, and in the keys `qemu_<name>` and
-        `sysroot_<name>`.
-    loader
-        File name of the dynamic loader, which every program needs.
-    package
-        Debian's package of the C library.
-    """
-
-    name: str
-    loader: str
-    package: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Architecture:
-    """An architecture, combined with the operating system if that matters (Android).
-
-    Attributes
-    ----------
-    name
-        First part of its triples.
-    triple
-        LLVM's triple of its boards.
-    uname, runs_on
-        Linux's name of such a machine (`uname -m`), and the names of all machines that run its programs.
-    debian, docker
-        Debian's and Docker's names of the architecture.
-    edge_rt
-        Name of its edge-rt; None if edge-rt does not support it.
-    host_class
-        The board class with the facts for a host of this architecture; None if it cannot be `local`.
-    host_cpu
-        LLVM's cpu for such a host; None: the highest feature level serves as cpu.
-    features
-        LLVM's name -> Linux's name of the CPU features that generated code can use.
-    levels
-        Feature levels for the records' keys, in ascending order: each runs the code of those before it.
-    products
-        Instructions that multiply and accumulate other numbers than float32: our name of it -> LLVM's
-        feature that a CPU needs. Features that only convert (f16c, and fp16 of Arm's VFP) do not count.
-    slow_flops
-        Lower bound of the speed of working code on one core in FLOP/s: an estimate, for deadlines.
-    lld
-        lld's name of the output format (`-m`).
-    zig_target
-        Zig's name of the target.
-    gcc
-        The C compiler that drives GNU ld on a host of another architecture.
-    elf_machine, bits, elf_flags
-        `e_machine` in pyelftools' words, the file's class, and `e_flags`.
-    page
-        Alignment in bytes that load segments must have: the largest page of such Linux kernels
-        (Android: 16 KiB, https://developer.android.com/guide/practices/page-sizes).
-    glibc_base
-        Version node of the first glibc of this architecture
-        (glibc, `sysdeps/unix/sysv/linux/*/shlib-versions`); None for Android, whose symbols a
-        library names without versions.
-    helpers
-        Whether LLVM calls functions of the Arm run-time ABI, which must be linked into libraries.
-    qemu
-        Its emulator, None if none is supported.
-    """
-
-    name: str
-    triple: str
-    uname: str
-    runs_on: tuple[str, ...]
-    debian: str
-    docker: str
-    edge_rt: str | None
-    host_class: str | None = None
-    host_cpu: str | None = None
-    features: Mapping[str, str]
-    levels: tuple[Level, ...]
-    products: Mapping[str, str] = field(default_factory=dict)
-    slow_flops: float
-    lld: str
-    zig_target: str
-    gcc: str
-    elf_machine: str
-    bits: int
-    elf_flags: int = 0
-    page: int
-    glibc_base: str | None
-    helpers: bool = False
-    qemu: Qemu | None = None
-
-    @property
-    def half(self) -> str | None:
-        """LLVM's feature for arithmetic in float16; None: cores of the architecture have no such feature."""
-        return self.products.get("half")
-
-    @property
-    def integers(self) -> tuple[str, ...]:
-        """LLVM's features for products of 8-bit integers, the best first."""
-        return tuple(self.products[name] for name in ("dot", "dot-avx", "matrix") if name in self.products)
-
-    @property
-    def hard_float(self) -> bool:
-        """Whether objects and libraries must say that they pass floats in VFP registers."""
-        return bool(self.elf_flags & EF_ARM_ABI_FLOAT_HARD)
-
-    @property
-    def android(self) -> bool:
-        """Whether it is Android on that architecture."""
-        return self.glibc_base is None
-
-    def linux_features(self, llvm_features: Iterable[str]) -> tuple[str, ...]:
-        """Return Linux's names, sorted, of the `llvm_features` that generated code can use."""
-        return tuple(sorted(self.features[name] for name in llvm_features if name in self.features))
-
-    def products_of(self, flags: Collection[str]) -> frozenset[str]:
-        """Return the names of the `products` that a CPU with these of Linux's flags has."""
-        return frozenset(name for name, needed in self.products.items() if self.features[needed] in flags)
-
-    def level(self, flags: Iterable[str]) -> str:
-        """Return the highest feature level whose flags are all in `flags`."""
-        there = frozenset(flags)
-        return next(level.name for level in reversed(self.levels) if level.flags <= there)
-
-
-# Columns of the table: LLVM's and Linux's names of CPU features, and x86-64's feature levels.
+# LLVM's and Linux's names of CPU features, and x86-64's feature levels.
 
 # Linux: Documentation/arch/arm64/elf_hwcaps.rst; LLVM: lib/Target/AArch64/AArch64Features.td.
 # Features that only intrinsics use (crc, aes, sha2) are left out: no network needs them.
@@ -226,6 +99,44 @@ X86_LEVELS = (
 )
 
 
+# Speeds of the cores that classes stand for. Those of x86 were measured on a Sapphire Rapids core at 2.6 GHz
+# whose memory gives 16 GB/s, by the layers of ResNet-18 in the network (FMA peak 249 GFLOP/s, half of it with
+# AVX2). Only the proportions of these numbers matter. Arm's are a model, since nothing was run on silicon.
+# aarch64: Cortex-A72 at 1.8 GHz, one vector of four FMAs a cycle at 95 %, four instructions per transformed
+# vector, an rk3399's memory. armv7: Cortex-A9 at 650 MHz, two cycles per vector at 85 %, a Zynq's memory.
+_SAPPHIRE_RAPIDS = "measured on a Sapphire Rapids core at 2.6 GHz"
+_SSE = Rates(40e9, 3e9, 16e9, 1.8, peak=62e9, source=_SAPPHIRE_RAPIDS, probe="sse")
+_X86_RATES = {
+    "x86-64": _SSE,
+    "x86-64-v2": _SSE,
+    "x86-64-v3": Rates(105e9, 7e9, 16e9, 1.8, peak=124.5e9, source=_SAPPHIRE_RAPIDS, probe="avx2"),
+    "x86-64-v4": Rates(200e9, 9e9, 16e9, 1.8, peak=249e9, source=_SAPPHIRE_RAPIDS, probe="avx512"),
+}
+_A72 = "model of all aarch64 cores: a Cortex-A72 at 1.8 GHz"
+_A9 = "model of all armv7 cores: a Cortex-A9 at 650 MHz"
+_AARCH64_RATES = {"neon": Rates(13.7e9, 1.8e9, 4e9, peak=14.4e9, source=_A72, probe="neon")}
+_ARMV7A_RATES = {"neon": Rates(2.2e9, 0.4e9, 0.6e9, peak=2.6e9, source=_A9, probe="neon")}
+
+# Measured on a Zen 5 (family 26) with AVX-512: docs/decisions/0069 says how. Zen 4 (family 25) reaches 90 to
+# 98 % of its peak, too; its transforms were not measured.
+_ZEN = Microarchitecture(reached=0.97, spilled=1.5)
+_MICROARCHITECTURES = {"AuthenticAMD 25": _ZEN, "AuthenticAMD 26": _ZEN}
+
+# Upper bounds: float32 operations of one core in a cycle, two for each multiply-add. x86-64 by the vectors
+# that the code uses, two units of 512 or 256 bits, or four of 128 bits without fused multiply-add (Zen), at
+# the clock of a Core i9-14900KS. Arm by its cores' pipes (Arm's "Software Optimization Guide" of each core:
+# A9 to A75 one vector a cycle, A76 to A78 two); such cores were sold with up to 3 GHz.
+_X86_CYCLE = {"x86-64-v4": 64, "x86-64-v3": 32, "x86-64-v2": 16, "x86-64": 16}
+_ARM_CYCLE = {
+    **{f"cortex-a{number}": 8 for number in (7, 8, 9, 15, 17, 32, 35, 53, 55, 57, 72, 73, 75)},
+    **{f"cortex-a{number}": 16 for number in (76, 77, 78)},
+}
+UNKNOWN_CORE = 32 * 5e9
+"""Bound of any other core than x86-64's: four vectors of 128 bits a cycle (Cortex-X, Neoverse V, Apple's) at
+5 GHz."""
+_X86_FASTEST = FastestCore(64 * 6.2e9, levels={name: ops * 6.2e9 for name, ops in _X86_CYCLE.items()})
+_ARM_FASTEST = FastestCore(UNKNOWN_CORE, cpus={name: ops * 3.2e9 for name, ops in _ARM_CYCLE.items()})
+
 # The speeds: an untuned loop nest does one multiply-add in about ten cycles (a scalar load or a cache miss
 # in each); boards are found at their lowest clock, 408 MHz on an RK3399, hosts share their cores. On
 # armv7 a fused multiply-add is two instructions and registers are few: fifteen cycles at 333 MHz.
@@ -241,6 +152,10 @@ _X86_64 = Architecture(
     features=X86_64,
     levels=X86_LEVELS,
     products=X86_64_PRODUCTS,
+    nan_bounds=False,  # maxps returns its second operand if one is NaN
+    rates=_X86_RATES,
+    microarchitectures=_MICROARCHITECTURES,
+    fastest=_X86_FASTEST,
     slow_flops=3e8,
     lld="elf_x86_64",
     zig_target="x86_64-linux-gnu",
@@ -263,6 +178,9 @@ _AARCH64 = Architecture(
     features=AARCH64,
     levels=(Level("neon"),),
     products=AARCH64_PRODUCTS,
+    nan_bounds=True,
+    rates=_AARCH64_RATES,
+    fastest=_ARM_FASTEST,
     slow_flops=8e7,
     lld="aarch64linux",
     zig_target="aarch64-linux-gnu",
@@ -271,7 +189,13 @@ _AARCH64 = Architecture(
     bits=64,
     page=0x10000,
     glibc_base="2.17",
-    qemu=Qemu("aarch64", "ld-linux-aarch64.so.1", "libc6-arm64-cross"),
+    qemu=Qemu(
+        "aarch64",
+        "/usr/aarch64-linux-gnu",
+        "ld-linux-aarch64.so.1",
+        "libc6-arm64-cross",
+        like={"cortex-a78ae": "cortex-a76"},
+    ),
 )
 _AARCH64_ANDROID = replace(
     _AARCH64,
@@ -292,6 +216,11 @@ _ARMV7A = Architecture(
     edge_rt="armv7",
     features=ARMV7A,
     levels=(Level("neon"),),
+    target_options={"mfloat-abi": "hard"},  # TVM needs it although the triple implies it
+    nan_bounds=True,
+    multiply_add_features="-expand-fp-mlx,-vmlx-hazards,+use-misched,-vfp4",
+    rates=_ARMV7A_RATES,
+    fastest=_ARM_FASTEST,
     slow_flops=4e7,
     lld="armelf_linux_eabi",
     zig_target="arm-linux-gnueabihf",
@@ -302,24 +231,90 @@ _ARMV7A = Architecture(
     page=0x1000,
     glibc_base="2.4",
     helpers=True,
-    qemu=Qemu("arm", "ld-linux-armhf.so.3", "libc6-armhf-cross"),
+    qemu=Qemu("arm", "/usr/arm-linux-gnueabihf", "ld-linux-armhf.so.3", "libc6-armhf-cross"),
 )
 
-LINUX = {row.name: row for row in (_X86_64, _AARCH64, _ARMV7A)}
-"""Architectures on which edge-rt runs, by the first part of the triple."""
-ARCHITECTURES = {**LINUX, "aarch64-android": _AARCH64_ANDROID}
-"""Architectures for which networks are built."""
+ARCHITECTURES = {
+    **{row.name: row for row in (_X86_64, _AARCH64, _ARMV7A)},
+    "aarch64-android": _AARCH64_ANDROID,
+}
+"""Architectures of this package, by the first part of the triple; a plugin cannot replace them."""
+LINUX = {name: row for name, row in ARCHITECTURES.items() if not row.android}
+"""Those of this package on which Linux runs."""
+
+PLUGINS: PluginRows[Architecture] = PluginRows(
+    "edge_toolchain.architectures", Architecture, "the architecture {} comes from a plugin"
+)
+"""Architectures that installed packages add."""
+
+
+def architecture_names() -> tuple[str, ...]:
+    """Return the names of all architectures, those of this package first; no plugin is loaded."""
+    return (*ARCHITECTURES, *sorted({plugin.row for plugin in PLUGINS.installed} - set(ARCHITECTURES)))
+
+
+def linux_rows() -> Iterator[Architecture]:
+    """Yield the rows on which Linux runs: those of this package, then those of plugins that can be loaded."""
+    yield from LINUX.values()
+    for name in sorted({plugin.row for plugin in PLUGINS.installed} - set(ARCHITECTURES)):
+        try:
+            row = PLUGINS.load(name)
+        except ToolchainError:  # raised when its architecture is asked for; the others work without it
+            continue
+        if row is not None:
+            yield row
 
 
 def architecture_of(triple: str) -> Architecture | None:
-    """Return the row of a triple's architecture, None if it is unknown."""
+    """Return the row of a triple's architecture, None if it is unknown.
+
+    Raises
+    ------
+    MissingError
+        The architecture belongs to a plugin that cannot be loaded.
+    """
     name, _, rest = triple.partition("-")
-    return ARCHITECTURES.get(f"{name}-android" if "android" in rest else name)
+    if "android" in rest:
+        return ARCHITECTURES.get(f"{name}-android")
+    return ARCHITECTURES.get(name) or PLUGINS.load(name)
+
+
+def known_architecture(triple: str) -> Architecture:
+    """Return the row of a triple's architecture.
+
+    Raises
+    ------
+    UsageError
+        It is unknown.
+    MissingError
+        As in `architecture_of`.
+    """
+    row = architecture_of(triple)
+    if row is None:
+        raise UsageError(
+            f"triple {triple!r} is not supported", f"known are: {', '.join(sorted(architecture_names()))}"
+        )
+    return row
+
+
+def of_machine(uname: str) -> Architecture | None:
+    """Return the row with Linux's name of a machine (`uname -m`), None if it is unknown."""
+    return next((row for row in linux_rows() if row.uname == uname), None)
 
 
 def of_debian(name: str) -> Architecture:
-    """Return the row with this Debian name, such as arm64."""
-    return next(row for row in LINUX.values() if row.debian == name)
+    """Return the row with this Debian name, such as arm64.
+
+    Raises
+    ------
+    UsageError
+        No row has it.
+    """
+    row = next((row for row in linux_rows() if row.debian == name), None)
+    if row is None:
+        known = ", ".join(row.debian for row in linux_rows())
+        raise UsageError(f"Debian's architecture {name!r} is not supported", f"known are: {known}")
+    return row
 
 
 def wrong_system(triple: str) -> str:
@@ -334,3 +329,43 @@ def wrong_system(triple: str) -> str:
     if "android" in triple and triple not in android:
         return f"of Android's systems one is known: {', '.join(android)}"
     return ""
+
+
+Code = TypeVar("Code")
+
+
+class CodeColumn(Generic[Code]):
+    """A column of the table that is code of an upper room: there it is, by name of the architecture.
+
+    Parameters
+    ----------
+    seam
+        Name of the column; a plugin's `Architecture.code` uses it as a key.
+    place
+        The table of the upper room, for the error of an architecture that is missing there.
+    own
+        The code of this package, by `Architecture.name`.
+    """
+
+    def __init__(self, seam: Seam, place: str, own: Mapping[str, Code]) -> None:
+        self._seam: Seam = seam
+        self._place, self._own = place, own
+
+    def of(self, row: Architecture) -> Code:
+        """Return the code for an architecture.
+
+        Raises
+        ------
+        MissingError
+            The architecture has none, or that of its plugin cannot be loaded.
+        """
+        if row.name in self._own:
+            return self._own[row.name]
+        reference = row.code.get(self._seam)
+        if reference is None:
+            raise MissingError(
+                f"architecture {row.name}: its {self._seam} is missing",
+                f"add it to {self._place}; in a plugin, to `code` of its row",
+            )
+        code: Code = PLUGINS.code(row.name, self._seam, reference)
+        return code

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolchain.architectures.architecture import Rates
+from toolchain.architectures.table import architecture_of
 from toolchain.backends.packed import kinds as packed
 from toolchain.backends.tensorir import kinds as tensorir
 from toolchain.backends.vta import space as vta
@@ -20,7 +22,6 @@ from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.tuner import Space
 
 if TYPE_CHECKING:
-    from toolchain.backends.packed.rates import Rates
     from toolchain.models.load import Model
     from toolchain.records.exchange import Function
     from toolchain.records.record import Record
@@ -133,9 +134,8 @@ def metaschedule() -> Exchange:
 
 def class_rates(triple: str, cpu: str) -> Rates | None:
     """Return the speeds by which code for a cpu is chosen if none were measured; None: not known here."""
-    from toolchain.backends.packed.rates import rates_of_class
-
-    return rates_of_class(triple, cpu)
+    row = architecture_of(triple)
+    return row.rates_of(cpu) if row else None
 
 
 def estimated_ms(space: Space[Any], point: Any) -> float | None:

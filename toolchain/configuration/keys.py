@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model, model_validator
 
 from toolchain.architectures.rates import BoardRates
+from toolchain.architectures.table import LINUX
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.labgrid import LabgridPlace
 from toolchain.configuration.power import PowerCommands
@@ -32,8 +33,8 @@ def _default_folder(of_this_user: Callable[[str], str]) -> Path:
         return Path("~")
 
 
-class Settings(Table):
-    """Every key of `toolchain.toml`."""
+class _HostSettings(Table):
+    """Keys about this host, which come first."""
 
     board: str = Field("local", description="Board or board class used when `--board` is not given.")
     engine: Literal["auto", "docker", "host"] = Field(
@@ -62,19 +63,34 @@ class Settings(Table):
     jobs: int = Field(
         len(os.sched_getaffinity(0)), ge=1, le=4096, description="Processes that compile at the same time."
     )
-    qemu_aarch64: str = Field(
-        "qemu-aarch64-static",
-        description="The user-mode emulator for aarch64 programs; if it is not there, without `-static`.",
-    )
-    sysroot_aarch64: Path = Field(
-        Path("/usr/aarch64-linux-gnu"), description="Where the arm64 C library for it lies."
-    )
-    qemu_arm: str = Field(
-        "qemu-arm-static", description="The user-mode emulator for armv7 programs; likewise."
-    )
-    sysroot_arm: Path = Field(
-        Path("/usr/arm-linux-gnueabihf"), description="Where the armhf C library for it lies."
-    )
+
+
+def _emulator_keys() -> dict[str, Any]:
+    """Return the keys of each architecture's emulator, with their types and fields for `create_model`."""
+    keys: dict[str, Any] = {}
+    for row in LINUX.values():
+        if row.qemu is None:
+            continue
+        emulator = Field(
+            row.qemu.program,
+            description=f"The user-mode emulator for {row.edge_rt or row.name} programs; if it is not there, "
+            "without `-static`.",
+        )
+        folder = Field(Path(row.qemu.sysroot), description=f"Where the {row.debian} C library for it lies.")
+        keys[row.qemu.program_key] = (str, emulator)
+        keys[row.qemu.sysroot_key] = (Path, folder)
+    return keys
+
+
+if TYPE_CHECKING:
+    _EmulatorSettings = _HostSettings
+else:
+    _EmulatorSettings = create_model("_EmulatorSettings", __base__=_HostSettings, **_emulator_keys())
+
+
+class Settings(_EmulatorSettings):
+    """Every key of `toolchain.toml`."""
+
     debian_mirror: str | None = Field(
         None,
         description="Where Debian's packages for images and container boards come from; apt checks their "

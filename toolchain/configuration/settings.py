@@ -91,7 +91,9 @@ def shown_value(place: tuple[int | str, ...], value: object) -> str:
     return "…" if secret else shortened(repr(value))
 
 
-_FOLDERS = ("cache_dir", "data_dir", "state_dir", "sysroot_aarch64", "sysroot_arm", "tls_authorities")
+_FOLDERS = tuple(
+    key for key, field in Settings.model_fields.items() if field.annotation in (Path, Path | None)
+)
 
 
 @dataclass(frozen=True)

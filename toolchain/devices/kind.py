@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from toolchain.architectures.table import Architecture
+    from toolchain.architectures.architecture import Architecture
     from toolchain.devices.device import Device
     from toolchain.devices.facts import DeviceFacts
     from toolchain.devices.kernel import Language

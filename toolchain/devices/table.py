@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from toolchain.devices.cuda_architectures import EMULATED, OLDEST, architectures_of
 from toolchain.devices.kernel import CUDA_CPP, OPENCL_C
 from toolchain.devices.kind import DeviceKind, DriverFile, Seam, TestBed
-from toolchain.devices.plugins import FAULTS, load_plugin, plugins
-from toolchain.errors import MissingError
-from toolchain.foreign import first_line
+from toolchain.plugins import PluginRows
 
 if TYPE_CHECKING:
     from toolchain.devices.device import Device
@@ -149,6 +146,11 @@ CPU = DeviceKind(name="cpu", quantizers=("mse", "minmax", "percentile", "power-o
 OWN = {row.name: row for row in (CPU, OPENCL, CUDA, VTA)}
 """Kinds of this package, by name; a plugin cannot replace them."""
 
+PLUGINS: PluginRows[DeviceKind] = PluginRows(
+    "edge_toolchain.backends", DeviceKind, "devices of kind {} come from a plugin"
+)
+"""Kinds that installed packages add."""
+
 # Drivers report units and clocks, but not the width of the units. The fastest device today reaches 1.6e14
 # FLOP/s without matrix units, which no kind here exceeds.
 _FASTEST = 2e14
@@ -156,7 +158,7 @@ _FASTEST = 2e14
 
 def kind_names() -> tuple[str, ...]:
     """Return the names of all kinds, those of this package first; no plugin is loaded."""
-    return (*OWN, *sorted({plugin.kind for plugin in plugins()} - set(OWN)))
+    return (*OWN, *sorted({plugin.row for plugin in PLUGINS.installed} - set(OWN)))
 
 
 def find_kind(name: str) -> DeviceKind | None:
@@ -167,7 +169,7 @@ def find_kind(name: str) -> DeviceKind | None:
     MissingError
         The kind belongs to a plugin that cannot be loaded.
     """
-    return OWN.get(name) or load_plugin(name)
+    return OWN.get(name) or PLUGINS.load(name)
 
 
 def kind_of(device: str) -> DeviceKind:
@@ -242,7 +244,8 @@ class KindTable(Generic[Code]):
             return self._own[kind]
         row = find_kind(kind)
         reference = row.code.get(self._seam) if row else None
-        return None if reference is None else _load_code(kind, self._seam, reference)
+        code: Code | None = None if reference is None else PLUGINS.code(kind, self._seam, reference)
+        return code
 
 
 def driver_file(kind: str) -> DriverFile | None:
@@ -254,15 +257,5 @@ def driver_file(kind: str) -> DriverFile | None:
         The driver belongs to a plugin that cannot be loaded.
     """
     bed = kind_of(kind).test_bed
-    return _load_code(kind, "driver", bed.driver) if bed and bed.driver else None
-
-
-def _load_code(kind: str, what: str, reference: str) -> Any:
-    try:
-        return EntryPoint(kind, reference, what).load()
-    except FAULTS as error:
-        raise MissingError(
-            f"the plugin for devices of kind {kind}: its {what}, {reference}, cannot be loaded: "
-            f"{first_line(error)}",
-            "update or uninstall the plugin",
-        ) from error
+    driver: DriverFile | None = PLUGINS.code(kind, "driver", bed.driver) if bed and bed.driver else None
+    return driver

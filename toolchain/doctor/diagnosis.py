@@ -12,12 +12,12 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from toolchain.architectures.table import LINUX
+from toolchain.architectures import table as architectures
+from toolchain.architectures.table import linux_rows
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.boards.emulation.system.machine import INSTALL, PROGRAM, missing_programs
 from toolchain.configuration.settings import Configuration, cache_dir, data_dir, settings, state_dir
-from toolchain.devices.plugins import plugins
-from toolchain.devices.table import OWN
+from toolchain.devices import table as devices
 from toolchain.doctor.probes import (
     Check,
     ProbeStep,
@@ -51,7 +51,7 @@ def check_containers() -> Iterator[Check]:
     except ToolchainError as error:
         yield Check("docker", "optional", error.message, error.hint, _CONTAINERS)
     yield check_tool("mmdebstrap", ["mmdebstrap", "--version"], "optional", hint, _CONTAINERS)
-    for name in (row.qemu.name for row in LINUX.values() if row.qemu and row.name not in own_architectures()):
+    for name in (row.qemu.name for row in linux_rows() if row.qemu and row.name not in own_architectures()):
         flags = _registered_flags(name)
         # F: the emulator also works inside containers. C: so does sudo.
         good = flags is not None and {"F", "C"} <= set(flags)
@@ -228,12 +228,12 @@ def _check_machines() -> Iterator[Check]:
 # A plugin's row and all the code that it names, in a process that may crash, hang or end.
 _PLUGIN = """
 import sys
-from toolchain.devices.table import KindTable
-from toolchain.devices.table import find_kind
+from importlib import import_module
 from toolchain.errors import ToolchainError
+rows = import_module(sys.argv[1]).PLUGINS
 try:
-    for seam in find_kind(sys.argv[1]).code:
-        KindTable(seam, {}).find(sys.argv[1])
+    for column, reference in rows.load(sys.argv[2]).code.items():
+        rows.code(sys.argv[2], column, reference)
 except ToolchainError as error:
     raise SystemExit(error.message)
 print("loaded")
@@ -241,14 +241,22 @@ print("loaded")
 
 
 def _check_plugins() -> Iterator[Check]:
-    """Yield a line for each kind of device that an installed package adds."""
-    for plugin in plugins():
+    """Yield a line for each kind of device and each architecture that an installed package adds."""
+    rows = [
+        ("devices of kind", "that kind", devices.__name__, plugin) for plugin in devices.PLUGINS.installed
+    ]
+    rows += [
+        ("the architecture", "it", architectures.__name__, plugin)
+        for plugin in architectures.PLUGINS.installed
+    ]
+    own = {*devices.OWN, *architectures.ARCHITECTURES}
+    for what, it, table, plugin in rows:
         name, hint = f"plugin {plugin.package}", plugin.uninstall
-        found = f"{plugin.version}, devices of kind {plugin.kind}"
-        if plugin.kind in OWN:
-            yield Check(name, "note", f"{found}: not used, the toolchain has that kind itself", hint)
+        found = f"{plugin.version}, {what} {plugin.row}"
+        if plugin.row in own:
+            yield Check(name, "note", f"{found}: not used, the toolchain has {it} itself", hint)
             continue
-        check = check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, plugin.kind)
+        check = check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, table, plugin.row)
         if check.state == "ok":
             yield replace(check, found=found)
         else:

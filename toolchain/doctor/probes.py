@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from toolchain.architectures.table import LINUX
+from toolchain.architectures.table import linux_rows
 
 State = Literal["ok", "missing", "optional", "note"]
 
@@ -127,4 +127,4 @@ def check_tool(name: str, argv: list[str], missing: State, hint: str, wanted_by:
 
 def own_architectures() -> tuple[str, ...]:
     """Return the architectures whose programs need no emulator on this host: its own."""
-    return tuple(row.name for row in LINUX.values() if row.uname == platform.machine())
+    return tuple(row.name for row in linux_rows() if row.uname == platform.machine())

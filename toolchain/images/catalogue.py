@@ -10,7 +10,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from toolchain.architectures.table import LINUX
+from toolchain.architectures.table import linux_rows
 from toolchain.configuration.settings import settings
 from toolchain.errors import UsageError
 
@@ -66,7 +66,7 @@ class Image(BaseModel):
             raise ValueError("a driver of the device comes with packages: which?")
         if self.packages and not self.system:
             raise ValueError("packages are a system's; a Dockerfile has its own")
-        known = [row.debian for row in LINUX.values()]
+        known = [row.debian for row in linux_rows()]
         if self.system and self.system not in known:
             raise ValueError(f"system is none of {', '.join(known)}")
         return self

@@ -10,7 +10,7 @@ from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 
-from toolchain.architectures.table import Architecture
+from toolchain.architectures.architecture import Architecture
 from toolchain.errors import ToolchainError
 from toolchain.linking.linker import CLibrary, Linker, c_library, version_key
 from toolchain.linking.lld import ZigLinker

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from toolchain.architectures.table import Architecture
+from toolchain.architectures.architecture import Architecture
 from toolchain.configuration import settings as config
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolchain.architectures.table import Architecture
+from toolchain.architectures.architecture import Architecture
 from toolchain.errors import MissingError, UsageError
 from toolchain.linking.linker import DEADLINE_S, Linker, check_wanted, ensure_helpers, flags_for, report
 from toolchain.linking.lld import ZigLinker, ensure_stubs

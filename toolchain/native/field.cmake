@@ -30,8 +30,9 @@ target_include_directories(sodium BEFORE PRIVATE ${SODIUM}/include/sodium ${SODI
 # In place of its configure, which would find the same on every Linux.
 target_compile_definitions(sodium PRIVATE
   CONFIGURED=1 _GNU_SOURCE=1 HAVE_GCC_MEMORY_FENCES=1 HAVE_INLINE_ASM=1 SODIUM_STATIC=1)
-if(NOT ZIG_TARGET MATCHES "^arm")
-  target_compile_definitions(sodium PRIVATE HAVE_TI_MODE=1)  # there are numbers of 128 bits
+include(${CMAKE_CURRENT_LIST_DIR}/arch.cmake)
+if(ARCH_INT128)
+  target_compile_definitions(sodium PRIVATE HAVE_TI_MODE=1)
 endif()
 # Its headers have functions that only some of its files call.
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/src/sodium.c PROPERTIES COMPILE_OPTIONS "${WARNINGS};-Wno-unused-function")

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
 
-from toolchain.architectures.table import LINUX
+from toolchain.architectures.table import linux_rows
 from toolchain.devices.kind import Failure
 
 # The key of a record: the task, the code's target and the board class.
 
 EMULATED = "+emulated"
-_LADDERS = [[level.name for level in row.levels] for row in LINUX.values()]
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,8 @@ def level_rank(level: str, of: str) -> tuple[int, int] | None:
     """
     base, *features = level.split("+")
     wanted_base, *wanted_features = of.split("+")
-    ladder = next((ladder for ladder in _LADDERS if base in ladder), [base])
+    ladders = ([level.name for level in row.levels] for row in linux_rows())
+    ladder = next((ladder for ladder in ladders if base in ladder), [base])
     if wanted_base not in ladder or ladder.index(base) > ladder.index(wanted_base):
         return None
     if not set(features) <= set(wanted_features):

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from toolchain.devices.plugins import FAULTS
 from toolchain.errors import MissingError, UsageError
-from toolchain.foreign import first_line
+from toolchain.plugins import PluginRows
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
     from toolchain.rollouts.carrier import Carrier
     from toolchain.rollouts.course import Course
     from toolchain.rollouts.fleet import BoardApp
-
-GROUP = "edge_toolchain.carriers"
-"""Entry-point group in which installed packages declare carriers: the carrier's name = `module:CLASS`."""
 
 
 def _ssh() -> Carrier[Any]:
@@ -50,14 +44,15 @@ OWN: Mapping[str, Callable[[], Carrier[Any]]] = {"ssh": _ssh, "file": _file, "me
 """Carriers of this package, by name; a plugin cannot replace them. Nothing is imported before its use."""
 
 
-@cache
-def plugins() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Return the carriers that installed packages declare, by name; loads none of them."""
-    points: dict[str, list[EntryPoint]] = defaultdict(list)
-    for point in entry_points(group=GROUP):
-        if point.name not in OWN:
-            points[point.name].append(point)
-    return {name: tuple(points[name]) for name in sorted(points)}
+PLUGINS: PluginRows[type[Any]] = PluginRows(
+    "edge_toolchain.carriers", type, "carrier {} comes from a plugin", "Carrier"
+)
+"""Classes of carriers that installed packages add; this package's own names cannot be replaced."""
+
+
+def _plugin_names() -> tuple[str, ...]:
+    """Return the names of the plugins' carriers; none of them is loaded."""
+    return tuple(sorted({plugin.row for plugin in PLUGINS.installed} - set(OWN)))
 
 
 def find_carrier(name: str) -> Carrier[Any]:
@@ -72,26 +67,16 @@ def find_carrier(name: str) -> Carrier[Any]:
     """
     if name in OWN:
         return OWN[name]()
-    points = plugins().get(name)
-    if not points:
-        known = ", ".join((*OWN, *plugins()))
+    kind = PLUGINS.load(name)
+    if kind is None:
+        known = ", ".join((*OWN, *_plugin_names()))
         raise UsageError(f"{name}: there is no such carrier", f"the carriers are: {known}")
     from toolchain.rollouts.carrier import Carrier  # imports pydantic, which --help does without
 
-    plugin = f"carrier {name} comes from a plugin"
-    if len({point.value for point in points}) > 1:
-        several = ", ".join(sorted(point.value for point in points))
-        raise MissingError(f"{plugin}, and there are several: {several}", "uninstall all of them but one")
-    try:
-        kind = points[0].load()
-    except FAULTS as error:
+    if not issubclass(kind, Carrier):
         raise MissingError(
-            f"{plugin}, {points[0].value}, which cannot be loaded: {first_line(error)}",
+            f"carrier {name} comes from a plugin, but {kind.__module__}:{kind.__name__} is no `Carrier`",
             "update or uninstall the plugin",
-        ) from error
-    if not (isinstance(kind, type) and issubclass(kind, Carrier) and getattr(kind, "name", None) == name):
-        raise MissingError(
-            f"{plugin}, but {points[0].value} is no `Carrier` of that name", "update or uninstall the plugin"
         )
     return kind()
 
@@ -101,13 +86,13 @@ def export_formats() -> tuple[str, ...]:
 
     A plugin's may turn out to reach something else once it is loaded, and refuses then.
     """
-    return ("file", "mender", *plugins())
+    return ("file", "mender", *_plugin_names())
 
 
 def carrier_to(address: str) -> Carrier[Any]:
     """Return the carrier to an address: `NAME://…` names a plugin's, everything else is an OCI registry."""
     name, scheme, _ = address.partition("://")
-    carrier = find_carrier(name if scheme and name in plugins() else "oci")
+    carrier = find_carrier(name if scheme and name in _plugin_names() else "oci")
     carrier.need_reach("an address", address)
     return carrier
 

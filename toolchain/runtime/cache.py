@@ -60,8 +60,9 @@ def arch_of(profile: Profile) -> str:
     """
     arch = profile.architecture.edge_rt
     if arch is None:
+        system = "Android" if profile.android else profile.arch
         raise UsageError(
-            f"board class {profile.name}: edge-rt does not run on Android; networks are built and checked "
+            f"board class {profile.name}: edge-rt does not run on {system}; networks are built and checked "
             "here, and run by your own app",
             f"toolchain build MODEL --board {profile.name} -o DIR",
         )

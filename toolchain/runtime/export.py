@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from toolchain.architectures.table import Architecture
+from toolchain.architectures.architecture import Architecture
 from toolchain.files import atomic
 from toolchain.profiles import Profile
 from toolchain.runtime.cache import Runtime

@@ -114,9 +114,8 @@ def target_for(
         "mtriple": profile.triple,
         "mcpu": cores.cpu,
         "num-cores": count,
+        **row.target_options,
     }
-    if row.hard_float:
-        options["mfloat-abi"] = "hard"  # TVM needs it although the triple implies it
     if features:
         options["mattr"] = list(features)
     target = tvm.target.Target(options)

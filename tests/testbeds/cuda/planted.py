@@ -13,7 +13,7 @@ import pytest
 
 from tests.backends.packed.computed import loaded
 from tests.testbeds.cuda.networks import emulated, error_of
-from toolchain.architectures.table import Architecture
+from toolchain.architectures.architecture import Architecture
 from toolchain.errors import ToolchainError
 from toolchain.lowering.dialects import cuda
 from toolchain.lowering.kernels import store

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from toolchain.architectures.architecture import Rates
 from toolchain.backends.packed.dot_products import Instruction, Operand, Products, multiply_add
 from toolchain.backends.packed.gpus import GpuRow
 from toolchain.backends.packed.pieces import ParallelLoop, Pieces
-from toolchain.backends.packed.rates import Rates
 from toolchain.backends.packed.recognise.contraction import FLOATING
 from toolchain.backends.packed.recognise.convolution import BYTES
 

@@ -1,9 +1,9 @@
-"""The machines that code is generated for: a row for each kind of CPU.
+"""The machines that code is generated for: a row for each kind of CPU, and who chooses among them.
 
 Registers: the architecture manuals. SSE and AVX2 have 16, AVX-512 and AArch64 32; armv7 has 16 quadword NEON
 registers. Tiles: `algorithms.direct.space` says how they were measured.
 
-Rates: `rates` has those of classes, `measured` those of boards that were measured.
+Rates: rows of `architectures/table.py` have those of classes; `measured` scales them for a measured board.
 
 64-bit ARM cores follow by themselves what is read in order, as weights are (Arm, "Cortex-A53" and "Cortex-A72
 Technical Reference Manual", "data prefetching"): there prefetching would be one more instruction in twenty.
@@ -12,12 +12,12 @@ A Cortex-A9 does not see beyond its first cache, and has time for it: its produc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from toolchain.architectures.architecture import Microarchitecture, Rates
 from toolchain.architectures.rates import ClusterRates
-from toolchain.architectures.table import architecture_of
-from toolchain.backends.packed import rates
+from toolchain.architectures.table import LINUX, CodeColumn, known_architecture
 from toolchain.backends.packed.dot_products import PMADDWD, SDOT, VNNI, VNNI_AVX
 from toolchain.backends.packed.gpus import gpu_of
 from toolchain.backends.packed.machine import FLOATS, Machine, Tiles
@@ -39,59 +39,38 @@ from toolchain.targets.target import BoardTarget
 #     again   what it reads from L3 in the time of a byte from memory
 #     cache   the core's L2, as the system reports it
 #
-# The share of the peak and the price of spilled transforms differ between microarchitectures: a row of
-# `MICROARCHITECTURES` says by how much.
-
-_PRODUCTS = {"sse": "sse", "avx2": "avx2", "avx512": "avx512", "aarch64": "neon", "armv7": "neon"}
-"""Name of a machine's float32 products in the answer of `edge-rt probe`."""
+# The share of the peak and the price of spilled transforms differ between microarchitectures: the column
+# `microarchitectures` of the architecture says by how much.
 
 
-@dataclass(frozen=True)
-class Microarchitecture:
-    """How cores of one family differ from the core for which a row's rates were found.
-
-    Attributes
-    ----------
-    reached
-        Share of the peak that convolutions reach with their operands in the caches.
-    spilled
-        Slowdown of winograd's transforms that do not fit the registers.
-    """
-
-    reached: float
-    spilled: float
-
-
-_ZEN = Microarchitecture(reached=0.97, spilled=1.5)
-MICROARCHITECTURES = {"AuthenticAMD 25": _ZEN, "AuthenticAMD 26": _ZEN}
-"""By maker and family. Measured on a Zen 5 (family 26) with AVX-512: docs/decisions/0069 says how. Zen 4
-(family 25) reaches 90 to 98 % of its peak, too; its transforms were not measured."""
-
-
-def measured(machine: Machine, rates: ClusterRates) -> Machine:
+def measured(
+    machine: Machine, rates: ClusterRates, microarchitectures: Mapping[str, Microarchitecture]
+) -> Machine:
     """Return a machine with the speeds measured on a board; itself if its products were not measured."""
     row, threads = machine.rates, machine.threads
-    gops = rates.product_of(_PRODUCTS.get(machine.isa, ""), threads)
+    gops = rates.product_of(row.probe, threads)
     memory, third = rates.read_of("memory", threads), rates.read_of("l3", threads)
     if gops is None or memory is None or not row.peak:
         return machine
     peak = gops * 1e9
-    own = MICROARCHITECTURES.get(rates.family or "")
+    family = microarchitectures.get(rates.family or "")
     return replace(
         machine,
         rates=replace(
             row,
-            flops=peak * (own.reached if own else row.flops / row.peak),
+            flops=peak * (family.reached if family else row.flops / row.peak),
             values=row.values * peak / row.peak,
             stream=memory * 1e9,
             again=max(1.0, third / memory) if third else 1.0,
-            spilled=own.spilled if own else row.spilled,
+            spilled=family.spilled if family else row.spilled,
             peak=peak,
             source="measured on the board",
             cache=(rates.l2_kib or 0) << 10,
         ),
     )
 
+
+_X86_RATES = LINUX["x86_64"].rates
 
 SSE = Machine(
     isa="sse",
@@ -101,7 +80,7 @@ SSE = Machine(
     prefetches=True,
     near=18 << 10,
     cache=1 << 20,
-    rates=rates.SSE,
+    rates=_X86_RATES["x86-64"],
     tiles=Tiles(blocks=(4, 2, 3), columns=14, widened=9),
     products=(PMADDWD, *FLOATS),
 )
@@ -113,7 +92,7 @@ AVX2 = Machine(
     prefetches=True,
     near=18 << 10,
     cache=2 << 20,
-    rates=rates.AVX2,
+    rates=_X86_RATES["x86-64-v3"],
     tiles=Tiles(blocks=(3, 2, 5), columns=14, widened=9),
     products=(VNNI_AVX, PMADDWD, *FLOATS),
     divides=True,
@@ -127,7 +106,7 @@ AVX512 = Machine(
     prefetches=True,
     near=18 << 10,
     cache=2 << 20,
-    rates=rates.AVX512,
+    rates=_X86_RATES["x86-64-v4"],
     tiles=Tiles(blocks=(2, 3, 5), columns=14, transposed=14),
     products=(VNNI, PMADDWD, *FLOATS),
     fuses=True,
@@ -141,7 +120,7 @@ AARCH64 = Machine(
     prefetches=False,
     near=16 << 10,
     cache=1 << 20,
-    rates=rates.AARCH64,
+    rates=LINUX["aarch64"].rates["neon"],
     tiles=Tiles(
         sums=18, pointwise=20, depthwise=(14, 7), short=7, transposed=8, flattens=True, spare="narrow"
     ),
@@ -163,7 +142,7 @@ ARMV7 = Machine(
     prefetches=True,
     near=16 << 10,
     cache=512 << 10,
-    rates=rates.ARMV7,
+    rates=LINUX["armv7a"].rates["neon"],
     # A division is a call of a function. LLVM computes two depthwise tiles of a loop at the same time.
     tiles=Tiles(sums=8, strided=6, depthwise=(4, 2), short=14, paired=8, paired_blocks=(4, 2, 3)),
     products=(VMULL, *FLOATS),
@@ -182,7 +161,7 @@ OPENCL = Machine(
     prefetches=False,
     near=16 << 10,
     cache=256 << 10,
-    rates=rates.Rates(8.4e9, 0.8e9, 2e9),
+    rates=Rates(8.4e9, 0.8e9, 2e9),
     tiles=Tiles(blocks=(1,), columns=7, depthwise=(4, 3), transposed=7),
     pieces=WorkItems(ITEMS),
     widths=(2, 4, 8, 16),
@@ -193,8 +172,29 @@ OPENCL = Machine(
 # An item's private memory is its 255 registers of 4 bytes. CUDA C++ has vectors of 2 and 4 numbers.
 CUDA = replace(OPENCL, isa="cuda", registers=63, widths=(2, 4))
 
-_X86 = {"x86-64-v4": AVX512, "x86-64-v3": AVX2}
+_X86 = {"x86-64": SSE, "x86-64-v2": SSE, "x86-64-v3": AVX2, "x86-64-v4": AVX512}
 _IN_ORDER = {f"cortex-a{number}" for number in (34, 35, 53, 55, 510, 520)}
+
+
+def _x86_64(target: BoardTarget) -> Machine:
+    return _X86[target.level]
+
+
+def _aarch64(target: BoardTarget) -> Machine:
+    return AARCH64_IN_ORDER if target.cpu in _IN_ORDER else AARCH64
+
+
+def _armv7a(target: BoardTarget) -> Machine:
+    del target
+    return ARMV7
+
+
+MACHINES: CodeColumn[Callable[[BoardTarget], Machine]] = CodeColumn(
+    "machine",
+    "MACHINES in toolchain/backends/packed/machines.py",
+    {"x86_64": _x86_64, "aarch64": _aarch64, "armv7a": _armv7a},
+)
+"""Returns the machine of a CPU's target, by architecture."""
 
 
 def machine_of(target: BoardTarget, *, integers: bool = False) -> Machine:
@@ -204,6 +204,13 @@ def machine_of(target: BoardTarget, *, integers: bool = False) -> Machine:
     ----------
     integers
         Whether it has its instructions for 8-bit integers; networks of floats are generated without.
+
+    Raises
+    ------
+    UsageError
+        The architecture of the target is unknown, or no machine is known for its device.
+    MissingError
+        The architecture has no machine.
     """
     if target.limits is not None:
         made = DEVICES.find(target.limits.kind)
@@ -215,17 +222,13 @@ def machine_of(target: BoardTarget, *, integers: bool = False) -> Machine:
         rounds = target.dtype == "tfloat32"
         dtype = "float32" if rounds else target.dtype
         return replace(made(target.limits, dtype).of(target.limits.compute_units or 1, dtype), rounds=rounds)
-    architecture = architecture_of(target.triple)
-    if target.triple.startswith("x86_64"):
-        row = _X86.get(target.level, SSE)
-    elif target.triple.startswith("aarch64"):
-        row = AARCH64_IN_ORDER if target.cpu in _IN_ORDER else AARCH64
-    else:
-        row = ARMV7
-    there = architecture.products_of(target.requires) if architecture else ()
-    row = row.having(there).of(target.threads, target.dtype)
-    row = row if integers else row.without_integers()
-    return row if target.rates is None else measured(row, target.rates)
+    architecture = known_architecture(target.triple)
+    machine = MACHINES.of(architecture)(target)
+    machine = machine.having(architecture.products_of(target.requires)).of(target.threads, target.dtype)
+    machine = machine if integers else machine.without_integers()
+    if target.rates is None:
+        return machine
+    return measured(machine, target.rates, architecture.microarchitectures)
 
 
 def _opencl(limits: Device, dtype: str) -> Machine:

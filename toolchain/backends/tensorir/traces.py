@@ -18,7 +18,7 @@ from tvm.s_tir.schedule import Trace
 from tvm.tirx import PrimFunc
 
 from toolchain import __version__
-from toolchain.architectures.table import ARCHITECTURES
+from toolchain.architectures.table import architecture_of
 from toolchain.backends.tensorir.kinds import METASCHEDULE
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
@@ -279,10 +279,9 @@ def _damaged(file: Path, number: int, error: Exception) -> UsageError:
 
 
 def _target(key: RecordKey) -> tvm.target.Target:
+    row = architecture_of(key.triple)
     options = {"kind": "llvm", "mtriple": key.triple, "mcpu": key.cpu, "num-cores": key.threads}
-    if any(row.triple == key.triple and row.hard_float for row in ARCHITECTURES.values()):
-        options["mfloat-abi"] = "hard"
-    return tvm.target.Target(options)
+    return tvm.target.Target({**options, **(row.target_options if row else {})})
 
 
 def _key(file: Path, number: int, workload: str, measured: Any, target: BuildFor) -> RecordKey:

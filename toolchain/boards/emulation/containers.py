@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 
-from toolchain.architectures.table import LINUX
+from toolchain.architectures.table import architecture_of, linux_rows
 from toolchain.boards.emulation.guest import IDENTITY, Guest, board_files, free_port, new_identity
 from toolchain.boards.emulation.qemu import emulated_cpu, is_foreign
 from toolchain.boards.ssh.hostkeys import checked_host_key
@@ -66,12 +66,13 @@ def prepare(engine: Engine, profile: Profile, progress: Callable[[str], None], *
             f"DOCKER_HOST={engine.where}: emulated boards need a Docker daemon on this machine",
             "unset DOCKER_HOST, or use --kind process",
         )
-    if profile.arch not in LINUX:
+    row = architecture_of(profile.triple)
+    if row is None or row.android:
         raise UsageError(
             f"board class {profile.name}: there is no system for {profile.arch} container boards",
-            f"use a class for {', '.join(LINUX)}",
+            f"use a class for {', '.join(row.name for row in linux_rows())}",
         )
-    return ensure_image(engine, profile.architecture.debian, progress, device=device)
+    return ensure_image(engine, row.debian, progress, device=device)
 
 
 def start(

@@ -7,14 +7,12 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.architectures.table import LINUX, Qemu
+from toolchain.architectures.architecture import Qemu
+from toolchain.architectures.table import linux_rows
 from toolchain.configuration.settings import settings
 from toolchain.devices.table import kind_of
 from toolchain.errors import MissingError, UsageError
 from toolchain.profiles import Profile
-
-# Cores that no qemu of today's distributions knows, and one with the same instructions that it does.
-_LIKE = {"cortex-a78ae": "cortex-a76"}
 
 
 @dataclass(frozen=True)
@@ -45,17 +43,17 @@ class UserMode:
 
 def user_modes() -> dict[str, UserMode]:
     """Return the configured emulator of each architecture; it may not be installed."""
-    return {row.name: _user_mode(row.qemu) for row in LINUX.values() if row.qemu}
+    return {row.name: _user_mode(row.qemu) for row in linux_rows() if row.qemu}
 
 
 def _user_mode(qemu: Qemu) -> UserMode:
-    program_key, sysroot_key = f"qemu_{qemu.name}", f"sysroot_{qemu.name}"
-    sysroot = Path(getattr(settings(), sysroot_key))
+    # The architecture of a plugin has no keys: its emulator is the one that Debian installs.
+    sysroot = Path(getattr(settings(), qemu.sysroot_key, qemu.sysroot))
     return UserMode(
-        program=_installed(str(getattr(settings(), program_key))),
-        program_key=program_key,
+        program=_installed(str(getattr(settings(), qemu.program_key, qemu.program))),
+        program_key=qemu.program_key,
         sysroot=sysroot,
-        sysroot_key=sysroot_key,
+        sysroot_key=qemu.sysroot_key,
         loader=sysroot / "lib" / qemu.loader,
         package=qemu.package,
     )
@@ -82,8 +80,8 @@ def emulator(profile: Profile) -> tuple[str, ...]:
 
 def emulated_cpu(profile: Profile) -> str:
     """Return the CPU that qemu emulates for a class: its first core, or a like one that qemu knows."""
-    core = profile.clusters[0].cpu
-    return _LIKE.get(core, core)
+    core, qemu = profile.clusters[0].cpu, profile.architecture.qemu
+    return qemu.like.get(core, core) if qemu else core
 
 
 # Checks whether an emulated board of a class can run on this host.

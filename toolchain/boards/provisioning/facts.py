@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from toolchain.answers import Answer, Word, formed, lie, problem, shown
-from toolchain.architectures.table import LINUX
+from toolchain.architectures.table import linux_rows
 from toolchain.boards.board import Board
 from toolchain.boards.edge_rt.answers import text_of
 from toolchain.boards.transport import Home, RemoteFile
@@ -279,7 +279,7 @@ def _unclear(board: str, line: str) -> ToolchainError:
 
 def _machine(kernel: str, bits: str) -> str:
     """Return `uname -m` as programs of that many bits see it: a 64-bit kernel also runs 32-bit programs."""
-    rows = [row for row in LINUX.values() if kernel in row.runs_on]
+    rows = [row for row in linux_rows() if kernel in row.runs_on]
     fitting = [row for row in rows if bits == str(row.bits)] or rows
     return fitting[0].uname if len(fitting) == 1 else kernel
 

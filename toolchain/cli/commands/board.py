@@ -185,12 +185,12 @@ def _row(board: Board) -> dict[str, Any]:
 
 def _device(device: Device) -> dict[str, Any]:
     """Return the class's entry of a device, a VTA's with its bitstream, a plugin's with the plugin."""
-    from toolchain.devices.plugins import plugins
+    from toolchain.devices.table import PLUGINS
     from toolchain.vta.reading import find_config
 
     facts = device.model_dump(mode="json", exclude_none=True)
     if device.kind not in OWN:
-        facts["plugin"] = ", ".join(str(plugin) for plugin in plugins() if plugin.kind == device.kind)
+        facts["plugin"] = ", ".join(str(plugin) for plugin in PLUGINS.installed if plugin.row == device.kind)
     if device.config is None:
         return facts
     config = find_config(device.config)

@@ -33,16 +33,17 @@ def probe(board: str) -> None:
 
 def show_rates(rates: BoardRates) -> None:
     """Print measured rates as a table: a row for each cluster's one core, and for all of its cores."""
-    from toolchain.architectures.rates import FLOATS
+    from toolchain.architectures.rates import float_products
 
+    floats = float_products()
     table(
         ["CORE", "THREADS", "GFLOP/S", "INT8 GOP/S", "L1 GB/S", "L2 GB/S", "L3 GB/S", "MEMORY GB/S"],
         [
             (
                 cluster.core,
                 each.threads,
-                _speeds({name: gops for name, gops in each.gops.items() if name in FLOATS}),
-                _speeds({name: gops for name, gops in each.gops.items() if name not in FLOATS}),
+                _speeds({name: gops for name, gops in each.gops.items() if name in floats}),
+                _speeds({name: gops for name, gops in each.gops.items() if name not in floats}),
                 *(f"{each.gb_s[level]:g}" if level in each.gb_s else "-" for level in LEVELS),
             )
             for cluster in rates.clusters

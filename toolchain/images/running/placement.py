@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolchain.architectures.table import LINUX
+from toolchain.architectures.table import of_machine
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.contents.sources import LOCK_LABEL
@@ -150,7 +150,8 @@ def _absent(image: Image) -> MissingError:
 def _docker_machine() -> str:
     """Return Docker's name of this machine's architecture, such as arm64."""
     machine = platform.machine()
-    return next((row.docker for row in LINUX.values() if row.uname == machine), machine)
+    row = of_machine(machine)
+    return row.docker if row else machine
 
 
 def _check_users(machine: Mapping[str, Any]) -> None:

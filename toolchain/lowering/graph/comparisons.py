@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.ir.expr import TensorLoad
 
 from toolchain import tvm_compat
+from toolchain.architectures.table import architecture_of
 
 _INTRINSICS: dict[type, str] = {tirx.Max: "llvm.maximum", tirx.Min: "llvm.minimum"}
 
@@ -19,13 +20,13 @@ def with_bounds_kept(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRM
     """Return a new module in which a maximum or minimum of a value and a constant propagates NaN.
 
     TVM compiles max(a, b) to `a > b ? a : b`: a NaN in `a` becomes `b`, a NaN in `b` is kept. So max(x, 0)
-    would turn NaN into 0. On x86, max(0, x) keeps NaN and is also one instruction. On ARM, LLVM's `maximum`
-    is one instruction, a comparison would be two. In OpenCL C, `max` of NaN is undefined, so a comparison is
-    used, which keeps NaN.
+    would turn NaN into 0. max(0, x) keeps NaN on every CPU, and is one instruction on x86. Where LLVM's
+    `maximum` is one instruction (`Architecture.nan_bounds`), a comparison would be two. In OpenCL C, `max` of
+    NaN is undefined, so a comparison is used, which keeps NaN.
     """
     if target.kind.name == "llvm":
-        arm = str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm"))
-        bound = _at_once if arm else _second
+        row = architecture_of(str(target.attrs.get("mtriple", "")))
+        bound = _at_once if row and row.nan_bounds else _second
     else:
         bound = _compared
     functions = {

@@ -13,15 +13,25 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from toolchain.architectures import table as architectures
 from toolchain.configuration import settings as config
-from toolchain.devices.plugins import plugin_files
+from toolchain.devices import table as devices
 from toolchain.runtime.fingerprint import package_version
 
 KIND = "objects"
 LIMIT_BYTES = 512 << 20
 _PACKAGE = Path(__file__).parent.parent.parent
 # Everything that affects an object, besides its recipe.
-_SOURCES = ("backends", "devices", "lowering", "models", "targets", "testbeds", "tvm_compat.py")
+_SOURCES = (
+    "architectures",
+    "backends",
+    "devices",
+    "lowering",
+    "models",
+    "targets",
+    "testbeds",
+    "tvm_compat.py",
+)
 _SUFFIXES = (".py", ".h", ".cuh")  # headers: those that kernels are compiled with
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi")
 _DIGEST = hashlib.sha256().digest_size
@@ -30,9 +40,9 @@ _DIGEST = hashlib.sha256().digest_size
 def fingerprint() -> str:
     """Return 32 hexadecimal digits that identify the sources and the version of TVM that compile here.
 
-    The sources are those of this package and of plugins, whose dialects and machines affect objects, too.
+    The sources are those of this package and of plugins: their rows and code affect objects, too.
     """
-    plugins = plugin_files()
+    plugins = [*architectures.PLUGINS.files(), *devices.PLUGINS.files()]
     if not plugins:
         return _own_fingerprint()
     digest = hashlib.sha256(_own_fingerprint().encode())

@@ -9,11 +9,13 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tvm
 
+from toolchain.architectures.table import architecture_of
 from toolchain.processes.interrupts import uninterrupted
 
 # Edits the text of an LLVM module.
@@ -55,15 +57,15 @@ def edited(module: tvm.runtime.Module, edit: Callable[[str], str], folder: Path)
 
 # For the Cortex-A9, LLVM by default expands a vmla that follows another one; forms none whose sum another
 # kind of instruction reads, nor the chain before it; and schedules without regard to register pressure (LLVM,
-# lib/Target/ARM/ARMFeatures.td: FeatureExpandMLx, FeatureHasVMLxHazards, FeatureUseMISched).
-_FEATURES = "-expand-fp-mlx,-vmlx-hazards,+use-misched,-vfp4"
+# lib/Target/ARM/ARMFeatures.td: FeatureExpandMLx, FeatureHasVMLxHazards, FeatureUseMISched). The row of the
+# architecture has the features (`multiply_add_features`).
 _FUNCTION = re.compile(r"^(define .* #)(\d+)( .*\{\n(?s:.)*?^\})$", re.MULTILINE)
 _GROUP = re.compile(r"^attributes #(\d+) = \{ (.*) \}$", re.MULTILINE)
 _CHAINED = re.compile(r"@llvm\.fmuladd\.| fmul .*float(?s:.*) f(?:add|sub) .*float")
 
 
 def form_multiply_accumulate(executable: tvm.runtime.Executable, folder: Path) -> tvm.runtime.Executable:
-    """Return the executable with its code for 32-bit Arm generated again; others are returned unchanged.
+    """Return the executable, generated again if its architecture has `multiply_add_features`.
 
     Parameters
     ----------
@@ -83,18 +85,16 @@ def form_multiply_accumulate(executable: tvm.runtime.Executable, folder: Path) -
 
 
 def _marked(module: tvm.runtime.Module, folder: Path) -> tvm.runtime.Module:
-    if module.kind != "llvm" or not _is_32_bit(json.loads(module["_get_target_string"]())):
+    if module.kind != "llvm":
         return module
-    return edited(module, marked, folder)
+    row = architecture_of(str(json.loads(module["_get_target_string"]()).get("mtriple", "")))
+    if row is None or not row.multiply_add_features:
+        return module
+    return edited(module, partial(marked, features=row.multiply_add_features), folder)
 
 
-def _is_32_bit(target: dict[str, object]) -> bool:
-    """Whether a target, given as JSON, is a 32-bit Arm core."""
-    return str(target.get("mtriple", "")).startswith("armv7")
-
-
-def marked(text: str) -> str:
-    """Return LLVM text with the attributes added to each function that multiplies and adds floats."""
+def marked(text: str, *, features: str) -> str:
+    """Return LLVM text with `minsize` and `features` for each function that multiplies and adds floats."""
     groups = dict(_GROUP.findall(text))
     first = max(map(int, groups), default=0) + 1
     added: dict[str, int] = {}
@@ -106,15 +106,17 @@ def marked(text: str) -> str:
         return f"{head}{added.setdefault(group, first + len(added))}{body}"
 
     text = _FUNCTION.sub(mark, text)
-    lines = [f"attributes #{added[group]} = {{ minsize {_featured(groups[group])} }}" for group in added]
+    lines = [
+        f"attributes #{added[group]} = {{ minsize {_featured(groups[group], features)} }}" for group in added
+    ]
     return "\n".join([text, *lines, ""])
 
 
-def _featured(attributes: str) -> str:
+def _featured(attributes: str, features: str) -> str:
     key = '"target-features"="'
     if key not in attributes:
-        return f'{attributes} {key}{_FEATURES}"'
-    return re.sub(f'({key}[^"]*)"', rf'\1,{_FEATURES}"', attributes)
+        return f'{attributes} {key}{features}"'
+    return re.sub(f'({key}[^"]*)"', rf'\1,{features}"', attributes)
 
 
 # Makes LLVM write objects to memory, from where we write them to the disk.

@@ -17,8 +17,6 @@ struct Placement {
   std::vector<int> cpus;  // empty: not bound
 };
 
-// As /proc/cpuinfo names them.
-std::vector<std::string> CpuFeatures();
 // Those that this process may use.
 std::vector<Cpu> Cpus();
 int PhysicalCores(const std::vector<Cpu>& cpus);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "arch/arch.h"
 #include "cpu.h"
 #include "device.h"
 #include "probe.h"
@@ -25,10 +26,7 @@ const char* Fingerprint() { return EDGE_RT_FINGERPRINT; }
 const char* TvmVersion() { return EDGE_RT_TVM; }
 const char* TvmFfiVersion() { return EDGE_RT_TVM_FFI; }
 
-std::string Arch() {
-  const std::string triple = EDGE_RT_TRIPLE, arch = triple.substr(0, triple.find('-'));
-  return arch == "arm" ? "armv7a" : arch;
-}
+std::string Arch() { return arch::kName; }
 
 std::string Governor() {
   auto governor = FirstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
@@ -82,7 +80,7 @@ std::string Info(const std::string& state, const std::string& devices) {
          ", \"tvm\": " + Quote(EDGE_RT_TVM) + ", \"tvm_ffi\": " + Quote(EDGE_RT_TVM_FFI) +
          ", \"triple\": " + Quote(EDGE_RT_TRIPLE) + ", \"machine\": " + Quote(system.machine) +
          ", \"glibc\": " + Quote(gnu_get_libc_version()) +
-         ", \"cpu_features\": " + JsonArray(CpuFeatures()) + ", \"cpus\": [" + list +
+         ", \"cpu_features\": " + JsonArray(arch::CpuFeatures()) + ", \"cpus\": [" + list +
          "], \"logical_cpus\": " + std::to_string(cpus.size()) +
          ", \"physical_cores\": " + std::to_string(PhysicalCores(cpus)) +
          ", \"devices\": " + devices +

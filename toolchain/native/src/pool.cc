@@ -24,6 +24,8 @@
 #include <thread>
 #include <vector>
 
+#include "arch/arch.h"
+
 namespace edge {
 namespace {
 
@@ -39,14 +41,6 @@ constexpr int kPauses = 16;
 
 // Whether this thread is computing a loop that has the pool.
 thread_local bool computing = false;
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield");
-#endif
-}
 
 // Rung by one thread, heard by others, who doze for a while before they sleep.
 class Bell {
@@ -65,7 +59,7 @@ class Bell {
       do {
         for (int i = 0; i < kPauses; ++i) {
           if (Rung() != heard) return;
-          Pause();
+          arch::Pause();
         }
       } while (steady_clock::now() < deadline);
     }

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from toolchain.architectures.table import LINUX, Architecture
+from toolchain.architectures.architecture import Architecture
+from toolchain.architectures.table import LINUX
 from toolchain.configuration import settings as config
 from toolchain.devices.kind import DriverFile
 from toolchain.errors import ToolchainError, UsageError

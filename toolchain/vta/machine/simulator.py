@@ -191,13 +191,14 @@ def host_arch() -> str:
     UsageError
         edge-rt does not run on this host.
     """
-    from toolchain.architectures.table import LINUX
+    from toolchain.architectures.table import linux_rows, of_machine
 
     machine = platform.machine()
-    for row in LINUX.values():
-        if row.uname == machine and row.edge_rt:
-            return row.edge_rt
-    raise UsageError(f"edge-rt does not run on a {machine} host", "use an x86-64 or arm64 host")
+    row = of_machine(machine)
+    if row and row.edge_rt:
+        return row.edge_rt
+    hosts = ", ".join(row.uname for row in linux_rows() if row.edge_rt)
+    raise UsageError(f"edge-rt does not run on a {machine} host", f"use a host of: {hosts}")
 
 
 def _exactly(child: subprocess.Popen[bytes], size: int) -> bytes:

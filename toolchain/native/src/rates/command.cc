@@ -1,8 +1,5 @@
 #include "rates/command.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,12 +8,14 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apart.h"
+#include "arch/arch.h"
 #include "cpu.h"
 #include "edge_rt.h"
 #include "failure.h"
@@ -161,21 +160,6 @@ std::string Measured(const std::vector<int>& cpus, const Caches& caches, const s
   return "{\"threads\": " + std::to_string(cpus.size()) + ", \"cpu_share\": " + JsonNumber(share) + ", \"products\": [" + made + "], \"reads\": [" + read + "]}";
 }
 
-// Maker and family of an x86 CPU, which say what its units are: "AuthenticAMD 26" is Zen 5. Cores of Arm have names.
-std::string Family() {
-#if defined(__x86_64__)
-  unsigned eax, words[3], ignored[3];
-  if (__get_cpuid(0, &eax, &words[0], &words[2], &words[1]) == 0) return "null";
-  const std::string maker(reinterpret_cast<const char*>(words), sizeof words);
-  if (__get_cpuid(1, &eax, &ignored[0], &ignored[1], &ignored[2]) == 0) return "null";
-  // Intel 64 and IA-32 Architectures Software Developer's Manual, CPUID, leaf 1.
-  const unsigned family = eax >> 8 & 15;
-  return Quote(maker + " " + std::to_string(family == 15 ? family + (eax >> 20 & 255) : family));
-#else
-  return "null";
-#endif
-}
-
 std::string KiB(size_t bytes) { return bytes == 0 ? "null" : std::to_string(bytes >> 10); }
 
 std::string Probe(const std::vector<Cluster>& clusters, double seconds) {
@@ -184,6 +168,7 @@ std::string Probe(const std::vector<Cluster>& clusters, double seconds) {
   for (const Cluster& each : clusters) measurements += (each.cpus.size() > 1 ? 2 : 1) * (products.size() + 4);
   const double share = std::max(kLeast, seconds / static_cast<double>(std::max<size_t>(1, measurements)));
   std::string list;
+  const std::optional<std::string> family = arch::Family();
   for (const Cluster& each : clusters) {
     const Caches caches = CachesOf(each.cpus.front());
     const std::string one = Measured({each.cpus.front()}, caches, products, share);
@@ -192,7 +177,7 @@ std::string Probe(const std::vector<Cluster>& clusters, double seconds) {
             std::to_string(each.cpus.size()) + ", \"l1_kib\": " + KiB(caches.l1) + ", \"l2_kib\": " + KiB(caches.l2) +
             ", \"l3_kib\": " + KiB(caches.l3) + ", \"one\": " + one + ", \"all\": " + all + "}";
   }
-  return "{\"version\": " + Quote(Version()) + ", \"fingerprint\": " + Quote(Fingerprint()) + ", \"family\": " + Family() + ", \"clusters\": [" + list + "]}";
+  return "{\"version\": " + Quote(Version()) + ", \"fingerprint\": " + Quote(Fingerprint()) + ", \"family\": " + (family ? Quote(*family) : "null") + ", \"clusters\": [" + list + "]}";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace edge::rates {
@@ -14,7 +15,9 @@ struct Products {
   void (*run)(int64_t rounds);
 };
 
-// Those that this CPU has.
+// Those of this architecture: its folder in src/arch has them.
+std::span<const Products> ArchProducts();
+// Those of them that this CPU has.
 std::vector<Products> ProductsHere();
 
 }  // namespace edge::rates

@@ -10,6 +10,7 @@ constexpr size_t kUnit = 1024;
 
 using Read = void (*)(const char* from, size_t bytes);
 
+// The architecture's folder in src/arch has it.
 Read ReadHere();
 
 }  // namespace edge::rates
