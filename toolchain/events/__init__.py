@@ -1,1 +1,1 @@
-"""Event logs: files in which commands write their progress, and which `toolchain ui` follows."""
+"""Events of rollouts, and event logs: files in which commands write their progress for `toolchain ui`."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 from toolchain.answers import Answer, Sentence, Word
 
 Whole = Annotated[int, Field(ge=0, le=2**53)]
-"""A number that a board counted."""
+"""A number of things, which every reader of JSON has exactly."""
 
 
 class Cause(Answer):
@@ -85,12 +85,12 @@ class BoardOutcome(BaseModel):
     state: BoardState
     version: str | None = None
     seconds: float = 0.0
-    bytes_sent: int = 0
+    bytes_sent: Whole = 0
     error: str | None = None
     hint: str = ""
     test: FieldTest | None = None
     cause: Cause | None = None
-    power_cycles: int = 0
+    power_cycles: Whole = 0
 
     @property
     def works(self) -> bool:
@@ -166,7 +166,7 @@ class PhaseStarted(RolloutEvent):
     """A phase began; phases are counted from 1."""
 
     event: Literal["phase"] = "phase"
-    phase: int
+    phase: Whole
 
 
 class BoardMoved(RolloutEvent):
@@ -175,7 +175,7 @@ class BoardMoved(RolloutEvent):
     event: Literal["moved"] = "moved"
     board: str
     step: str
-    sent: int
+    sent: Whole
 
 
 class BoardCycled(RolloutEvent):
@@ -192,7 +192,7 @@ class BoardDone(RolloutEvent):
 
     event: Literal["board"] = "board"
     board: str
-    phase: int
+    phase: Whole
     outcome: BoardOutcome
 
     @computed_field  # type: ignore[prop-decorator]
@@ -206,7 +206,7 @@ class GateJudged(RolloutEvent):
     """Whether the rollout goes on after a phase; the field's median latency and largest error."""
 
     event: Literal["gate"] = "gate"
-    phase: int
+    phase: Whole
     passed: bool
     reason: str
     latency_us: int | None = None

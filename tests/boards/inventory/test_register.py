@@ -147,3 +147,14 @@ def test_a_file_that_cannot_be_written_is_as_it_was(file: Path, monkeypatch: pyt
     with pytest.raises(ToolchainError, match="No space left"):
         register.enter("new", entry())
     assert file.read_text() == MINE
+
+
+def test_a_board_names_what_brings_releases_to_it(file: Path) -> None:
+    own = "\n[boards.mine]\nclass = 'local'\nhost = 'local'\ncarrier = 'mailbox'\n"
+    file.write_text(f"{MINE}carrier = 'hawk'\n{own}")
+    boards = {board.name: board.carrier for board in inventory.list_boards()}
+    assert boards == {"local": "ssh", "old": "hawk", "mine": "mailbox"}
+    file.write_text(f"{MINE}carrier = '../hawk'\n")
+    configuration.cache_clear()
+    with pytest.raises(UsageError, match="carrier"):
+        inventory.list_boards()

@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
+from tests.images.docker_registry import docker_registry
 from tests.releases.made import small_bundle
 from toolchain.measuring.verifications import remember
 from toolchain.releases.signed_release import open_release
@@ -156,6 +157,36 @@ def test_export_writes_the_stream_and_the_bundle(trusted: Path, invoke: Toolchai
     assert invoke("release", "export", "tiny.bundle", "-o", "copy", "--bundle-only").code == 0
     assert open_release(trusted / "copy").digest == release.digest
     refused(invoke, trusted, 2, ["-o tiny.bundle"], "release", "export", "tiny.bundle", "-o", "tiny.bundle")
+
+
+def test_options_of_another_carrier_are_refused_before_the_bundle_is_read(
+    trusted: Path, invoke: Toolchain
+) -> None:
+    export = ("release", "export", "none.bundle", "-o", "out")
+    says = ["--format mender cannot be combined with --bundle-only", "--device-type"]
+    refused(invoke, trusted, 2, says, *export, "--format", "mender", "--bundle-only")
+    says = ["--format file cannot be combined with --device-type", "--bundle-only"]
+    refused(invoke, trusted, 2, says, *export, "--device-type", "rk3399")
+    refused(invoke, trusted, 2, ["without https://"], "release", "push", "https://a.b/c:1", "none.bundle")
+
+
+def test_a_release_goes_to_a_registry_and_comes_back(
+    trusted: Path, invoke: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))  # has no passwords
+    verified(trusted)
+    invoke("release", "sign", "tiny.bundle", "--key", "cara", *TERMS)
+    with docker_registry(tmp_path / "registry") as port:
+        address = f"127.0.0.1:{port}/team/tiny"
+        pushed = invoke("release", "push", f"{address}:2.0.0", "tiny.bundle", "--json").document
+        assert set(pushed) == {"reference", "digest", "app", "version"}
+        assert pushed["reference"] == f"{address}@{pushed['digest']}" and pushed["version"] == "2.0.0"
+        again = invoke("release", "push", f"{address}:stable", "tiny.bundle")
+        assert again.out == f"pushed {pushed['app']} 2.0.0: {pushed['reference']}\n"
+        pull = ("release", "pull", pushed["reference"], "-o", "got.bundle", "--trust", "trust.json", "--json")
+        pulled = invoke(*pull).document
+    assert pulled == {**pushed, "bundle": str(trusted / "got.bundle")}
+    assert (trusted / "got.bundle").read_bytes() == (trusted / "tiny.bundle").read_bytes()
 
 
 def other_keys(folder: Path) -> None:

@@ -33,10 +33,10 @@ def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: 
             log.write_rollout(end)
             note(board_line(end))
             ends[end.board] = end
-        went_back = all(end.works for end in ends.values())
+        went_back = len(ends) == len(boards) and all(end.works for end in ends.values())
         if not went_back:
             end_as_failed(log, "a board did not go back")
-    outcomes = {board.name: ends[board.name].outcome for board in boards}
+    outcomes = {board.name: ends[board.name].outcome for board in boards if board.name in ends}
     rows = [{"name": name, **outcome.model_dump(mode="json")} for name, outcome in outcomes.items()]
     emit(
         {"boards": rows},

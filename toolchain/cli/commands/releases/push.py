@@ -20,6 +20,7 @@ def command(address: str, bundle: Path) -> None:
 
     Docker's own configuration has the credentials: `docker login HOST`.
     """
+    from toolchain.errors import ToolchainError
     from toolchain.events.rollouts import ReleaseStored
     from toolchain.releases.export import Delivery
     from toolchain.releases.signed_release import open_release
@@ -29,12 +30,10 @@ def command(address: str, bundle: Path) -> None:
     place = carrier.address(address)
     signed = open_release(bundle)
     app, version = signed.release.app, signed.release.version
-    for event in carrier.send(Delivery(signed), place, Event()):
-        if isinstance(event, ReleaseStored):
-            document = {
-                "reference": event.place,
-                "digest": f"sha256:{event.sha256}",
-                "app": app,
-                "version": version,
-            }
-    emit(document, lambda: click.echo(f"pushed {app} {version}: {document['reference']}"))
+    events = carrier.send(Delivery(signed), place, Event())
+    stored = [event for event in events if isinstance(event, ReleaseStored)]
+    if not stored:
+        raise ToolchainError(f"carrier {carrier.name} does not say where it put the release")
+    reference, digest = stored[-1].place, f"sha256:{stored[-1].sha256}"
+    document = {"reference": reference, "digest": digest, "app": app, "version": version}
+    emit(document, lambda: click.echo(f"pushed {app} {version}: {reference}"))
