@@ -13,21 +13,25 @@ ROOT = Path(__file__).parent.parent
 TOY = ROOT / "tests" / "toy"
 
 
-def install(folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", **rows: str) -> None:
-    """Let packages be installed in a folder, one for each kind of device, for this process and its children.
+def install(
+    folder: Path, patch: pytest.MonkeyPatch, package: str = "edge", group: str = plugins.GROUP, **rows: str
+) -> None:
+    """Let packages be installed in a folder, one for each row, for this process and its children.
 
     Parameters
     ----------
     package
         What their names begin with.
+    group
+        Group of their entry points: that of kinds of devices, or of formats.
     rows
-        Kind -> `module:ROW`, as in an entry point.
+        Kind or ending -> `module:ROW`, as in an entry point.
     """
     for kind, row in rows.items():
         metadata = folder / f"{package}_{kind}-1.0.dist-info"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}-{kind}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[{plugins.GROUP}]\n{kind} = {row}\n")
+        (metadata / "entry_points.txt").write_text(f"[{group}]\n{kind} = {row}\n")
     patch.syspath_prepend(folder)
     paths = [str(folder), str(ROOT), str(TOY), *filter(None, [os.environ.get("PYTHONPATH")])]
     patch.setenv("PYTHONPATH", os.pathsep.join(paths))

@@ -1,13 +1,16 @@
-"""Kinds of devices that installed packages add. A plugin is arbitrary code, run with the user's rights."""
+"""Rows that installed packages add to tables of this package: kinds of devices, formats of networks.
+
+A plugin is arbitrary code, run with the user's rights.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from toolchain.devices.kind import DeviceKind
 from toolchain.errors import MissingError
@@ -25,10 +28,12 @@ FAULTS = (Exception, SystemExit)
 
 @dataclass(frozen=True)
 class Plugin:
-    """A kind of device that an installed package declares; nothing of the package is imported yet.
+    """A row that an installed package declares; nothing of the package is imported yet.
 
     Attributes
     ----------
+    kind
+        The entry point's name: a kind of device, or the ending of a format's files.
     package, version
         The distribution's name and version, as pip shows them.
     """
@@ -48,15 +53,15 @@ class Plugin:
 
 
 @cache
-def plugins() -> tuple[Plugin, ...]:
-    """Return the kinds that installed packages add, by kind and package; loads none of them."""
+def plugins(group: str = GROUP) -> tuple[Plugin, ...]:
+    """Return the rows that installed packages add to a table, by kind and package; loads none of them."""
     from importlib.metadata import entry_points  # help of most commands does without
 
-    found = [
+    declared = [
         Plugin(point.name, *((point.dist.name, point.dist.version) if point.dist else ("?", "?")), point)
-        for point in entry_points(group=GROUP)
+        for point in entry_points(group=group)
     ]
-    return tuple(sorted(found, key=lambda each: (each.kind, each.package, each.point.value)))
+    return tuple(sorted(declared, key=lambda plugin: (plugin.kind, plugin.package, plugin.point.value)))
 
 
 @cache
@@ -68,22 +73,51 @@ def load_plugin(kind: str) -> DeviceKind | None:
     MissingError
         It cannot be loaded, or several plugins add that kind.
     """
-    found = {each.point.value: each for each in plugins() if each.kind == kind}
-    if not found:
+    return load_row(kind, GROUP, DeviceKind, f"devices of kind {kind}", lambda row: row.name == kind)
+
+
+Row = TypeVar("Row")
+
+
+def load_row(
+    kind: str, group: str, row_type: type[Row], things: str, is_of_kind: Callable[[Row], bool]
+) -> Row | None:
+    """Import and return the row that a plugin declares under a name; None if no plugin declares it.
+
+    Parameters
+    ----------
+    kind, group
+        Name and group of the entry point.
+    row_type
+        Class of the table's rows.
+    things
+        What the row describes, for messages.
+    is_of_kind
+        Whether a row is the one that its entry point promises.
+
+    Raises
+    ------
+    MissingError
+        It cannot be loaded, or several plugins declare that name.
+    """
+    declared = {plugin.point.value: plugin for plugin in plugins(group) if plugin.kind == kind}
+    if not declared:
         return None
-    said = f"devices of kind {kind} come from a plugin"
-    if len(found) > 1:
-        several = ", ".join(f"{value} of {each.package}" for value, each in sorted(found.items()))
-        raise MissingError(f"{said}, and there are several: {several}", "uninstall all of them but one")
-    (plugin,) = found.values()
+    origin = f"{things} come from a plugin"
+    if len(declared) > 1:
+        several = ", ".join(f"{value} of {plugin.package}" for value, plugin in sorted(declared.items()))
+        raise MissingError(f"{origin}, and there are several: {several}", "uninstall all of them but one")
+    (plugin,) = declared.values()
     try:
         row = plugin.point.load()
     except FAULTS as error:
         raise MissingError(
-            f"{said}, {plugin.package}, which cannot be loaded: {first_line(error)}", plugin.uninstall
+            f"{origin}, {plugin.package}, which cannot be loaded: {first_line(error)}", plugin.uninstall
         ) from error
-    if not isinstance(row, DeviceKind) or row.name != kind:
-        wrong = f"{said}, {plugin.package}, but {plugin.point.value} is no `DeviceKind` of that name"
+    if not isinstance(row, row_type) or not is_of_kind(row):
+        wrong = (
+            f"{origin}, {plugin.package}, but {plugin.point.value} is no `{row_type.__name__}` of that name"
+        )
         raise MissingError(wrong, plugin.uninstall)
     return row
 

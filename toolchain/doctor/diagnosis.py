@@ -16,7 +16,7 @@ from toolchain.architectures.table import LINUX
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.boards.emulation.system.machine import INSTALL, PROGRAM, missing_programs
 from toolchain.configuration.settings import Configuration, cache_dir, data_dir, settings, state_dir
-from toolchain.devices.plugins import plugins
+from toolchain.devices.plugins import Plugin, plugins
 from toolchain.devices.table import OWN
 from toolchain.doctor.probes import (
     Check,
@@ -31,6 +31,8 @@ from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import states
 from toolchain.linking.zig import zig_program
+from toolchain.models.reading.formats import FORMATS
+from toolchain.models.reading.formats import PLUGINS as FORMAT_PLUGINS
 from toolchain.records.postgres.address import shown_address
 from toolchain.records.store import user_store
 from toolchain.runtime import ARCHES
@@ -225,8 +227,8 @@ def _check_machines() -> Iterator[Check]:
         yield check_tool("qemu-system", [PROGRAM, "--version"], "optional", hint, _SYSTEM)
 
 
-# A plugin's row and all the code that it names, in a process that may crash, hang or end.
-_PLUGIN = """
+# Programs that load a plugin's row and all the code that it names, in a process that may crash, hang or end.
+_KIND_PLUGIN = """
 import sys
 from toolchain.devices.table import KindTable
 from toolchain.devices.table import find_kind
@@ -240,19 +242,36 @@ print("loaded")
 """
 
 
+_FORMAT_PLUGIN = """
+import sys
+from toolchain.errors import ToolchainError
+from toolchain.models.reading.formats import format_of_ending
+try:
+    format_of_ending("." + sys.argv[1]).load_reader()
+except ToolchainError as error:
+    raise SystemExit(error.message)
+print("loaded")
+"""
+
+
 def _check_plugins() -> Iterator[Check]:
-    """Yield a line for each kind of device that an installed package adds."""
+    """Yield a line for each kind of device and each format of networks that an installed package adds."""
     for plugin in plugins():
-        name, hint = f"plugin {plugin.package}", plugin.uninstall
-        found = f"{plugin.version}, devices of kind {plugin.kind}"
-        if plugin.kind in OWN:
-            yield Check(name, "note", f"{found}: not used, the toolchain has that kind itself", hint)
-            continue
-        check = check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, plugin.kind)
-        if check.state == "ok":
-            yield replace(check, found=found)
-        else:
-            yield replace(check, state="optional", found=f"{plugin.version}: {check.found}")
+        yield _check_plugin(plugin, f"devices of kind {plugin.kind}", plugin.kind in OWN, _KIND_PLUGIN)
+    own = [ending for row in FORMATS for ending in row.endings]
+    for plugin in plugins(FORMAT_PLUGINS):
+        ending = f".{plugin.kind}"
+        yield _check_plugin(plugin, f"networks in {ending} files", ending in own, _FORMAT_PLUGIN)
+
+
+def _check_plugin(plugin: Plugin, adds: str, own: bool, program: str) -> Check:
+    name, hint, declares = f"plugin {plugin.package}", plugin.uninstall, f"{plugin.version}, {adds}"
+    if own:
+        return Check(name, "note", f"{declares}: not used, the toolchain has that itself", hint)
+    check = check_in_a_process(name, program, hint, lambda said: "loaded" in said, plugin.kind)
+    if check.state == "ok":
+        return replace(check, found=declares)
+    return replace(check, state="optional", found=f"{plugin.version}: {check.found}")
 
 
 # Counts the drivers that OpenCL's loader finds; the drivers themselves are not called.

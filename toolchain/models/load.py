@@ -194,7 +194,7 @@ def load_model(source: str, options: ModelOptions, half_loaded: FoldedSource | N
     """
     half_loaded = half_loaded or fold_source(source, options)
     found, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
-    judged = found.said
+    judged = found.judged
     if found.proto.functions and not given.functions:
         judged = "the file with its functions written out, since --outputs names a tensor inside one"
     integers: Quantised | None = None
@@ -259,7 +259,7 @@ def _integers_of(half_loaded: FoldedSource, floats: onnx.ModelProto, options: Mo
         Preparing changed what the network computes.
     """
     found, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
-    integers = f"{found.said}, in the integers of --quantizer {options.quantizer}"
+    integers = f"{found.judged}, in the integers of --quantizer {options.quantizer}"
     half = holds_float16(given)
     why, unlike = "", None
     specs = input_specs(floats)

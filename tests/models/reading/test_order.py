@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded, refused
-from toolchain.models.reading.order import put_in_order
+from toolchain.models.reading.onnx_file import put_in_order
 
 node = helper.make_node
 

@@ -246,13 +246,19 @@ def test_a_file_of_another_ending_is_known_by_its_content(tmp_path: Path) -> Non
 def test_another_file_of_this_ending(tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(UsageError, match="is a zip archive, not a TensorFlow Lite file") as caught:
+        load_model(str(path), ModelOptions())
+    assert "the .tflite file in it" in str(caught.value.hint)
+    path.write_bytes(bytes(100))
     with pytest.raises(UsageError, match="not a TensorFlow Lite file, or a truncated one"):
         load_model(str(path), ModelOptions())
     with pytest.raises(UsageError, match="there is no file"):
         load_model(str(tmp_path / "other.tflite"), ModelOptions())
 
 
-def test_without_the_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_the_extra_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = builtins.__import__
 
     def without(name: str, *args: Any, **named: Any) -> Any:
@@ -262,8 +268,9 @@ def test_without_the_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.delitem(sys.modules, "tflite", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingError, match="need the Python package tflite") as caught:
-        read_tflite(b"\0\0\0\0TFL3", "net.tflite")
+    (tmp_path / "net.tflite").write_bytes(b"\0\0\0\0TFL3")
+    with pytest.raises(MissingError, match=r"net.tflite: .* need the Python package tflite") as caught:
+        read_source(str(tmp_path / "net.tflite"), ModelOptions())
     assert caught.value.hint == "pip install 'edge-toolchain[tflite]'"
 
 

@@ -10,6 +10,7 @@ from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, shortened
+from toolchain.models.reading.network_file import NetworkFile
 from toolchain.models.tflite.call import OperatorCall
 from toolchain.models.tflite.graph import OnnxGraph
 from toolchain.models.tflite.layout import ChannelOrder, arranged
@@ -175,6 +176,11 @@ _CONTRADICTIONS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeEr
 """What a rule raises that meets shapes, types or options which no converter writes."""
 
 
+def read_file(file: NetworkFile) -> onnx.ModelProto:
+    """Return the network of a `.tflite` file as an ONNX graph: the format's reader; see `read_tflite`."""
+    return read_tflite(file.data, str(file.path))
+
+
 def read_tflite(data: bytes, origin: str) -> onnx.ModelProto:
     """Return the network of a `.tflite` file as an ONNX graph, quantised ones in QDQ form.
 
@@ -184,7 +190,7 @@ def read_tflite(data: bytes, origin: str) -> onnx.ModelProto:
     ------
     UsageError
         The file is broken, or holds what cannot be translated.
-    MissingError
+    ImportError
         The package `tflite` is not installed.
     """
     return convert(read_network(data, origin), origin)

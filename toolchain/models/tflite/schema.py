@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.errors import MissingError, UsageError
+from toolchain.errors import UsageError
 from toolchain.foreign import shortened
+from toolchain.models.reading.formats import is_tflite
 from toolchain.models.tflite.network import (
     DTYPES,
     MOST_TENSORS,
@@ -131,9 +132,6 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-IDENTIFIER = b"TFL3"
-"""At byte 4 of every file."""
-
 VERSION = 3
 MOST_OPERATORS = 50_000
 """Most operators of a network, as of an ONNX graph with its functions inlined."""
@@ -149,11 +147,6 @@ _COPIES, _SPARE = 8, 1 << 20
 _AGAIN = "convert or download it again"
 
 
-def is_tflite(data: bytes) -> bool:
-    """Whether bytes begin as a `.tflite` file does."""
-    return data[4:8] == IDENTIFIER
-
-
 def read_network(data: bytes, origin: str) -> TfliteNetwork:
     """Read the network of a `.tflite` file.
 
@@ -162,30 +155,19 @@ def read_network(data: bytes, origin: str) -> TfliteNetwork:
     UsageError
         The file is broken, or holds what no operator table can translate: several subgraphs, control flow,
         operators of its maker's own, types or sparse tensors that are unknown here.
-    MissingError
+    ImportError
         The package `tflite` is not installed.
     """
-    schema = _schema(origin)
+    import tflite
+
     if not is_tflite(data):
         raise UsageError(f"{origin}: not a TensorFlow Lite file, or a truncated one", _AGAIN)
     try:
-        return _network(schema, data, origin)
+        return _network(tflite, data, origin)
     except _BROKEN as error:
         raise UsageError(
             f"{origin}: a broken TensorFlow Lite file: its parts point outside of it", _AGAIN
         ) from error
-
-
-def _schema(origin: str) -> ModuleType:
-    try:
-        import tflite
-    except ImportError as error:
-        raise MissingError(
-            f"{origin}: TensorFlow Lite files need the Python package tflite",
-            "pip install 'edge-toolchain[tflite]'",
-        ) from error
-    module: ModuleType = tflite
-    return module
 
 
 def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
