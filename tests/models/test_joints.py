@@ -12,8 +12,8 @@ import pytest
 from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.models.joints import joined_parts
-from toolchain.models.parts import divide
+from toolchain.models.deviation import divide
+from toolchain.models.output_kinds import joined_parts
 from toolchain.models.preparing.infer_shapes import infer_shapes
 
 Chain = Sequence[tuple[str, dict[str, Any], dict[str, np.ndarray]]]

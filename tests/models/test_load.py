@@ -13,8 +13,8 @@ from tests.models.graphs import classifier
 from toolchain.errors import UsageError
 from toolchain.models.judging.reference import sample_inputs
 from toolchain.models.load import check_source, load_model
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 
 
 @pytest.fixture

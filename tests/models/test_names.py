@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.models.names import Names
+from toolchain.models.onnx_graph import Names
 
 # Names as they come: some look like those that are made of others.
 like = st.lists(st.sampled_from(["a", "b"]), min_size=1).map("".join) | st.builds(

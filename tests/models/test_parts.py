@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.models.parts import ArrayPart, divide, part_at, part_scales, parts_of
+from toolchain.models.deviation import ArrayPart, divide, part_at, part_scales, parts_of
 
 MOST = 64
 

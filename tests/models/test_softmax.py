@@ -13,7 +13,7 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
-from toolchain.models.softmax import softmax_outputs
+from toolchain.models.output_kinds import softmax_outputs
 
 
 def network(

@@ -16,15 +16,14 @@ from typing import Any
 import onnx
 
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.names import Names
+from toolchain.models.onnx_graph import Names, all_names, all_nodes
 from toolchain.models.rewrites.quantised.groups import GROUPED
-from toolchain.models.rewrites.quantised.unsigned import (
+from toolchain.models.rewrites.quantised.values import (
     REAL,
     ROUND,
     with_unsigned_activations,
     with_unsigned_weights,
 )
-from toolchain.models.walk import all_names, all_nodes
 
 ROWS = 16
 """Threads for files with DynamicQuantizeLSTM: onnxruntime rounds states with one scale for all rows of a

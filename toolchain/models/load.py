@@ -15,37 +15,35 @@ from toolchain.arrays import Array
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.foreign import first_line
-from toolchain.models.bounds.insert import with_checks
+from toolchain.models.bounds import with_checks
+from toolchain.models.deviation import Ends
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
-from toolchain.models.importing.float16 import as_float32, holds_float16
+from toolchain.models.folding.folded import Folded
 from toolchain.models.importing.importer import (
+    as_float32,
     check_compiles,
     check_element_types,
+    holds_float16,
     import_module,
     output_specs,
 )
-from toolchain.models.joints import joined_parts
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
-from toolchain.models.parts import Ends
-from toolchain.models.preparing.cutting import with_output_types
-from toolchain.models.preparing.declared import input_specs
-from toolchain.models.preparing.empty import check_not_empty
+from toolchain.models.output_kinds import joined_parts, softmax_outputs
+from toolchain.models.preparing.cuts import with_output_types
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.prepare import Prepared, prepare
+from toolchain.models.preparing.tensor_types import check_not_empty, input_specs
 from toolchain.models.preparing.validity import check_valid
 from toolchain.models.proof import ALIKE, ALIKE_IN_HALVES, check_alike
-from toolchain.models.quantising.affine import quantise as affine
-from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
+from toolchain.models.quantising.affine import affine_quantiser as affine
+from toolchain.models.quantising.powers_of_two import shift_quantiser as powers_of_two
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.reading.source import Source, is_zoo, read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
-from toolchain.models.rounding import Rounding, find_rounding
+from toolchain.models.rounding import Rounding, Ties, find_rounding, find_ties
 from toolchain.models.samples import samples, sorts_for
-from toolchain.models.softmax import softmax_outputs
 from toolchain.models.spec import TensorSpec, check_types
-from toolchain.models.ties import Ties, find_ties
 
 if TYPE_CHECKING:
     import tvm
@@ -87,7 +85,7 @@ class Model:
     ties
         What inputs ought to have beside random values, by input.
     others
-        The same network in smaller shapes, whose functions are in `module`, too; see `models.several`.
+        The same network in smaller shapes, whose functions are in `module`, too; see `models.multi_shape`.
     """
 
     name: str

@@ -11,10 +11,9 @@ from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.deviation import deviation
+from toolchain.models.deviation import Ends, deviation, parts_of
 from toolchain.models.options import MOST_PARTS
-from toolchain.models.parts import Ends, parts_of
-from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.reading.onnx_file import with_known_opsets
 from toolchain.quantities import counted
 
 ALIKE = 1e-4

@@ -14,7 +14,7 @@ from benchmarks.nvidia.contenders import OURS
 from benchmarks.nvidia.pack import ROOT, TRAVEL, Wanted
 from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.models.zoo import ZooNetwork
-from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.models.zoo.graph_builder import GraphBuilder
 
 CLASSES = 12
 

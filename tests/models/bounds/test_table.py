@@ -16,7 +16,7 @@ from tests.models.bounds.cases import CASES
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import loaded, refused
 from toolchain.lowering.graph.confined import CONFINED
-from toolchain.models.bounds.insert import BOUNDS
+from toolchain.models.bounds import BOUNDS
 from toolchain.models.importing.converters import CONVERTERS
 from toolchain.models.rewrites import RULES
 

@@ -13,8 +13,8 @@ from tests.models.graphs import classifier, graph_of, tensor_info
 from tests.models.original import outputs_of
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
-from toolchain.models.preparing.declared import dimensions
+from toolchain.models.folding.folded import Folded
+from toolchain.models.preparing.tensor_types import dimensions
 
 
 def test_what_no_output_needs_is_no_obstacle(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.models.folding.scope import Scope
+from toolchain.models.folding.folded import Scope
 
 
 def test_an_inner_name_hides_an_outer_one_and_others_are_seen_through() -> None:

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
-from toolchain.models.importing.float16 import as_float32, holds_float16
+from toolchain.models.importing.importer import as_float32, holds_float16
 
 HALF, FULL = TensorProto.FLOAT16, TensorProto.FLOAT
 

@@ -13,7 +13,7 @@ from tests.models.graphs import Dimensions, classifier, graph_of, tensor_info
 from tests.models.rewrites.judge import loaded, refused
 from toolchain.errors import UsageError
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
+from toolchain.models.folding.folded import Folded
 from toolchain.models.importing.importer import check_compiles, inputs_to_freeze, ways_to_cut
 from toolchain.models.inspect import inspect_model
 from toolchain.models.options import ModelOptions

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
+from toolchain.models.onnx_graph import all_nodes
 from toolchain.models.preparing.modernise import steps_first
-from toolchain.models.walk import all_nodes
 
 BATCH, STEPS, SIZE, UNITS = 2, 3, 4, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.errors import UsageError
-from toolchain.models.preparing.empty import check_not_empty
+from toolchain.models.preparing.tensor_types import check_not_empty
 
 EMPTY = np.zeros((0,), np.float32)
 

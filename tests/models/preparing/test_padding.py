@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.preparing.infer_shapes import with_explicit_pads
-from toolchain.models.walk import attributes_of
 
 
 def windowed(

@@ -10,8 +10,8 @@ from onnx import helper
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.errors import UsageError
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.prepare import prepare
+from toolchain.models.preparing.tensor_types import dimensions
 from toolchain.models.reading.source import Source
 
 

@@ -15,11 +15,11 @@ from toolchain.models.inspect import count_macs, count_parameters, inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.infer_shapes import infer_shapes
+from toolchain.models.preparing.tensor_types import dimensions
 from toolchain.models.reading.source import read_source
 from toolchain.models.zoo import ZOO
-from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.models.zoo.graph_builder import GraphBuilder
 
 pytestmark = pytest.mark.slow
 

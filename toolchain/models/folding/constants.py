@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable, shortened
-from toolchain.models.walk import attributes_of, called, type_name
+from toolchain.models.onnx_graph import attributes_of, called, type_name
 from toolchain.quantities import counted
 
 SMALL = 1 << 16

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from toolchain.arrays import Array
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.folding.constants import Constant
-from toolchain.models.reading.opsets import for_onnxruntime
-from toolchain.models.walk import attributes_of
+from toolchain.models.onnx_graph import attributes_of
+from toolchain.models.reading.onnx_file import for_onnxruntime
 
 # Computes what files make of stored tensors in types of few bits: int4, 8-bit floats and their like.
 #

@@ -11,10 +11,9 @@ from onnx import helper
 
 from toolchain.arrays import Array
 from toolchain.models.folding.finish import finish
-from toolchain.models.folding.result import Folded
-from toolchain.models.folding.scope import Scope
+from toolchain.models.folding.folded import Folded, Scope
 from toolchain.models.folding.walk import Special, Walk
-from toolchain.models.walk import attributes_of
+from toolchain.models.onnx_graph import attributes_of
 
 # Folds operators for which no values need to be known: Shape, from its input's type, and Identity.
 

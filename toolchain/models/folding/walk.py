@@ -24,10 +24,8 @@ from toolchain.models.folding.constants import (
     static_shape,
 )
 from toolchain.models.folding.evaluate import RANDOM, NodeEvaluator, is_of_few_bits
-from toolchain.models.folding.result import Problem
-from toolchain.models.folding.scope import Scope
-from toolchain.models.names import Names
-from toolchain.models.walk import CONTROL, input_values, opset_of
+from toolchain.models.folding.folded import Problem, Scope
+from toolchain.models.onnx_graph import CONTROL, Names, input_values, opset_of
 
 # Infers the types of a node's outputs from those of its inputs.
 

@@ -11,14 +11,13 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.models.judging.session import Outputs, ReferenceSession
-from toolchain.models.preparing.declared import dimensions
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.modernise import modernise
-from toolchain.models.rounding import APPROXIMATED
+from toolchain.models.preparing.tensor_types import dimensions
+from toolchain.models.rounding import APPROXIMATED, said_of, samples_with_ties
 from toolchain.models.samples import Inputs, Sort, UnusableSampleError, first_usable, samples
 from toolchain.models.spec import check_inputs
-from toolchain.models.ties import said_of, samples_with_ties
-from toolchain.models.walk import attributes_of
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -77,7 +76,7 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
     """Return the first sort of seeded inputs that onnxruntime can use, and its outputs.
 
     Inputs that an operator sees whose result depends on ties or extremes hold some, if the network can use
-    them; see `models.ties`.
+    them; see `models.rounding`.
 
     Parameters
     ----------

@@ -15,13 +15,13 @@ from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.integer_sessions import ask_for_integers, rounded_softmaxes
 from toolchain.models.judging.substitutes import with_substitutes
+from toolchain.models.onnx_graph import all_nodes, all_tensors
+from toolchain.models.output_kinds import TRANSPARENT
 from toolchain.models.preparing.modernise import modernise
 from toolchain.models.proof import check_alike
-from toolchain.models.reading.opsets import with_known_opsets
-from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
+from toolchain.models.reading.onnx_file import with_known_opsets
+from toolchain.models.rewrites.quantised.values import REAL, ROUND
 from toolchain.models.samples import UnusableSampleError
-from toolchain.models.softmax import TRANSPARENT
-from toolchain.models.walk import all_nodes, all_tensors
 from toolchain.quantities import counted
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.rewrites.graph import Graph, Rule, apply_rules, operator_of
-from toolchain.models.walk import attributes_of
 
 # Avoids division of the least integer by -1 in onnxruntime, which crashes the process on x86.
 

@@ -10,8 +10,8 @@ from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, shortened
+from toolchain.models.onnx_graph import all_nodes, attributes_of
 from toolchain.models.options import format_shape
-from toolchain.models.walk import all_nodes, attributes_of
 
 WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 """Operators that move a kernel over an image."""

@@ -11,11 +11,8 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.folding.constants import dense
-from toolchain.models.names import Names
-from toolchain.models.preparing.early_norms import write_early_norms
-from toolchain.models.reading.expansion import check_expansion
-from toolchain.models.recurrent.spec import GATES
-from toolchain.models.walk import (
+from toolchain.models.onnx_graph import (
+    Names,
     all_graphs,
     all_names,
     all_nodes,
@@ -25,6 +22,9 @@ from toolchain.models.walk import (
     nodes_of,
     opset_of,
 )
+from toolchain.models.preparing.norms import write_early_norms
+from toolchain.models.preparing.validity import check_expansion
+from toolchain.models.recurrent.recurrence import GATES
 
 # Makes `Slice` of operator sets before 10, which cuts by attributes, readable for onnx and TVM.
 

@@ -11,10 +11,11 @@ import onnx
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
-from toolchain.models.npy import read_array
+from toolchain.models.onnx_graph import input_values
 from toolchain.models.options import ARRAY_FILE, ModelOptions, format_shape, split_named
-from toolchain.models.preparing.cutting import cut
-from toolchain.models.preparing.declared import (
+from toolchain.models.preparing.cuts import cut
+from toolchain.models.preparing.modernise import modernise
+from toolchain.models.preparing.tensor_types import (
     Shape,
     check_options,
     dtype_of,
@@ -22,9 +23,8 @@ from toolchain.models.preparing.declared import (
     specialise,
     wanted_shape,
 )
-from toolchain.models.preparing.modernise import modernise
 from toolchain.models.reading.source import Source
-from toolchain.models.walk import input_values
+from toolchain.models.samples import read_array
 from toolchain.quantities import counted
 
 # Turns inputs that are really parameters into constants, as `--input-value` says.

@@ -12,11 +12,10 @@ import numpy as np
 import onnx
 
 from toolchain.arrays import Array
-from toolchain.models.joints import joined_parts
+from toolchain.models.deviation import Ends, divide, parts_of
 from toolchain.models.options import MOST_PARTS
-from toolchain.models.parts import Ends, divide, parts_of
+from toolchain.models.output_kinds import joined_parts, softmax_outputs
 from toolchain.models.quantising.calibration import Inputs, Tapped
-from toolchain.models.softmax import softmax_outputs
 
 # Measures the accuracy loss of quantising: how far integers are from the floats they represent.
 

@@ -24,7 +24,7 @@ from toolchain.models.reading.formats import (
 )
 from toolchain.models.reading.network_file import LARGEST, NetworkFile, exists
 from toolchain.models.zoo import ZOO, ZooNetwork
-from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.models.zoo.graph_builder import GraphBuilder
 
 ZOO_PREFIX = "zoo:"
 

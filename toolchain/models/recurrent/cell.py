@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from tvm import ir, tirx
 
-from toolchain.models.recurrent.spec import Activation, Recurrence
+from toolchain.models.recurrent.recurrence import Activation, Recurrence
 
 # Activations that a recurrent node may name.
 

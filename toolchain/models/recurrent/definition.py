@@ -7,7 +7,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as build
 
 from toolchain.models.recurrent.cell import Expr, Phase, buffers, phases
-from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence
+from toolchain.models.recurrent.recurrence import ATTRIBUTE, Recurrence
 
 # Rounds a state to 8 bits before it is multiplied, with a new scale in each step.
 #

@@ -13,7 +13,7 @@ from tvm.ir.expr import GenericConst
 from toolchain.arrays import Array
 from toolchain.models.recurrent.cell import activations
 from toolchain.models.recurrent.definition import define
-from toolchain.models.recurrent.spec import GATES, Cell, Recurrence
+from toolchain.models.recurrent.recurrence import GATES, Cell, Recurrence
 from toolchain.quantities import counted
 
 # Converts LSTM, GRU and RNN to Relax: one product for all inputs, then a loop over the steps.

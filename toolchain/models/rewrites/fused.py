@@ -14,8 +14,8 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule, input_of, operator_of, output_of
-from toolchain.models.walk import attributes_of, node_name
 
 SAVED_WITHOUT = (
     "take the network as it was before an optimiser saved it; or save it without one: in onnxruntime "

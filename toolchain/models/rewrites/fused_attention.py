@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.rewrites.fused import unfused_first
 from toolchain.models.rewrites.graph import Graph, Rule, input_of, output_of
-from toolchain.models.walk import attributes_of
 
 _MASKED = -10000.0
 """What is added to a score that a mask hides, by default (the operators' schema)."""

@@ -10,9 +10,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
-from toolchain.models.names import Names
-from toolchain.models.preparing.declared import dtype_of
-from toolchain.models.walk import node_name, opset_of
+from toolchain.models.onnx_graph import Names, node_name, opset_of
+from toolchain.models.preparing.tensor_types import dtype_of
 
 FROM_BEGINNING = "its indices do not count from the end"
 """Doc string of a node that replaces an operator without negative indices."""

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.rewrites.graph import Graph
-from toolchain.models.walk import attributes_of, node_name
 
 INT32, INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 

@@ -11,10 +11,10 @@ from onnx import defs
 
 from toolchain.errors import UsageError
 from toolchain.models.folding.walk import function_body
-from toolchain.models.preparing.batch_norms import CONVOLUTIONS
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.preparing.modernise import spell_out
+from toolchain.models.preparing.norms import CONVOLUTIONS
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph
-from toolchain.models.walk import attributes_of, node_name
 
 # Inlines operators that ONNX itself defines as functions of others.
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule
-from toolchain.models.walk import attributes_of
 
 FLOAT = onnx.TensorProto.FLOAT
 _DOMAIN = "ai.onnx.ml."

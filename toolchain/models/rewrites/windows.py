@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph
-from toolchain.models.walk import attributes_of, node_name
 
 
 def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:

@@ -12,10 +12,15 @@ from toolchain.errors import UsageError
 from toolchain.foreign import first_line, shortened
 from toolchain.models.reading.network_file import NetworkFile
 from toolchain.models.tflite.call import OperatorCall
-from toolchain.models.tflite.graph import OnnxGraph
-from toolchain.models.tflite.layout import ChannelOrder, arranged
-from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator, TfliteTensor
-from toolchain.models.tflite.operators.table import RULES
+from toolchain.models.tflite.network import (
+    ChannelOrder,
+    TfliteNetwork,
+    TfliteOperator,
+    TfliteTensor,
+    arranged,
+)
+from toolchain.models.tflite.onnx_builder import OnnxGraph
+from toolchain.models.tflite.operators.translations import RULES
 from toolchain.models.tflite.schema import read_network
 
 # Makes a model of the nodes: names of the file, and shapes that are what the file declares.

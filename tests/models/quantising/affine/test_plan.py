@@ -9,9 +9,8 @@ import onnx
 import pytest
 
 from tests.models.quantising.affine.networks import Net
-from toolchain.models.quantising.affine.index import Index, IntegerRole
-from toolchain.models.quantising.affine.plan import IntegerPlan, plan_integers
-from toolchain.models.quantising.affine.quantise import shared_scales
+from toolchain.models.quantising.affine.affine_quantiser import shared_scales
+from toolchain.models.quantising.affine.plan import Index, IntegerPlan, IntegerRole, plan_integers
 
 
 def started() -> Net:

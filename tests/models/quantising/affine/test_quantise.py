@@ -16,11 +16,11 @@ from tests.models.original import outputs_of
 from tests.models.quantising.affine.networks import Net, mobile
 from tests.models.quantising.networks import Block, blocks, network
 from toolchain.errors import UsageError
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.options import AFFINE
-from toolchain.models.quantising.affine.quantise import quantise
+from toolchain.models.quantising.affine.affine_quantiser import quantise
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.result import Quantised
-from toolchain.models.walk import attributes_of
 
 
 def quantised(

@@ -15,8 +15,8 @@ from toolchain.errors import UsageError
 from toolchain.models.options import POWERS_OF_TWO
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.powers_of_two.exponents import ExponentSearch, rounded
-from toolchain.models.quantising.powers_of_two.graph import PLAIN, SUMMED
-from toolchain.models.quantising.powers_of_two.quantise import Shifted, quantise
+from toolchain.models.quantising.powers_of_two.shift_graph import PLAIN, SUMMED
+from toolchain.models.quantising.powers_of_two.shift_quantiser import Shifted, quantise
 from toolchain.models.quantising.result import LayerCost, QuantisingCost
 
 OWN_SCALES = "give each tensor a scale of its own: --quantizer power-of-two"

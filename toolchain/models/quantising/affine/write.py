@@ -12,11 +12,9 @@ from numpy.typing import ArrayLike
 from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
-from toolchain.models.names import Names
-from toolchain.models.quantising.affine.index import ANCHORS, Index, IntegerRole, limits
-from toolchain.models.quantising.affine.plan import IntegerPlan
+from toolchain.models.onnx_graph import Names, all_names, attributes_of
+from toolchain.models.quantising.affine.plan import ANCHORS, Index, IntegerPlan, IntegerRole, limits
 from toolchain.models.quantising.affine.scales import Scale, integer_weights
-from toolchain.models.walk import all_names, attributes_of
 
 # Convolutions and dense layers with integer weights.
 

@@ -10,7 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 from toolchain.arrays import Array
-from toolchain.models.walk import attributes_of, node_name
+from toolchain.models.onnx_graph import attributes_of, node_name
 
 # Queries of the quantiser about a graph.
 

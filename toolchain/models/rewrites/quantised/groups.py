@@ -18,15 +18,14 @@ from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
-from toolchain.models.names import Names
-from toolchain.models.rewrites.quantised.table import (
+from toolchain.models.folding.folded import Folded
+from toolchain.models.onnx_graph import Names, all_nodes, attributes_of, opset_of
+from toolchain.models.rewrites.quantised.integer_operators import (
     CONVOLUTION_WITH_FLOATS,
     GEMM_WITH_FLOATS,
     MICROSOFT,
 )
-from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
-from toolchain.models.walk import all_nodes, attributes_of, opset_of
+from toolchain.models.rewrites.quantised.values import REAL, ROUND, with_unsigned_activations
 
 MOVING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 NARROW = frozenset({"int8", "uint8"})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.geometry import VALID, window_padding
-from toolchain.models.tflite.layout import ChannelOrder
+from toolchain.models.tflite.call import VALID, OperatorCall, Rule, window_padding
+from toolchain.models.tflite.network import ChannelOrder
 from toolchain.quantities import counted
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.graph import outputs_of
-from toolchain.models.tflite.layout import ChannelOrder, placed
+from toolchain.models.tflite.network import ChannelOrder, placed
+from toolchain.models.tflite.onnx_builder import outputs_of
 
 
 def reverse(call: OperatorCall) -> None:

@@ -7,9 +7,15 @@ import math
 import numpy as np
 
 from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.graph import outputs_of
-from toolchain.models.tflite.layout import TO_LAST, ChannelOrder, arranged, placed
-from toolchain.models.tflite.network import Quantisation, TfliteTensor
+from toolchain.models.tflite.network import (
+    TO_LAST,
+    ChannelOrder,
+    Quantisation,
+    TfliteTensor,
+    arranged,
+    placed,
+)
+from toolchain.models.tflite.onnx_builder import outputs_of
 
 
 def reshape(call: OperatorCall) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 from onnx import helper
 
 from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.graph import OnnxGraph
-from toolchain.models.tflite.layout import TO_FIRST, ChannelOrder
-from toolchain.models.tflite.network import TfliteTensor
+from toolchain.models.tflite.network import TO_FIRST, ChannelOrder, TfliteTensor
+from toolchain.models.tflite.onnx_builder import OnnxGraph
 
 Formula = Callable[[OnnxGraph, str, OperatorCall], str]
 """Emits a function of one value; returns the name of its result."""

@@ -7,6 +7,7 @@ import onnx
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.rewrites import (
     fused,
     fused_attention,
@@ -18,8 +19,7 @@ from toolchain.models.rewrites import (
 )
 from toolchain.models.rewrites.graph import Graph, Rule
 from toolchain.models.rewrites.normalisation import DEFINED, with_its_body
-from toolchain.models.rewrites.quantised.table import RULES as QUANTISED
-from toolchain.models.walk import attributes_of, node_name
+from toolchain.models.rewrites.quantised.integer_operators import RULES as QUANTISED
 
 # Rewrites the operator that finds infinite values, `IsInf`.
 

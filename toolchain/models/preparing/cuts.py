@@ -10,7 +10,7 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
-from toolchain.models.walk import all_graphs, input_values
+from toolchain.models.onnx_graph import all_graphs, input_values
 
 
 def cut(model: onnx.ModelProto, outputs: Sequence[str], origin: str) -> onnx.ModelProto:

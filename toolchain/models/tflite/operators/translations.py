@@ -9,10 +9,15 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from toolchain.arrays import Array
-from toolchain.models.tflite.call import OperatorCall, Rule, in_steps, mean_of_windows, mean_over
-from toolchain.models.tflite.geometry import window_padding
-from toolchain.models.tflite.layout import ChannelOrder, placed
-from toolchain.models.tflite.network import Quantisation, TfliteTensor
+from toolchain.models.tflite.call import (
+    OperatorCall,
+    Rule,
+    in_steps,
+    mean_of_windows,
+    mean_over,
+    window_padding,
+)
+from toolchain.models.tflite.network import ChannelOrder, Quantisation, TfliteTensor, placed
 from toolchain.models.tflite.operators import convolutions, indices, moving, pointwise
 
 # Products of matrices.

@@ -15,10 +15,29 @@ from tvm.ir.expr import GenericConst
 
 from toolchain import tvm_compat
 from toolchain.errors import UsageError
-from toolchain.models.entries import MAIN, entry_name
 from toolchain.models.load import FoldedSource, Model, load_model
 from toolchain.models.options import ModelOptions, format_shape
 from toolchain.quantities import counted
+
+# The functions of a module that compute the network: one for each shape.
+
+MAIN = "main"
+"""Name of the function for the only shape, or for the largest of several."""
+
+
+def entry_name(number: int) -> str:
+    """Return the name of the function for a shape; number 0 is the largest shape."""
+    return f"{MAIN}_{number}" if number else MAIN
+
+
+def entries(module: tvm.ir.IRModule) -> list[str]:
+    """Return the names of the functions that compute the network, that of the largest shape first."""
+    names = {variable.name_hint for variable in module.functions}
+    found = [MAIN]
+    while entry_name(len(found)) in names:
+        found.append(entry_name(len(found)))
+    return found
+
 
 _SMALL = 256  # bytes; smaller constants are not worth a hash
 
@@ -35,7 +54,7 @@ def load_shapes(source: str, options: ModelOptions, half_loaded: FoldedSource | 
     -------
     Model
         The network in its largest shape. Its `others` are the same network in the other shapes, the larger
-        ones first; its `module` has the functions of all (see `models.entries`). Equal constants are one
+        ones first; its `module` has the functions of all (see `entries`). Equal constants are one
         object there.
 
     Raises

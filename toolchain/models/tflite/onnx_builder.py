@@ -18,9 +18,17 @@ from onnx import helper, numpy_helper
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
-from toolchain.models.names import Names
-from toolchain.models.tflite.layout import TO_FIRST, TO_LAST, ChannelOrder
-from toolchain.models.tflite.network import Bounds, Quantisation, TfliteNetwork, TfliteTensor, is_implied
+from toolchain.models.onnx_graph import Names
+from toolchain.models.tflite.network import (
+    TO_FIRST,
+    TO_LAST,
+    Bounds,
+    ChannelOrder,
+    Quantisation,
+    TfliteNetwork,
+    TfliteTensor,
+    is_implied,
+)
 from toolchain.models.tflite.schema import ByteBudget
 
 _SPARE = 1 << 26  # bytes of constants that a file of any size may ask for

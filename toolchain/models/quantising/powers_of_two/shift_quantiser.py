@@ -10,19 +10,25 @@ from pathlib import Path
 import onnx
 
 from toolchain.foreign import printable
-from toolchain.models.preparing.batch_norms import fold_batch_norms
-from toolchain.models.preparing.declared import input_specs
 from toolchain.models.preparing.infer_shapes import infer_shapes, with_explicit_pads
-from toolchain.models.quantising.calibration import Inputs, Tapped, choose_with_inputs
+from toolchain.models.preparing.norms import fold_batch_norms
+from toolchain.models.preparing.tensor_types import input_specs
+from toolchain.models.quantising.calibration import (
+    Inputs,
+    Tapped,
+    check_computed,
+    check_stored,
+    choose_with_inputs,
+    nothing_to_quantise,
+)
 from toolchain.models.quantising.powers_of_two.exponents import HIGH, ExponentSearch, finest, one_for_all
-from toolchain.models.quantising.powers_of_two.graph import (
+from toolchain.models.quantising.powers_of_two.shift_graph import (
     Layer,
     layer_of,
     rounded_convolution,
     with_integers,
 )
 from toolchain.models.quantising.powers_of_two.sites import Sites, find_sites
-from toolchain.models.quantising.refusing import check_computed, check_stored, nothing_to_quantise
 from toolchain.models.quantising.result import Quantised, Watched, cost_of
 
 FINEST = "power-of-two"

@@ -16,16 +16,18 @@ from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.arrays import Array
-from toolchain.models.names import Names
-from toolchain.models.quantising.powers_of_two.exponents import HIGH, Choose, Weights, rounded
-from toolchain.models.quantising.powers_of_two.limits import (
+from toolchain.models.onnx_graph import Names, all_names
+from toolchain.models.quantising.powers_of_two.exponents import (
+    HIGH,
     LEAST_RIGHT,
     MOST_COMMON,
     MOST_DIAGONAL,
     MOST_RIGHT,
+    Choose,
+    Weights,
+    rounded,
 )
 from toolchain.models.quantising.powers_of_two.sites import Site, StoredConvolution
-from toolchain.models.walk import all_names
 
 # A convolution in integers: the description from which network, reference and accelerator code are made.
 

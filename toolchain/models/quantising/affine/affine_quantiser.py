@@ -16,20 +16,28 @@ from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.folding.fold import fold
-from toolchain.models.names import Names
-from toolchain.models.preparing.batch_norms import fold_batch_norms
-from toolchain.models.preparing.declared import input_specs
+from toolchain.models.onnx_graph import Names, attributes_of, node_name, opset_of
 from toolchain.models.preparing.infer_shapes import infer_shapes, with_explicit_pads
-from toolchain.models.quantising.affine.calibrate import calibrate
-from toolchain.models.quantising.affine.index import ANCHORS, Index, IntegerRole, limits
-from toolchain.models.quantising.affine.plan import IntegerPlan, plan_integers
-from toolchain.models.quantising.affine.scales import TOP, Scale
+from toolchain.models.preparing.norms import fold_batch_norms
+from toolchain.models.preparing.tensor_types import input_specs
+from toolchain.models.quantising.affine.plan import (
+    ANCHORS,
+    Index,
+    IntegerPlan,
+    IntegerRole,
+    limits,
+    plan_integers,
+)
+from toolchain.models.quantising.affine.scales import TOP, Scale, calibrate
 from toolchain.models.quantising.affine.write import Writer
-from toolchain.models.quantising.calibration import Inputs, choose_with_inputs
-from toolchain.models.quantising.refusing import check_stored, nothing_to_quantise
+from toolchain.models.quantising.calibration import (
+    Inputs,
+    check_stored,
+    choose_with_inputs,
+    nothing_to_quantise,
+)
 from toolchain.models.quantising.result import Quantised, Watched, cost_of
 from toolchain.models.rewrites.graph import Graph, Rule, apply_rules
-from toolchain.models.walk import attributes_of, node_name, opset_of
 
 # Rewrites float operators as products, average pools and convolutions, which have an integer form.
 

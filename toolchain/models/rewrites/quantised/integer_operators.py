@@ -8,6 +8,7 @@ import math
 import numpy as np
 import onnx
 
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.rewrites.graph import Graph, Rule
 from toolchain.models.rewrites.quantised.values import (
     apart,
@@ -18,7 +19,6 @@ from toolchain.models.rewrites.quantised.values import (
     rounded,
     zero_of,
 )
-from toolchain.models.walk import attributes_of
 
 # Rewrites convolutions and matrix products of quantised values as sums of integers in float32.
 
