@@ -168,10 +168,10 @@ MICROSOFT = "com.microsoft."
 
 def _free_places(node: onnx.NodeProto, graph: Graph) -> list[int]:
     """Return one more than the last step at which TensorScatter's update fits; circular caches have none."""
-    own = attributes_of(node)
-    axis = own.get("axis", -2)
+    attributes = attributes_of(node)
+    axis = attributes.get("axis", -2)
     cache, update = (shape_of(name, graph)[axis] for name in node.input[:2])
-    return [2**63 - 1 if own.get("mode", b"linear") == b"circular" else cache - update + 1]
+    return [2**63 - 1 if attributes.get("mode", b"linear") == b"circular" else cache - update + 1]
 
 
 def _images(node: onnx.NodeProto, graph: Graph) -> list[int]:
@@ -323,17 +323,23 @@ class _Inserter:
             if known
             else f"{printable(repr(name))}, which the network computes,"
         )
-        shape, own = graph.shape(source), graph.shape(name)
+        shape, extents_of_values = graph.shape(source), graph.shape(name)
         # Messages give the index in the input's shape if the values are the same in the same order.
-        seen = known and len(extents) < 2 and shape is not None and own is not None and shape != own
+        seen = (
+            known
+            and len(extents) < 2
+            and shape is not None
+            and extents_of_values is not None
+            and shape != extents_of_values
+        )
         given = graph.reshape(name, shape or ()) if seen else name
         if isinstance(check, Divisor):
-            made = graph.emit(DIVISOR, [given], what=what, who=f"{_who(node)} divides by it")
+            checked = graph.emit(DIVISOR, [given], what=what, who=f"{_who(node)} divides by it")
         else:
             who = f"{_who(node)} takes {check.noun}"
             negative = _NEGATIVES.index(check.negative)
-            made = graph.emit(INDICES, [given], what=what, who=who, extents=extents, negative=negative)
-        return graph.reshape(made, own or ()) if seen else made
+            checked = graph.emit(INDICES, [given], what=what, who=who, extents=extents, negative=negative)
+        return graph.reshape(checked, extents_of_values or ()) if seen else checked
 
 
 def _own(node: onnx.NodeProto, check: Checked | Divisor) -> Checked | Divisor:

@@ -37,8 +37,8 @@ from toolchain.arrays import Array
 #
 # A detector's output holds boxes in pixels, to 640, and scores, to 1: relative to the largest box, any
 # score is as good as any other. An output is therefore divided where the network joins it from several
-# tensors (see `models.output_kinds`), and along an axis where it is not joined, if its channels differ much in
-# size.
+# tensors (see `models.output_kinds`), and along an axis where it is not joined, if its channels differ much
+# in size.
 
 Ends = Mapping[int, tuple[int, ...]]
 """Axis -> where the parts along it end, in rising order; the last one is the axis's extent.
@@ -103,7 +103,7 @@ def parts_of(expected: Array, joined: Ends | None, most: int) -> Ends:
     sizes = np.abs(expected.astype(np.float64))
     if not sizes.size or not np.isfinite(sizes).all():
         return {}
-    ends = {axis: list(each) for axis, each in (joined or {}).items()}
+    ends = {axis: list(places) for axis, places in (joined or {}).items()}
     largest = [_largest(sizes, axis) for axis in range(sizes.ndim)]
     ratios = {
         axis: _ratio(along)
@@ -113,9 +113,9 @@ def parts_of(expected: Array, joined: Ends | None, most: int) -> Ends:
     if ratios and max(ratios.values()) > CHANNELS_DIFFER:
         axis = max(ratios, key=lambda each: ratios[each])
         ends[axis] = differing_channels(largest[axis])
-    while prod(len(each) for each in ends.values()) > most:
+    while prod(len(places) for places in ends.values()) > most:
         _join_most_alike(ends, largest)
-    return {axis: tuple(each) for axis, each in sorted(ends.items()) if len(each) > 1}
+    return {axis: tuple(places) for axis, places in sorted(ends.items()) if len(places) > 1}
 
 
 def divide(shape: Sequence[int], ends: Ends) -> Iterator[ArrayPart]:
@@ -183,8 +183,8 @@ def _join_most_alike(ends: dict[int, list[int]], largest: Sequence[Array]) -> No
     """Remove that end between two neighbouring parts of an axis whose largest values differ least."""
     ratios = {
         (axis, at): max(one, other) / max(min(one, other), np.finfo(np.float64).tiny)
-        for axis, each in ends.items()
-        for at, (one, other) in enumerate(pairwise(np.maximum.reduceat(largest[axis], [0, *each[:-1]])))
+        for axis, places in ends.items()
+        for at, (one, other) in enumerate(pairwise(np.maximum.reduceat(largest[axis], [0, *places[:-1]])))
     }
     axis, at = min(ratios, key=lambda place: ratios[place])
     del ends[axis][at]
@@ -286,7 +286,7 @@ def _relative(error: float, scale: float) -> float:
 def _logarithms(output: Array, reference: Array, least: float, coarser: float) -> tuple[Array, float]:
     """Return the differences of centred logarithms, and the spread of the reference's."""
     counted = reference > 0
-    y, r = (_centred(np.log(np.maximum(each, least)), counted) for each in (output, reference))
+    y, r = (_centred(np.log(np.maximum(values, least)), counted) for values in (output, reference))
     spread = max(float(np.abs(r[counted]).max(initial=0)), _LEAST_SPREAD * coarser)
     difference = np.abs(y - r)
     own_scale = max(spread, -np.log(least))

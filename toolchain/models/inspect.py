@@ -51,9 +51,11 @@ def without_undecided(
     graph = folded.model.graph
     data = _depends_on_data(graph)
     certain = [
-        each for each in folded.problems if each.node.op_type in COUNTING and read_by(each.node) & data
+        problem
+        for problem in folded.problems
+        if problem.node.op_type in COUNTING and read_by(problem.node) & data
     ]
-    undecided = [each.node for each in folded.problems if each not in certain]
+    undecided = [problem.node for problem in folded.problems if problem not in certain]
     outermost = {name for node in graph.node for name in node.output}
     left: Unsupported = {}
     for operator, nodes in unsupported.items():
@@ -185,9 +187,9 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     UsageError
         The source cannot be read, or the options contradict it.
     """
-    found = read_source(source, options)
-    _, model, frozen = prepare(found, options, partly=True)
-    folded = fold(model, found.origin, frozen, strict=False)
+    network = read_source(source, options)
+    _, model, frozen = prepare(network, options, partly=True)
+    folded = fold(model, network.origin, frozen, strict=False)
     macs = count_macs(folded.model)
     inputs = input_values(folded.model.graph)
     unknown = open_inputs(inputs)
@@ -196,9 +198,9 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     if unknown:
         folded, unsupported, undecided = without_undecided(folded, unsupported)
     return {
-        "name": found.name,
-        "source": found.origin,
-        "sha256": found.sha256,
+        "name": network.name,
+        "source": network.origin,
+        "sha256": network.sha256,
         "opset": opset_of(model),
         "inputs": _describe(inputs),
         "outputs": _describe(folded.model.graph.output),

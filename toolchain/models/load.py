@@ -147,10 +147,10 @@ def fold_source(source: str, options: ModelOptions) -> FoldedSource:
     UsageError
         As of `load_model`.
     """
-    found = read_source(source, options)
-    prepared = prepare(found, options)
-    check_valid(prepared.static, found.origin)
-    return FoldedSource(found, prepared, *_folded(prepared.static, found.origin, prepared.frozen))
+    network = read_source(source, options)
+    prepared = prepare(network, options)
+    check_valid(prepared.static, network.origin)
+    return FoldedSource(network, prepared, *_folded(prepared.static, network.origin, prepared.frozen))
 
 
 def check_source(source: str, options: ModelOptions) -> FoldedSource | None:
@@ -191,35 +191,35 @@ def load_model(source: str, options: ModelOptions, half_loaded: FoldedSource | N
         unsupported.
     """
     half_loaded = half_loaded or fold_source(source, options)
-    found, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
-    judged = found.judged
-    if found.proto.functions and not given.functions:
+    network, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
+    judged = network.judged
+    if network.proto.functions and not given.functions:
         judged = "the file with its functions written out, since --outputs names a tensor inside one"
     integers: Quantised | None = None
     if options.quantizer in AFFINE:
         integers, judged = quantised_for_cpus(half_loaded, options)
-        grouped, folded = _folded(integers.graph, found.origin, {})
-        graph, inputs = _typed(folded, found.origin)
+        grouped, folded = _folded(integers.graph, network.origin, {})
+        graph, inputs = _typed(folded, network.origin)
     else:
         grouped, (graph, inputs) = half_loaded.grouped, half_loaded.typed
-    computed = _in_float32(graph, found.origin)
+    computed = _in_float32(graph, network.origin)
     if options.quantizer in POWERS_OF_TWO:
-        integers = powers_of_two.quantise(computed, options.quantizer, options.calibration, found.origin)
+        integers = powers_of_two.quantise(computed, options.quantizer, options.calibration, network.origin)
         judged = _integers_of(half_loaded, computed, options)
         computed = integers.graph
-    module = import_module(computed, found.origin)
-    outputs = output_specs(graph, module, found.origin)
-    check_types(outputs, found.origin)
+    module = import_module(computed, network.origin)
+    outputs = output_specs(graph, module, network.origin)
+    check_types(outputs, network.origin)
     return Model(
-        name=found.name,
-        source=found.origin,
+        name=network.name,
+        source=network.origin,
         onnx=integers.graph if integers else with_output_types(given, graph),
         frozen={} if integers else frozen,  # constants of the quantised graph
         quantised=integers,
         module=module,
         inputs=inputs,
         outputs=outputs,
-        sha256=found.sha256,
+        sha256=network.sha256,
         softmax_outputs=softmax_outputs(graph),
         options=options,
         joined=joined_parts(graph),
@@ -256,8 +256,8 @@ def _integers_of(half_loaded: FoldedSource, floats: onnx.ModelProto, options: Mo
     ToolchainError
         Preparing changed what the network computes.
     """
-    found, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
-    integers = f"{found.judged}, in the integers of --quantizer {options.quantizer}"
+    network, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
+    integers = f"{network.judged}, in the integers of --quantizer {options.quantizer}"
     half = holds_float16(given)
     why, unlike = "", None
     specs = input_specs(floats)
@@ -269,7 +269,7 @@ def _integers_of(half_loaded: FoldedSource, floats: onnx.ModelProto, options: Mo
                 samples(specs, 0, sort),
                 frozen,
                 "preparing it",
-                found.origin,
+                network.origin,
                 ALIKE_IN_HALVES if half else ALIKE,
                 joined=joined_parts(floats),
                 softmax_outputs=softmax_outputs(floats),
@@ -343,19 +343,19 @@ def export_model(source: str, options: ModelOptions, path: Path) -> Quantised | 
         )
     if options.quantizer:
         half_loaded = fold_source(source, options)
-        found = half_loaded.source
+        network = half_loaded.source
         quantised, _ = quantised_for_cpus(half_loaded, options)
         model = quantised.graph
     else:
-        found = read_source(source, options)
-        _, model, frozen = prepare(found, options)
-        check_valid(model, found.origin)
-        with_output_types(model, fold(model, found.origin, frozen).model)
+        network = read_source(source, options)
+        _, model, frozen = prepare(network, options)
+        check_valid(model, network.origin)
+        with_output_types(model, fold(model, network.origin, frozen).model)
         _store(model.graph, frozen)
     try:
         data = model.SerializeToString(deterministic=True)
     except ValueError as error:  # 2 GiB is protobuf's limit
-        raise ToolchainError(f"{found.origin} does not fit into one file: {first_line(error)}") from error
+        raise ToolchainError(f"{network.origin} does not fit into one file: {first_line(error)}") from error
     atomic.write_bytes(path, data)
     return quantised
 

@@ -33,10 +33,10 @@ def entry_name(number: int) -> str:
 def entries(module: tvm.ir.IRModule) -> list[str]:
     """Return the names of the functions that compute the network, that of the largest shape first."""
     names = {variable.name_hint for variable in module.functions}
-    found = [MAIN]
-    while entry_name(len(found)) in names:
-        found.append(entry_name(len(found)))
-    return found
+    names_in_order = [MAIN]
+    while entry_name(len(names_in_order)) in names:
+        names_in_order.append(entry_name(len(names_in_order)))
+    return names_in_order
 
 
 _SMALL = 256  # bytes; smaller constants are not worth a hash
@@ -71,8 +71,8 @@ def load_shapes(source: str, options: ModelOptions, half_loaded: FoldedSource | 
             "give one shape, or leave out --dtype int8",
         )
     models: list[Model] = []
-    for number, each in enumerate(options.each()):
-        model = load_model(source, each, None if number else half_loaded)
+    for number, shape_options in enumerate(options.each()):
+        model = load_model(source, shape_options, None if number else half_loaded)
         if models and model.onnx == models[0].onnx:  # the same file, with its weights: kept once
             model = replace(model, onnx=models[0].onnx)
         models.append(model)
@@ -105,7 +105,9 @@ def _check_alike(models: Sequence[Model], options: ModelOptions) -> None:
             )
         seen.add(shape)
         for kind in ("inputs", "outputs"):
-            mine, theirs = ([_form(spec) for spec in getattr(each, kind)] for each in (model, models[0]))
+            mine, theirs = (
+                [_form(spec) for spec in getattr(network, kind)] for network in (model, models[0])
+            )
             if mine != theirs:
                 raise UsageError(
                     f"{options.several}: {origin} has other {kind} in the shape {shape} than in "
@@ -136,7 +138,7 @@ def _merged(modules: Sequence[tvm.ir.IRModule]) -> tvm.ir.IRModule:
         key = (str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest())
         return constants.setdefault(key, constant)
 
-    made = {}
+    mains = {}
     for number, module in enumerate(modules):
         places: dict[tvm.ir.GlobalVar, tvm.ir.GlobalVar] = {
             variable: builder.add_func(func, variable.name_hint)
@@ -150,7 +152,7 @@ def _merged(modules: Sequence[tvm.ir.IRModule]) -> tvm.ir.IRModule:
             (GenericConst, shared),
             (tvm.ir.GlobalVar, placed),
         ]
-        made[name] = tvm_compat.mutated(module[MAIN], changes).with_attr("global_symbol", name)
+        mains[name] = tvm_compat.mutated(module[MAIN], changes).with_attr("global_symbol", name)
     functions = dict(builder.get().functions.items())
-    functions |= {tvm.ir.GlobalVar(name): func for name, func in made.items()}
+    functions |= {tvm.ir.GlobalVar(name): func for name, func in mains.items()}
     return tvm.IRModule(functions, attrs=modules[0].attrs, global_infos=modules[0].global_infos)

@@ -34,7 +34,7 @@ def softmax_outputs(model: onnx.ModelProto) -> frozenset[str]:
     values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     shapes = {value.name: dimensions(value) for value in values}
     opset = opset_of(model)
-    found = set()
+    names = set()
     for output in model.graph.output:
         node = makers.get(output.name)
         while node is not None and node.op_type in TRANSPARENT:
@@ -43,8 +43,8 @@ def softmax_outputs(model: onnx.ModelProto) -> frozenset[str]:
             continue
         shape, last = shapes.get(node.output[0]), shapes.get(output.name)
         if shape and last and _classes(node, shape, opset) == last[-1]:
-            found.add(output.name)
-    return frozenset(found)
+            names.add(output.name)
+    return frozenset(names)
 
 
 def _classes(node: onnx.NodeProto, shape: tuple[int | str, ...], opset: int) -> int | None:
@@ -101,7 +101,7 @@ def joined_parts(model: onnx.ModelProto) -> dict[str, Ends]:
             joints[name] = {
                 axis: frozenset(inner)
                 for axis, places in at.items()
-                if (inner := [each for each in places if 0 < each < shapes[name][axis]])
+                if (inner := [place for place in places if 0 < place < shapes[name][axis]])
                 and len(inner) < _MOST_JOINTS
             }
     return {
@@ -135,10 +135,12 @@ class _Node:
     def numbers(self, place: int, attribute: str) -> list[int] | None:
         """The numbers of a stored input, which older operator sets have as an attribute; None if computed."""
         if attribute in self.attributes:
-            return [int(each) for each in self.attributes[attribute]]
+            return [int(number) for number in self.attributes[attribute]]
         name = self._node.input[place] if len(self._node.input) > place else ""
         tensor = self._stored.get(name)
-        return None if tensor is None else [int(each) for each in numpy_helper.to_array(tensor).reshape(-1)]
+        return (
+            None if tensor is None else [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
+        )
 
 
 _At = Mapping[int, Iterable[int]]

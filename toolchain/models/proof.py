@@ -67,12 +67,12 @@ def check_alike(
     """
     names = [output.name for output in after.graph.output]
     try:
-        wanted = _computed(before, names, {**inputs, **frozen})
+        expected = _computed(before, names, {**inputs, **frozen})
     except Exception as error:  # onnxruntime's errors have no common parent
         return first_line(error)
     stay = {value.name for value in after.graph.input}
-    found = _computed(after, names, {k: v for k, v in {**inputs, **frozen}.items() if k in stay})
-    for name, due, got in zip(names, wanted, found, strict=True):
+    results = _computed(after, names, {k: v for k, v in {**inputs, **frozen}.items() if k in stay})
+    for name, due, got in zip(names, expected, results, strict=True):
         if unlike := _unlike(due, got, joined.get(name), tolerance, softmax=name in softmax_outputs):
             raise ToolchainError(
                 f"{origin}: {step} changes what the network computes: output {name!r} {unlike} in "

@@ -72,7 +72,7 @@ def find_rounding(model: onnx.ModelProto) -> Rounding | None:
     stored = {tensor.name: tensor for tensor in graph.initializer}
     steps = {value.name: step for value in graph.output if (step := _step(value, makers, stored)) is not None}
     floats = [node for node in nodes if node.op_type not in APPROXIMATED or node in uncertain]
-    return Rounding(steps, *(tuple(node.output[0] for node in each) for each in (uncertain, floats)))
+    return Rounding(steps, *(tuple(node.output[0] for node in nodes) for nodes in (uncertain, floats)))
 
 
 def alike_values(graph: onnx.GraphProto, exact: frozenset[str] = frozenset()) -> dict[str, bool]:
@@ -248,21 +248,21 @@ def samples_with_ties(
     extremes
         Whether rows are extreme, where `ties` allows it.
     """
-    found = {}
+    tied = {}
     for name, array in samples(list(specs), seed, sort).items():
         how = ties.get(name, Ties())
-        found[name] = _with_ties(array, how if extremes else replace(how, extremes=False), sort)
-    return found
+        tied[name] = _with_ties(array, how if extremes else replace(how, extremes=False), sort)
+    return tied
 
 
 def said_of(ties: Mapping[str, Ties], *, extremes: bool) -> str:
     """Describe what the inputs have beside random values, for people."""
-    said = ["rows of equal values"] if any(each.axes for each in ties.values()) else []
-    if extremes and any(each.axes and each.extremes for each in ties.values()):
-        said.append("rows of extremes")
-    if any(each.elements for each in ties.values()):
-        said.append("halves, zeros and equal operands")
-    return " and ".join(said)
+    phrases = ["rows of equal values"] if any(tie.axes for tie in ties.values()) else []
+    if extremes and any(tie.axes and tie.extremes for tie in ties.values()):
+        phrases.append("rows of extremes")
+    if any(tie.elements for tie in ties.values()):
+        phrases.append("halves, zeros and equal operands")
+    return " and ".join(phrases)
 
 
 def _with_ties(array: Array, how: Ties, sort: Sort) -> Array:
@@ -287,7 +287,7 @@ def _special(array: Array, sort: Sort) -> Array:
         low, high = array.min(initial=0.0), array.max(initial=0.0)
         if sort.floats != "normal floats":
             low, high = np.floor(array.min(initial=2.0)), np.ceil(array.max(initial=0.0))
-        return np.array([each for each in _HALVES if low <= each <= high] or [1.0], kind)
+        return np.array([half for half in _HALVES if low <= half <= high] or [1.0], kind)
     if sort.bytes and kind.name in BYTES:
         ends = np.iinfo(kind)
         return np.array([ends.min, ends.min + 1, ends.max, (ends.min + ends.max) // 2 + 1], kind)
@@ -302,10 +302,10 @@ def _fill_rows(rows: Array, extremes: bool) -> None:
         fixed.append(np.ones((), kind))
     elif extremes and kind.kind == "f":
         limits = np.finfo(kind)
-        fixed = [np.asarray(each, kind) for each in (-np.inf, np.inf, limits.min, limits.max, 0)]
+        fixed = [np.asarray(number, kind) for number in (-np.inf, np.inf, limits.min, limits.max, 0)]
     elif extremes:
         ends = np.iinfo(kind)
-        fixed = [np.asarray(each, kind) for each in (ends.min, ends.max, 0)]
+        fixed = [np.asarray(number, kind) for number in (ends.min, ends.max, 0)]
     kinds = len(fixed) + 2
     for number in range(min(kinds, (count + 1) // 2)):
         step = max(2 * kinds, count // _EACH)

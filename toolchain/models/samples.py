@@ -56,8 +56,8 @@ def read_array(file: Path, option: str) -> np.ndarray:
     except UsageError:
         raise
     except Exception as error:  # the header is a Python expression, and numpy raises any error for a bad one
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        reason = said or type(error).__name__
+        message = error.strerror if isinstance(error, OSError) else str(error)
+        reason = message or type(error).__name__
         if "Object arrays" in reason or "object" in reason:
             raise UsageError(f"{option}: {file} holds Python objects, not numbers", how) from error
         raise UsageError(f"{option}: {file} cannot be read: {reason}", how) from error
@@ -125,16 +125,16 @@ class Sort:
         """Describe the values of these inputs, such as `normal floats, integers 0 and 1`."""
         counted = [spec for spec in specs if not (self.bytes and spec.dtype in BYTES)]
         kinds = {np.dtype(spec.dtype).kind for spec in counted}
-        said = []
+        phrases = []
         if "f" in kinds:
-            said.append(self.floats)
+            phrases.append(self.floats)
         if len(counted) < len(specs):
-            said.append("8-bit integers over their whole range")
+            phrases.append("8-bit integers over their whole range")
         if integers := kinds & set("iub"):
             most = min(self.high - 1, 1) if integers == {"b"} else self.high - 1
             values = {0: f"all {self.low}", 1: "0 and 1"}.get(most - self.low, f"{self.low} to {most}")
-            said.append(f"{'booleans' if integers == {'b'} else 'integers'} {values}")
-        return ", ".join(said)
+            phrases.append(f"{'booleans' if integers == {'b'} else 'integers'} {values}")
+        return ", ".join(phrases)
 
 
 BYTES = frozenset({"int8", "uint8"})
@@ -151,10 +151,10 @@ SORTS = tuple(
 
 def sorts_for(specs: Sequence[TensorSpec]) -> list[Sort]:
     """Return the sorts that differ for inputs of these types, in the order of trial."""
-    found: dict[str, Sort] = {}
+    sorts: dict[str, Sort] = {}
     for sort in SORTS:
-        found.setdefault(sort.shown(specs), sort)
-    return list(found.values())
+        sorts.setdefault(sort.shown(specs), sort)
+    return list(sorts.values())
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,11 @@ def first_usable(specs: Sequence[TensorSpec], attempt: Callable[[Sort], T]) -> U
         except UnusableSampleError as error:
             refused[drawn] = error
             continue
-        return Usable(sort, result, drawn, {each: error.reason for each, error in refused.items()})
+        return Usable(sort, result, drawn, {sample: refusal.reason for sample, refusal in refused.items()})
     first, *others = refused
     also = f"; nor with {'; '.join(others)}" if others else ""
-    told = refused[first]
-    raise UsageError(f"{told.message} (tried with {first}{also})", told.hint) from told
+    reason = refused[first]
+    raise UsageError(f"{reason.message} (tried with {first}{also})", reason.hint) from reason
 
 
 def samples(specs: Sequence[TensorSpec], seed: int = 0, sort: Sort = SORTS[0]) -> Inputs:

@@ -141,12 +141,12 @@ _MOST_SHOWN = 4
 
 def reason(error: BaseException) -> str:
     """Return what a library says of a node, without its names of errors and its objects."""
-    said = _KINDS.sub("", first_line(error))
-    place = _OBJECT.search(said)
-    return said if place is None else said[: place.start()].rstrip(" :,") or type(error).__name__
+    message = _KINDS.sub("", first_line(error))
+    place = _OBJECT.search(message)
+    return message if place is None else message[: place.start()].rstrip(" :,") or type(error).__name__
 
 
-def check_fits(origin: str, node: onnx.NodeProto, types: Types, found: Types) -> None:
+def check_fits(origin: str, node: onnx.NodeProto, types: Types, result_types: Types) -> None:
     """Refuse what neither onnx notices nor the importer says well.
 
     Parameters
@@ -162,22 +162,27 @@ def check_fits(origin: str, node: onnx.NodeProto, types: Types, found: Types) ->
         A scale of QuantizeLinear or DequantizeLinear does not fit its axis, a kernel its weight or its
         image, or a Reshape its input.
     """
-    if node.domain in ("", "ai.onnx") and (why := _problem(node, types, found)):
+    if node.domain in ("", "ai.onnx") and (why := _problem(node, types, result_types)):
         raise misfit(origin, node, types, why)
 
 
-def _problem(node: onnx.NodeProto, types: Types, found: Types) -> str:
+def _problem(node: onnx.NodeProto, types: Types, result_types: Types) -> str:
     shapes = [static_shape(types.get(name)) for name in node.input]
     first = shapes[0] if shapes else None
-    own = attributes_of(node)
-    if node.op_type in ("QuantizeLinear", "DequantizeLinear") and not own.get("block_size"):
-        return _scales(first, shapes[1], own.get("axis", 1))
+    attributes = attributes_of(node)
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear") and not attributes.get("block_size"):
+        return _scales(first, shapes[1], attributes.get("axis", 1))
     if node.op_type == "Conv" and len(shapes) > 1:
-        return _weight(first, shapes[1], own.get("kernel_shape"), own.get("group", 1))
-    result = found.get(node.output[0]) if node.output else None
-    made = static_shape(result)
-    if node.op_type == "Reshape" and first is not None and made is not None and prod(first) != prod(made):
-        return f"{counted(prod(first), 'value')} cannot become {','.join(map(str, made))}"
+        return _weight(first, shapes[1], attributes.get("kernel_shape"), attributes.get("group", 1))
+    result = result_types.get(node.output[0]) if node.output else None
+    extents = static_shape(result)
+    if (
+        node.op_type == "Reshape"
+        and first is not None
+        and extents is not None
+        and prod(first) != prod(extents)
+    ):
+        return f"{counted(prod(first), 'value')} cannot become {','.join(map(str, extents))}"
     if result is not None and any(dim.dim_value < 0 for dim in result.tensor_type.shape.dim):
         return f"nothing is left of {printable(repr(node.output[0]))}"
     return ""

@@ -117,4 +117,4 @@ def _needed(walk: Walk, outputs: list[str]) -> tuple[list[int], set[str]]:
 
 
 def _holds_graphs(node: onnx.NodeProto) -> bool:
-    return any(each.HasField("g") or each.graphs for each in node.attribute)
+    return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)

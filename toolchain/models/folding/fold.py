@@ -29,7 +29,7 @@ def shape_of(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     type_ = walk.types.get(scope.find(node.input[0]))
     if type_ is None or not type_.tensor_type.HasField("shape"):
         return False
-    asked = {each.name: each.i for each in node.attribute}
+    asked = {attribute.name: attribute.i for attribute in node.attribute}
     dims = list(type_.tensor_type.shape.dim)[asked.get("start", 0) : asked.get("end")]
     if not all(dim.HasField("dim_value") for dim in dims):
         return False
@@ -101,11 +101,11 @@ def loop(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
         inner = _bound(outside, body, bound)
         walk.graph(body, inner)
         results = [inner.find(value.name) for value in body.output]
-        told = walk.values.get(results[0])
-        if told is None:
+        carried_condition = walk.values.get(results[0])
+        if carried_condition is None:
             walk.forget(start)
             return _refuse(walk, node, scope, "runs as often as the data say")
-        goes_on = bool(told.array.item())
+        goes_on = bool(carried_condition.array.item())
         carried = results[1 : 1 + len(carried)]
         for values, value in zip(stacked, results[1 + len(carried) :], strict=True):
             values.append(value)
@@ -124,7 +124,7 @@ def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     count = int(given["num_scan_inputs"])
     inputs = [scope.find(name) for name in node.input]
     carried, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
-    made = len(node.output) - len(carried)
+    stacked_count = len(node.output) - len(carried)
     axes = given.get("scan_input_axes") or [0] * count
     shapes = [walk.shape(name) for name in scanned]
     if walk.opset < 9 or any(shape is None for shape in shapes):  # set 8 has batches and lengths of its own
@@ -134,9 +134,9 @@ def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
         return _refuse(walk, node, scope, "scans tensors of different lengths, or of none")
     (length,) = steps
     backwards = given.get("scan_input_directions") or [0] * count
-    turned = given.get("scan_output_directions") or [0] * made
-    out_axes = given.get("scan_output_axes") or [0] * made
-    stacked: list[list[str]] = [[] for _ in range(made)]
+    turned = given.get("scan_output_directions") or [0] * stacked_count
+    out_axes = given.get("scan_output_axes") or [0] * stacked_count
+    stacked: list[list[str]] = [[] for _ in range(stacked_count)]
     outside = Scope(scope)
     walk.store(body, outside)
     start = walk.mark()

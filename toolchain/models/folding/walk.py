@@ -67,18 +67,18 @@ class Inference:
         small = [name for name in names if name in values and values[name].nbytes <= SMALL]
         known = {name: values[name].tensor for name in small}
         schema = _schema(node.op_type, _standard(node.domain), self._versions.get(_standard(node.domain), 0))
-        found: dict[str, onnx.TypeProto] = {}
+        types_known: dict[str, onnx.TypeProto] = {}
         if schema is not None:
-            found = shape_inference.infer_node_outputs(
+            types_known = shape_inference.infer_node_outputs(
                 schema, node, given, known, opset_imports=self._opsets, ir_version=self._ir
             )
         if schema is not None and not schema.has_type_and_shape_inference_function:
-            found |= self._by_body(schema, node, given)
-        open_ones = [name for name in node.output if name and static_shape(found.get(name)) is None]
-        if open_ones and all(static_shape(each) is not None for each in given.values()):
+            types_known |= self._by_body(schema, node, given)
+        open_ones = [name for name in node.output if name and static_shape(types_known.get(name)) is None]
+        if open_ones and all(static_shape(type_) is not None for type_ in given.values()):
             second = self._evaluator.types(node, given, known)
-            found |= {name: second[name] for name in open_ones if name in second}
-        return found
+            types_known |= {name: second[name] for name in open_ones if name in second}
+        return types_known
 
     def _by_body(
         self, schema: defs.OpSchema, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]
@@ -106,9 +106,9 @@ class Inference:
         opsets = [helper.make_opsetid(schema.domain, version), helper.make_opsetid(_BODIES, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=self._ir, functions=[body])
         return {
-            each.name: each.type
-            for each in shape_inference.infer_shapes(model, data_prop=True).graph.output
-            if each.HasField("type")
+            value.name: value.type
+            for value in shape_inference.infer_shapes(model, data_prop=True).graph.output
+            if value.HasField("type")
         }
 
 
@@ -127,9 +127,9 @@ def function_body(
     if schema.has_function:
         raw = schema.get_function_with_opset_version(version)
     elif schema.has_context_dependent_function:
-        fitting = [each for each in schema.context_dependent_function_opset_versions if each <= version]
+        fitting = [opset for opset in schema.context_dependent_function_opset_versions if opset <= version]
         raw = schema.get_context_dependent_function_with_opset_version(
-            max(fitting), node.SerializeToString(), [each.SerializeToString() for each in types]
+            max(fitting), node.SerializeToString(), [type_.SerializeToString() for type_ in types]
         )
     else:
         return None
@@ -331,14 +331,14 @@ class Walk:
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         try:
-            found = self._inference.outputs(node, self.types, self.values)
+            inferred = self._inference.outputs(node, self.types, self.values)
         except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken node
             if not self.strict:
                 return {}
             raise misfit(self.origin, node, self.types, reason(error)) from error
         if self.strict:
-            check_fits(self.origin, node, self.types, found)
-        return found
+            check_fits(self.origin, node, self.types, inferred)
+        return inferred
 
     def _compute(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
         inputs = [self.values.get(name) if name else None for name in node.input]
@@ -350,8 +350,8 @@ class Walk:
         sizes = [size_of(types.get(name)) for name in node.output if name]
         known = [size for size in sizes if size is not None]
         # If a size is unknown (NonZero of a constant), the result is about as large as the input.
-        wanted = sum(known) if len(known) == len(sizes) else 8 * made_of
-        if wanted > ALWAYS and (wanted > GROWTH * made_of or wanted > self._budget):
+        bytes_needed = sum(known) if len(known) == len(sizes) else 8 * made_of
+        if bytes_needed > ALWAYS and (bytes_needed > GROWTH * made_of or bytes_needed > self._budget):
             return False
         results = self._evaluator.run(node, inputs)
         if results is None:
@@ -359,7 +359,7 @@ class Walk:
         for name, array in zip(node.output, results, strict=True):
             if name and array is not None:
                 self._know(name, Constant(array))
-        self._budget -= wanted
+        self._budget -= bytes_needed
         return True
 
 
@@ -367,4 +367,4 @@ def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
     """Return the tensor of a `Constant`."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
         return None
-    return next((each.t for each in node.attribute if each.name == "value"), None)
+    return next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)

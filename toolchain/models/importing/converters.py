@@ -129,7 +129,9 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     axis = attributes.get("axis", 0) % len(whole)
     indices = _counted(indices, [whole[axis]])
     reduction = _reduction(attributes)
-    alike = all(whole[each] == part[each] for each in range(len(whole)) if each not in (0, axis, axis + 1))
+    alike = all(
+        whole[place] == part[place] for place in range(len(whole)) if place not in (0, axis, axis + 1)
+    )
     if alike:
         return relax.op.scatter_elements(data, indices, updates, axis=axis, reduction=reduction)
     dtype, count = str(indices.ty.dtype), int(np.prod(part))
@@ -189,7 +191,7 @@ def _place_of(largest: bool) -> Converter:
             beyond = other[1] > one[1] if largest else other[1] < one[1]
             behind = other[0] > one[0] if last else other[0] < one[0]
             taken = tirx.any(beyond, tirx.all(tirx.EQ(other[1], one[1]), behind))
-            return [tirx.Select(taken, theirs, own) for own, theirs in zip(one, other, strict=True)]
+            return [tirx.Select(taken, theirs, size) for size, theirs in zip(one, other, strict=True)]
 
         def start(place: str, value: str) -> list[Any]:
             if "float" in value:
@@ -202,14 +204,14 @@ def _place_of(largest: bool) -> Converter:
 
         def reduced(x: te.Tensor) -> te.Tensor:
             along = te.reduce_axis((0, shape[axis]), "k")
-            kept = [1 if each == axis else extent for each, extent in enumerate(shape)]
-            found = [extent for each, extent in enumerate(kept) if keep or each != axis]
+            kept = [1 if place == axis else extent for place, extent in enumerate(shape)]
+            extents = [extent for place, extent in enumerate(kept) if keep or place != axis]
 
             def pair(*index: Any) -> Any:
                 begin, end = index[:axis], index[axis + 1 if keep else axis :]
                 return reducer((along.astype("int64"), x(*begin, along, *end)), axis=along)
 
-            places, _values = te.compute(found, pair, name="place_of_extreme")
+            places, _values = te.compute(extents, pair, name="place_of_extreme")
             zero = tirx.const(0, "int64")
             inside = zero if nowhere < 0 else tirx.const(nowhere - 1, "int64")
 
@@ -218,7 +220,7 @@ def _place_of(largest: bool) -> Converter:
                 lost = place < inside if nowhere < 0 else place > inside
                 return tirx.Select(lost, zero, place)
 
-            return te.compute(found, valid, name="place")
+            return te.compute(extents, valid, name="place")
 
         return relax.BlockBuilder.current().call_te(reduced, inputs[0])
 

@@ -60,7 +60,9 @@ def holds_float16(model: onnx.ModelProto) -> bool:
     if any(tensor.data_type == HALF for tensor in tensors_of(model)):
         return True
     bodies = (node for function in model.functions for node in nested_nodes(function.node))
-    return any(_is_code(each) for node in (*all_nodes(model.graph), *bodies) for each in node.attribute)
+    return any(
+        _is_code(attribute) for node in (*all_nodes(model.graph), *bodies) for attribute in node.attribute
+    )
 
 
 def as_float32(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -160,7 +162,7 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
     inside
         Include nodes in the graphs of `If`, `Loop` and `Scan`, which may not be needed.
     """
-    found: dict[str, list[onnx.NodeProto]] = {}
+    unsupported: dict[str, list[onnx.NodeProto]] = {}
     for node in all_nodes(model.graph) if inside else model.graph.node:
         known = {
             "": node.op_type in CONTROL  # which folding writes flat, or says why it cannot
@@ -169,8 +171,8 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
         }
         domain = "" if node.domain == "ai.onnx" else node.domain
         if not known.get(domain, False) and operator_of(node) not in RULES:
-            found.setdefault(operator_of(node), []).append(node)
-    return found
+            unsupported.setdefault(operator_of(node), []).append(node)
+    return unsupported
 
 
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
@@ -192,7 +194,7 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     try:
         return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model), CONVERTERS)
     except tvm_compat.NodeImportError as error:
-        node = next((each for each in readable.graph.node if node_name(each) == error.node), onnx.NodeProto())
+        node = next((node for node in readable.graph.node if node_name(node) == error.node), onnx.NodeProto())
         given = shown_inputs(node, _types(readable.graph))
         what = f"unsupported use of {error.operator} (node {printable(repr(error.node))}){given}"
         raise UsageError(f"{origin}: {what}: {reason(error)}", HINT_ONE) from error
@@ -325,18 +327,18 @@ def inputs_to_freeze(folded: Folded) -> list[str]:
     if not folded.problems or folded.problems[0].node.op_type in COUNTING:
         return []
     node = folded.problems[0].node
-    makers = {name: each for each in folded.model.graph.node for name in each.output if name}
+    makers = {name: node for node in folded.model.graph.node for name in node.output if name}
     inputs = {value.name: value for value in folded.model.graph.input}
-    wanted = [name for name in node.input[_DECIDING.get(node.op_type, slice(1, None))] if name]
+    deciding = [name for name in node.input[_DECIDING.get(node.op_type, slice(1, None))] if name]
     seen: set[str] = set()
-    while wanted:
-        name = wanted.pop()
+    while deciding:
+        name = deciding.pop()
         if name not in seen and name in makers:
-            wanted += read_by(makers[name])
+            deciding += read_by(makers[name])
         seen.add(name)
-    found = [name for name in inputs if name in seen]
-    small = all(_is_small(inputs[name]) for name in found)
-    return found if small and len(found) < len(inputs) else []
+    frozen = [name for name in inputs if name in seen]
+    small = all(_is_small(inputs[name]) for name in frozen)
+    return frozen if small and len(frozen) < len(inputs) else []
 
 
 def _is_small(value: onnx.ValueInfoProto) -> bool:

@@ -94,18 +94,18 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
         inputs = samples(model.inputs, seed, sort)
         return inputs, session.outputs(inputs)
 
-    found = first_usable(model.inputs, attempt)
-    instead_of, reason = next(iter(found.refused.items()), ("", ""))
-    result, drawn = found.result, found.drawn
+    usable = first_usable(model.inputs, attempt)
+    instead_of, reason = next(iter(usable.refused.items()), ("", ""))
+    result, drawn = usable.result, usable.drawn
     for extremes in (True, False) if model.ties else ():
-        inputs = samples_with_ties(model.inputs, model.ties, seed, found.sort, extremes=extremes)
-        if all(np.array_equal(array, found.result[0][name]) for name, array in inputs.items()):
+        inputs = samples_with_ties(model.inputs, model.ties, seed, usable.sort, extremes=extremes)
+        if all(np.array_equal(array, usable.result[0][name]) for name, array in inputs.items()):
             break  # such as integers that are all 1, since the network divides by them
         try:
             result = inputs, session.outputs(inputs)
         except UnusableSampleError:  # such as a row that is masked as a whole: the random sample stays
             continue
-        drawn = f"{found.drawn}, with {said_of(model.ties, extremes=extremes)}"
+        drawn = f"{usable.drawn}, with {said_of(model.ties, extremes=extremes)}"
         break
     return Reference(*result, drawn, instead_of, reason, session.computed_from)
 

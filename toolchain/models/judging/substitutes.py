@@ -141,13 +141,13 @@ def _mean_variance(node: onnx.NodeProto, graph: Graph) -> bool:
 def _group_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `GroupNormalization` in float64, for the same reason."""
     x, *parameters = node.input
-    shape, own = graph.shape(x), attributes_of(node)
+    shape, attributes = graph.shape(x), attributes_of(node)
     if shape is None:
         return False
-    groups, kind = int(own["num_groups"]), onnx.TensorProto.DOUBLE
+    groups, kind = int(attributes["num_groups"]), onnx.TensorProto.DOUBLE
     rows = graph.reshape(graph.emit("Cast", [x], to=kind), [shape[0], groups, -1])
     apart, variance = _deviations(graph, rows, [2])
-    epsilon = graph.constant(np.float64(np.float32(own.get("epsilon", 1e-5))))
+    epsilon = graph.constant(np.float64(np.float32(attributes.get("epsilon", 1e-5))))
     unit = graph.emit("Div", [apart, graph.emit("Sqrt", [graph.emit("Add", [variance, epsilon])])])
     # Before operator set 21 a scale is one for each group.
     along = [1, -1, 1] if graph.opset < 21 else [1, -1, *[1] * (len(shape) - 2)]
@@ -178,11 +178,11 @@ def _swish(node: onnx.NodeProto, graph: Graph) -> bool:
 def _softmax_of_one(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `QLinearSoftmax` over a single value, which is 1: onnxruntime answers 0."""
     x, _scale, _zero, y_scale, *y_zero = node.input
-    shape, own = graph.shape(x), attributes_of(node)
+    shape, attributes = graph.shape(x), attributes_of(node)
     if shape is None:
         return False
-    axis = int(own.get("axis", -1)) % len(shape)
-    summed = shape[axis : axis + 1] if own.get("opset", 0) >= 13 else shape[axis:]
+    axis = int(attributes.get("axis", -1)) % len(shape)
+    summed = shape[axis : axis + 1] if attributes.get("opset", 0) >= 13 else shape[axis:]
     if np.prod(summed) != 1:
         return False
     ones = graph.constant(np.ones(shape, np.float32))

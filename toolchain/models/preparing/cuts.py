@@ -73,7 +73,7 @@ def read_by(node: onnx.NodeProto) -> set[str]:
     for attribute in node.attribute:
         for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
             for graph in all_graphs(inner):
-                names.update(name for each in graph.node for name in each.input if name)
+                names.update(name for node in graph.node for name in node.input if name)
                 names.update(value.name for value in graph.output)
     return names
 
@@ -99,26 +99,26 @@ def cut_points(folded: onnx.GraphProto, bad: Collection[str], source: onnx.Graph
     makers = {name: node for node in folded.node for name in node.output if name}
     visible = {name for node in source.node for name in node.output if name}
     behind: set[str] = set()
-    wanted: list[str] = []
+    needed: list[str] = []
     for node in folded.node:
         read = read_by(node)
         if next(filter(None, node.output), "") in bad or not behind.isdisjoint(read):
             behind.update(name for name in node.output if name)
-            wanted += sorted(read)
-    wanted += [value.name for value in folded.output]
-    found: dict[str, None] = {}
+            needed += sorted(read)
+    needed += [value.name for value in folded.output]
+    points: dict[str, None] = {}
     seen: set[str] = set()
-    while wanted:
-        name = wanted.pop(0)
+    while needed:
+        name = needed.pop(0)
         if name in behind or name in seen or name not in makers:
             continue
         seen.add(name)
         if name in visible:
-            found[name] = None
+            points[name] = None
         else:  # inside an `If` or loop that was written flat: go back to its inputs
-            wanted += makers[name].input
+            needed += makers[name].input
     order = {name: position for position, name in enumerate(makers)}
-    return sorted(found, key=lambda name: order[name])
+    return sorted(points, key=lambda name: order[name])
 
 
 def outputs_option(names: Sequence[str]) -> str:
@@ -130,20 +130,22 @@ def outputs_option(names: Sequence[str]) -> str:
 
 def _named(graph: onnx.GraphProto, outputs: Sequence[str], origin: str) -> list[str]:
     """Return the tensors that the option names: a name with commas is one name, if the graph has it."""
-    made = {name for node in graph.node for name in node.output if name}
+    computed = {name for node in graph.node for name in node.output if name}
     inputs = {value.name for value in input_values(graph)}
     names: dict[str, None] = {}
     for text in outputs:
-        for name in [text] if text in made else [part.strip() for part in text.split(",")]:
-            if name in made:
+        for name in [text] if text in computed else [part.strip() for part in text.split(",")]:
+            if name in computed:
                 names[name] = None
                 continue
-            said = f"--outputs {printable(name)}: {origin}"
+            option = f"--outputs {printable(name)}: {origin}"
             if name in inputs:
-                raise UsageError(f"{said}: this is an input, and nothing is computed for it", "leave it out")
-            close = get_close_matches(name, made, 3, 0.5) or [value.name for value in graph.output]
+                raise UsageError(
+                    f"{option}: this is an input, and nothing is computed for it", "leave it out"
+                )
+            close = get_close_matches(name, computed, 3, 0.5) or [value.name for value in graph.output]
             raise UsageError(
-                f"{said} has no tensor of this name",
-                "there are: " + ", ".join(printable(each) for each in close),
+                f"{option} has no tensor of this name",
+                "there are: " + ", ".join(printable(name) for name in close),
             )
     return list(names)

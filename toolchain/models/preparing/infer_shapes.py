@@ -102,12 +102,16 @@ def _check_windows(model: onnx.ModelProto, origin: str) -> None:
 
 def _exceeds(node: onnx.NodeProto, image: onnx.ValueInfoProto | None) -> bool:
     """Whether a node is known to have a kernel that is larger than its image with its padding."""
-    own = attributes_of(node)
-    kernel = own.get("kernel_shape", ())
-    if image is None or own.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or own.get("ceil_mode"):
+    attributes = attributes_of(node)
+    kernel = attributes.get("kernel_shape", ())
+    if (
+        image is None
+        or attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")
+        or attributes.get("ceil_mode")
+    ):
         return False
     rank = len(kernel)
-    pads, dilations = own.get("pads", (0,) * 2 * rank), own.get("dilations", (1,) * rank)
+    pads, dilations = attributes.get("pads", (0,) * 2 * rank), attributes.get("dilations", (1,) * rank)
     return any(
         dim.HasField("dim_value") and dim.dim_value + before + after < (taps - 1) * apart + 1
         for dim, before, after, taps, apart in zip(
@@ -182,7 +186,7 @@ def with_explicit_pads(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _automatic(node: onnx.NodeProto) -> bool:
     return node.op_type in WINDOWED and any(
-        each.name == "auto_pad" and each.s not in (b"", b"NOTSET") for each in node.attribute
+        attribute.name == "auto_pad" and attribute.s not in (b"", b"NOTSET") for attribute in node.attribute
     )
 
 

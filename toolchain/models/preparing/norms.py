@@ -36,13 +36,13 @@ def write_early_norms(model: onnx.ModelProto) -> None:
         kinds = {tensor.name: tensor.data_type for tensor in graph.initializer}
         nodes: list[onnx.NodeProto] = []
         for node in graph.node:
-            own = attributes_of(node)
+            attributes = attributes_of(node)
             asked = any(node.output[1:])
-            if node.op_type not in replaced or node.domain or own.get("axis", -1) != -1 or asked:
+            if node.op_type not in replaced or node.domain or attributes.get("axis", -1) != -1 or asked:
                 nodes.append(node)
                 continue
             kind = kinds.get(node.input[1], onnx.TensorProto.FLOAT)
-            nodes += _written_out(node, own.get("epsilon", 1e-5), kind, opset, names)
+            nodes += _written_out(node, attributes.get("epsilon", 1e-5), kind, opset, names)
         del graph.node[:]
         graph.node.extend(nodes)
 
@@ -50,11 +50,11 @@ def write_early_norms(model: onnx.ModelProto) -> None:
 def _written_out(
     node: onnx.NodeProto, epsilon: float, kind: int, opset: int, names: Names
 ) -> list[onnx.NodeProto]:
-    made: list[onnx.NodeProto] = []
+    nodes: list[onnx.NodeProto] = []
 
     def emit(operator: str, inputs: list[str], output: str = "", **attributes: object) -> str:
         name = output or names.free(f"{node.output[0]}.{operator.lower()}")
-        made.append(helper.make_node(operator, inputs, [name], node.name, **attributes))
+        nodes.append(helper.make_node(operator, inputs, [name], node.name, **attributes))
         return name
 
     def constant(value: np.ndarray) -> str:
@@ -75,7 +75,7 @@ def _written_out(
     scaled = emit("Mul", [unit, node.input[1]], "" if shift else node.output[0])
     if shift:
         emit("Add", [scaled, shift], node.output[0])
-    return made
+    return nodes
 
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -101,18 +101,19 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
         conv = producers.get(node.input[0]) if node.op_type == "BatchNormalization" else None
         if conv is None or conv.op_type not in CONVOLUTIONS or readers[conv.output[0]] > 1:
             continue
-        wanted = [conv.input[1], *conv.input[2:3], *node.input[1:5]]
-        if not all(name in constants for name in wanted if name) or _attribute(node, "training_mode", 0):
+        operands = [conv.input[1], *conv.input[2:3], *node.input[1:5]]
+        if not all(name in constants for name in operands if name) or _attribute(node, "training_mode", 0):
             continue
         weight, bias = _folded(conv, node, constants)
         replacement = onnx.NodeProto()
         replacement.CopyFrom(conv)
         del replacement.input[1:], replacement.output[:]
-        made = [names.free(f"{node.output[0]}.{part}") for part in ("weight", "bias")]
-        replacement.input.extend(made)
+        parameters = [names.free(f"{node.output[0]}.{part}") for part in ("weight", "bias")]
+        replacement.input.extend(parameters)
         replacement.output.append(node.output[0])
         new += [
-            numpy_helper.from_array(array, name) for array, name in zip((weight, bias), made, strict=True)
+            numpy_helper.from_array(array, name)
+            for array, name in zip((weight, bias), parameters, strict=True)
         ]
         # The convolution takes the place of its batch norm, after everything it reads.
         folded[conv.output[0]] = None

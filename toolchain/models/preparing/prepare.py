@@ -68,21 +68,21 @@ def frozen_inputs(model: onnx.ModelProto, options: ModelOptions, origin: str) ->
 
 
 def _value(value: onnx.ValueInfoProto, text: str, options: ModelOptions, origin: str) -> Array:
-    said = f"--input-value {value.name}={text}"
+    option = f"--input-value {value.name}={text}"
     shape = wanted_shape(value, options, origin)
     dtype = dtype_of(value)
     if dtype in ("?", "string"):
-        raise UsageError(f"{said}: {origin}: this input is no tensor of numbers", "leave it out")
+        raise UsageError(f"{option}: {origin}: this input is no tensor of numbers", "leave it out")
     if text.endswith(ARRAY_FILE):
-        array = read_array(Path(text), said)
+        array = read_array(Path(text), option)
         if array.dtype.name != dtype:
             raise UsageError(
-                f"{said}: dtype {array.dtype.name} where {dtype} is expected",
+                f"{option}: dtype {array.dtype.name} where {dtype} is expected",
                 f"save it as numpy.{dtype}: array.astype({dtype!r})",
             )
         if shape is not None and not _fits(array.shape, shape):
             raise UsageError(
-                f"{said}: shape {list(array.shape)} where {format_shape(value.name, shape)} is expected",
+                f"{option}: shape {list(array.shape)} where {format_shape(value.name, shape)} is expected",
                 "save an array of that shape, or choose open dimensions with --shape",
             )
         return array
@@ -90,18 +90,18 @@ def _value(value: onnx.ValueInfoProto, text: str, options: ModelOptions, origin:
         what = (
             f"is no {ARRAY_FILE} file" if Path(text).exists() else "is no number, and there is no such file"
         )
-        raise UsageError(f"{said}: {text} {what}", "write it by numpy.save(FILE.npy, array)")
-    numbers = np.array([_number(word.strip(), np.dtype(dtype), said) for word in text.split(",")], dtype)
-    return _shaped(numbers, shape, value.name, said)
+        raise UsageError(f"{option}: {text} {what}", "write it by numpy.save(FILE.npy, array)")
+    numbers = np.array([_number(word.strip(), np.dtype(dtype), option) for word in text.split(",")], dtype)
+    return _shaped(numbers, shape, value.name, option)
 
 
-def _fits(given: tuple[int, ...], wanted: Shape) -> bool:
-    return len(given) == len(wanted) and all(
-        isinstance(extent, str) or extent == got for extent, got in zip(wanted, given, strict=True)
+def _fits(given: tuple[int, ...], shape: Shape) -> bool:
+    return len(given) == len(shape) and all(
+        isinstance(extent, str) or extent == got for extent, got in zip(shape, given, strict=True)
     )
 
 
-def _number(word: str, dtype: np.dtype[Any], said: str) -> bool | int | float:
+def _number(word: str, dtype: np.dtype[Any], option: str) -> bool | int | float:
     """Parse one number; refuse one that the type cannot represent, such as a fraction for an integer."""
     try:
         if dtype.kind == "b":
@@ -111,15 +111,15 @@ def _number(word: str, dtype: np.dtype[Any], said: str) -> bool | int | float:
         number = int(word)
     except (ValueError, KeyError) as error:
         raise UsageError(
-            f"{said}: {word!r} is no {dtype.name}", "numbers with commas between them, or a .npy file"
+            f"{option}: {word!r} is no {dtype.name}", "numbers with commas between them, or a .npy file"
         ) from error
     limits = np.iinfo(dtype)
     if not limits.min <= number <= limits.max:
-        raise UsageError(f"{said}: {number} is no {dtype.name}: these go from {limits.min} to {limits.max}")
+        raise UsageError(f"{option}: {number} is no {dtype.name}: these go from {limits.min} to {limits.max}")
     return number
 
 
-def _shaped(numbers: Array, shape: Shape | None, name: str, said: str) -> Array:
+def _shaped(numbers: Array, shape: Shape | None, name: str, option: str) -> Array:
     """Return the numbers in the input's shape; a single one fills it, an open dimension takes all given."""
     if shape is None:
         return numbers.reshape(()) if numbers.size == 1 else numbers
@@ -135,7 +135,7 @@ def _shaped(numbers: Array, shape: Shape | None, name: str, said: str) -> Array:
         return numbers.reshape([extent if isinstance(extent, int) else -1 for extent in shape])
     count = counted(numbers.size, "number")
     raise UsageError(
-        f"{said}: {count} for an input of the shape {format_shape(name, shape)}",
+        f"{option}: {count} for an input of the shape {format_shape(name, shape)}",
         "give as many as it holds, or one for all of them"
         + (f", and its shape: --shape {format_shape(name, ['D' if isinstance(e, str) else e for e in shape])}"
            if unknown else ""),
@@ -160,7 +160,7 @@ class Prepared(NamedTuple):
     frozen: dict[str, Array]
 
 
-def prepare(found: Source, options: ModelOptions, *, partly: bool = False) -> Prepared:
+def prepare(source: Source, options: ModelOptions, *, partly: bool = False) -> Prepared:
     """Return the graph with the shapes, the outputs and the constant inputs of `options`.
 
     Parameters
@@ -173,22 +173,22 @@ def prepare(found: Source, options: ModelOptions, *, partly: bool = False) -> Pr
     UsageError
         An option does not fit the file, or a dimension stays open.
     """
-    whole = modernise(found.proto, found.origin)
-    check_options(whole, options, found.origin)
-    frozen = frozen_inputs(whole, options, found.origin)
-    part = cut(whole, options.outputs, found.origin)
+    whole = modernise(source.proto, source.origin)
+    check_options(whole, options, source.origin)
+    frozen = frozen_inputs(whole, options, source.origin)
+    part = cut(whole, options.outputs, source.origin)
     shapes = {name: array.shape for name, array in frozen.items()}
-    model = specialise(part, options, found.origin, frozen=shapes, partly=partly)
+    model = specialise(part, options, source.origin, frozen=shapes, partly=partly)
     read = {value.name for value in model.graph.input}
-    given = _given(found, part, options)
+    given = _given(source, part, options)
     return Prepared(given, model, {name: array for name, array in frozen.items() if name in read})
 
 
-def _given(found: Source, part: onnx.ModelProto, options: ModelOptions) -> onnx.ModelProto:
+def _given(source: Source, part: onnx.ModelProto, options: ModelOptions) -> onnx.ModelProto:
     """Return the file's own graph with the outputs of `part`; `part` if one lies inside a function."""
     if not options.outputs:
-        return found.proto
-    wanted = {value.name for value in part.graph.output}
-    if wanted <= {name for node in found.proto.graph.node for name in node.output}:
-        return cut(found.proto, options.outputs, found.origin)
+        return source.proto
+    outputs = {value.name for value in part.graph.output}
+    if outputs <= {name for node in source.proto.graph.node for name in node.output}:
+        return cut(source.proto, options.outputs, source.origin)
     return part

@@ -144,9 +144,9 @@ def specialise(
     bound: dict[str, int] = {}
     for value in inputs:
         held = (frozen or {}).get(value.name)
-        wanted = held if held is not None else wanted_shape(value, options, origin)
-        if wanted is not None:
-            _fill(value, wanted, bound, origin)
+        requested = held if held is not None else wanted_shape(value, options, origin)
+        if requested is not None:
+            _fill(value, requested, bound, origin)
     for value in (*inputs, *model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:  # a dimension's name has the same extent in all inputs
             if dim.dim_param in bound:
@@ -177,9 +177,9 @@ def check_options(proto: onnx.ModelProto, options: ModelOptions, origin: str) ->
             )
     if options.batch is None:
         return
-    wanted = [(value.name, wanted_shape(value, options, origin)) for value in inputs]
-    if all(shape is not None and shape[:1] != (options.batch,) for _, shape in wanted):
-        shapes = "; ".join(format_shape(name, shape or ()) for name, shape in wanted)
+    requested = [(value.name, wanted_shape(value, options, origin)) for value in inputs]
+    if all(shape is not None and shape[:1] != (options.batch,) for _, shape in requested):
+        shapes = "; ".join(format_shape(name, shape or ()) for name, shape in requested)
         raise UsageError(
             f"--batch {options.batch}: {origin} has no input that can have this first dimension ({shapes})",
             "leave --batch out, or export the network with an open batch dimension",
@@ -199,32 +199,32 @@ def wanted_shape(value: onnx.ValueInfoProto, options: ModelOptions, origin: str)
         if options.batch is not None and declared and isinstance(declared[0], str):
             return (options.batch, *declared[1:])
         return declared
-    wanted = options.shapes[value.name]
+    requested = options.shapes[value.name]
     if declared is not None and not (
-        len(declared) == len(wanted)
-        and all(isinstance(old, str) or old == new for old, new in zip(declared, wanted, strict=True))
+        len(declared) == len(requested)
+        and all(isinstance(old, str) or old == new for old, new in zip(declared, requested, strict=True))
     ):
         raise UsageError(
-            f"--shape {format_shape(value.name, wanted)}: {origin} declares "
+            f"--shape {format_shape(value.name, requested)}: {origin} declares "
             f"{format_shape(value.name, declared)}, and only open dimensions can be chosen",
             "leave --shape out, or export the network with that shape",
         )
-    return wanted
+    return requested
 
 
-def _fill(value: onnx.ValueInfoProto, wanted: Shape, bound: dict[str, int], origin: str) -> None:
+def _fill(value: onnx.ValueInfoProto, requested: Shape, bound: dict[str, int], origin: str) -> None:
     shape = value.type.tensor_type.shape
     if not value.type.tensor_type.HasField("shape"):
         shape.SetInParent()
-        for _ in wanted:
+        for _ in requested:
             shape.dim.add()
-    for dim, extent in zip(shape.dim, wanted, strict=True):
+    for dim, extent in zip(shape.dim, requested, strict=True):
         if isinstance(extent, str):
             continue
         if dimension_name(dim) and bound.setdefault(dim.dim_param, extent) != extent:
             raise UsageError(
-                f"{origin}: input {format_shape(value.name, wanted)}: dimension {dim.dim_param!r} was given "
-                f"as {bound[dim.dim_param]} before",
+                f"{origin}: input {format_shape(value.name, requested)}: dimension {dim.dim_param!r} was "
+                f"given as {bound[dim.dim_param]} before",
                 "give it one extent in all --shape and --batch options",
             )
         dim.dim_value = extent
@@ -251,7 +251,7 @@ def _check_static(inputs: list[onnx.ValueInfoProto], origin: str) -> None:
     unknown = open_inputs(inputs)
     if not unknown:
         return
-    told = "; ".join(
+    shapes = "; ".join(
         format_shape(name, shape) if shape is not None else f"{name} (not even how many dimensions)"
         for name, shape in unknown.items()
     )
@@ -261,7 +261,7 @@ def _check_static(inputs: list[onnx.ValueInfoProto], origin: str) -> None:
     hint = f"add to what you typed:{typed}{numbers}"
     if all(shape is not None and shape[1:] == sized(shape[1:]) for shape in unknown.values()):
         hint += "; or --batch N"
-    raise UsageError(f"{origin} leaves open the shapes of its inputs: {told}", hint)
+    raise UsageError(f"{origin} leaves open the shapes of its inputs: {shapes}", hint)
 
 
 def shapes_to_give(unknown: Mapping[str, Shape | None]) -> list[str]:

@@ -41,7 +41,9 @@ def check_expansion(model: onnx.ModelProto, origin: str) -> None:
     UsageError
         The result has too many nodes or bytes, or a function calls itself.
     """
-    functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+    functions = {
+        (function.domain, function.name, function.overload): function for function in model.functions
+    }
     known: dict[_Key, _Size] = {}
 
     def written_out(nodes: Iterator[onnx.NodeProto], calling: tuple[_Key, ...]) -> _Size:
@@ -61,11 +63,11 @@ def check_expansion(model: onnx.ModelProto, origin: str) -> None:
             count, size = count + known[key].nodes, size + known[key].bytes
         return _Size(count, size)
 
-    found = written_out(all_nodes(model.graph), ())
-    if found.nodes > MOST_NODES or found.bytes > MOST_BYTES:
+    expanded = written_out(all_nodes(model.graph), ())
+    if expanded.nodes > MOST_NODES or expanded.bytes > MOST_BYTES:
         raise UsageError(
-            f"{origin}: with its functions written out it has {found.nodes} nodes in {found.bytes} bytes; at "
-            f"most {MOST_NODES} and {MOST_BYTES} are taken",
+            f"{origin}: with its functions written out it has {expanded.nodes} nodes in "
+            f"{expanded.bytes} bytes; at most {MOST_NODES} and {MOST_BYTES} are taken",
             "export it again, without functions, or in parts",
         )
 
@@ -92,7 +94,9 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
                 f"{origin}: tensor {shortened(repr(tensor.name))} is broken, {what}: {first_line(error)}",
                 "export or download it again",
             ) from error
-    versions = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
+    versions = {
+        "" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import
+    }
     for node in all_nodes(model.graph):
         if problem := _violation(node, versions):
             what, hint = problem
@@ -149,7 +153,7 @@ def _violation(node: onnx.NodeProto, versions: dict[str, int]) -> tuple[str, str
     try:
         schema = defs.get_schema(node.op_type, versions[domain], domain)
     except defs.SchemaError:
-        newer = min(each for each in names[node.op_type] if each > versions[domain])
+        newer = min(version for version in names[node.op_type] if version > versions[domain])
         return (
             f"is an operator since set {newer}, and the file declares set {versions[domain]}",
             f"export the network with operator set {newer}: opset_version={newer} in torch.onnx.export",
@@ -186,9 +190,9 @@ def _wrong_attributes(node: onnx.NodeProto, schema: defs.OpSchema) -> tuple[str,
                 known = ", ".join(schema.attributes) or "none"
                 return f"has an attribute {printable(repr(name))}; the operator's are: {known}", _AGAIN
             continue
-        wanted = int(schema.attributes[name].type)
-        if attribute.type != wanted and not attribute.ref_attr_name:
-            kinds = [AttributeProto.AttributeType.Name(each).lower() for each in (attribute.type, wanted)]
+        expected = int(schema.attributes[name].type)
+        if attribute.type != expected and not attribute.ref_attr_name:
+            kinds = [AttributeProto.AttributeType.Name(code).lower() for code in (attribute.type, expected)]
             return f"has {kinds[0]} as its attribute {name!r}, which is {kinds[1]}", _AGAIN
     return None
 

@@ -105,10 +105,10 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
         An input is unknown or missing, or an array has another shape or type than its input, contains NaN,
         or has another number of images than the others.
     """
-    wanted = "the inputs are: " + "; ".join(map(str, specs))
+    expected = "the inputs are: " + "; ".join(map(str, specs))
     files = dict(_split(first, rest, specs) for first, rest in files.items())
     if strangers := sorted(files.keys() - {spec.name for spec in specs}):
-        raise UsageError(f"--calibrate {strangers[0]}: the network has no input of this name", wanted)
+        raise UsageError(f"--calibrate {strangers[0]}: the network has no input of this name", expected)
     sets: dict[str, list[Array]] = {}
     for spec in specs:
         if spec.name not in files:
@@ -119,8 +119,8 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
         sets[spec.name] = _batches(spec, files[spec.name])
     counts = {name: len(batches) for name, batches in sets.items()}
     if len(set(counts.values())) > 1:
-        raise UsageError(f"--calibrate: the inputs have unlike numbers of batches: {counts}", wanted)
-    return [dict(zip(sets, each, strict=True)) for each in zip(*sets.values(), strict=True)]
+        raise UsageError(f"--calibrate: the inputs have unlike numbers of batches: {counts}", expected)
+    return [dict(zip(sets, arrays, strict=True)) for arrays in zip(*sets.values(), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,8 @@ def choose_with_inputs(
 
 def _split(first: str, rest: Path, specs: Sequence[TensorSpec]) -> tuple[str, Path]:
     """Split `NAME=FILE` behind a known name: at the last `=`, a folder's name may have been cut."""
-    found = split_named(f"{first}={rest}", [spec.name for spec in specs])
-    return (first, rest) if found is None else (found[0], Path(found[1]))
+    named = split_named(f"{first}={rest}", [spec.name for spec in specs])
+    return (first, rest) if named is None else (named[0], Path(named[1]))
 
 
 def _batches(spec: TensorSpec, file: Path) -> list[Array]:
@@ -225,12 +225,12 @@ class Tapped:
         try:
             results = self._session.run(self._names, inputs) if self._names else []
         except Exception as error:
-            said = first_line(error)
+            message = first_line(error)
             files = " ".join(f"--calibrate {quote(name)}=FILE.npy" for name in sorted(self._inputs))
             raise UnusableSampleError(
-                f"{self._origin}: onnxruntime, which calibrates, cannot run it: {said}",
+                f"{self._origin}: onnxruntime, which calibrates, cannot run it: {message}",
                 f"hand over inputs that the network is made for: {files}",
-                said,
+                message,
             ) from error
         computed = dict(zip(self._names, results, strict=True))
         return computed | {name: array for name, array in inputs.items() if name in self._wanted}

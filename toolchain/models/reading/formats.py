@@ -123,9 +123,9 @@ FORMATS: tuple[FileFormat, ...] = (ONNX, TFLITE)
 
 def endings() -> tuple[str, ...]:
     """Return the endings of all files that can be read, those of this package first; no plugin is loaded."""
-    own = [ending for row in FORMATS for ending in row.endings]
-    added = {f".{plugin.kind}" for plugin in plugins(PLUGINS)} - set(own)
-    return (*own, *sorted(added))
+    built_in = [ending for row in FORMATS for ending in row.endings]
+    added = {f".{plugin.kind}" for plugin in plugins(PLUGINS)} - set(built_in)
+    return (*built_in, *sorted(added))
 
 
 def reader_extras() -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def for_onnxruntime(
     That is the newest set it supports if no node has changed since; else `opsets`, which onnxruntime refuses.
     """
     sets = list(opsets)
-    standard = next((each for each in sets if each.domain in ("", "ai.onnx")), None)
+    standard = next((opset for opset in sets if opset.domain in ("", "ai.onnx")), None)
     if standard is None or standard.version <= NEWEST:
         return sets
     for node in nodes:
@@ -78,7 +78,7 @@ def for_onnxruntime(
             if since > NEWEST:
                 return sets
     lowered = onnx.OperatorSetIdProto(domain=standard.domain, version=NEWEST)
-    return [lowered if each is standard else each for each in sets]
+    return [lowered if opset is standard else opset for opset in sets]
 
 
 NEWEST_IR = 13
@@ -288,21 +288,21 @@ def _sort(nodes: Sequence[onnx.NodeProto], given: Collection[str], origin: str, 
 
 def _order(before: Sequence[Collection[int]]) -> list[int]:
     """Return the places in an order, those that come first in the file first; without those on cycles."""
-    waiting = [len(each) for each in before]
+    waiting = [len(places_before) for places_before in before]
     behind: list[list[int]] = [[] for _ in before]
     for place, needed in enumerate(before):
-        for each in needed:
-            behind[each].append(place)
+        for maker in needed:
+            behind[maker].append(place)
     ready = [place for place, count in enumerate(waiting) if not count]
     heapify(ready)
     order = []
     while ready:
         place = heappop(ready)
         order.append(place)
-        for each in behind[place]:
-            waiting[each] -= 1
-            if not waiting[each]:
-                heappush(ready, each)
+        for reader in behind[place]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heappush(ready, reader)
     return order
 
 
@@ -312,7 +312,7 @@ def _cycle(before: Sequence[Collection[int]], left: Collection[int]) -> list[int
     place = min(left)
     while place not in path:
         path.append(place)
-        place = min(each for each in before[place] if each in left)
+        place = min(maker for maker in before[place] if maker in left)
     return path[path.index(place) :]
 
 
@@ -325,11 +325,11 @@ def _read(node: onnx.NodeProto) -> set[str]:
 
 
 def _captured(graph: onnx.GraphProto) -> set[str]:
-    own = {value.name for value in (*graph.input, *graph.initializer)}
-    own |= {sparse.values.name for sparse in graph.sparse_initializer}
-    own |= {name for node in graph.node for name in node.output}
+    inside = {value.name for value in (*graph.input, *graph.initializer)}
+    inside |= {sparse.values.name for sparse in graph.sparse_initializer}
+    inside |= {name for node in graph.node for name in node.output}
     read: Iterable[str] = {name for node in graph.node for name in _read(node)}
-    return {*read, *(value.name for value in graph.output)} - own
+    return {*read, *(value.name for value in graph.output)} - inside
 
 
 def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

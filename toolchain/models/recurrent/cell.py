@@ -54,14 +54,17 @@ def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[f
         A name is none of the standard's.
     """
     left, other = list(alphas), list(betas)
-    found = []
+    functions = []
     for name in names:
         known = _FUNCTIONS.get(name.lower())
         if known is None:
             raise ValueError(f"activation {name!r} is none of the standard's")
-        given = [own.pop(0) if own else value for own, value in zip((left, other), known[1], strict=False)]
-        found.append(Activation(name.lower(), *given))
-    return found
+        given = [
+            default.pop(0) if default else value
+            for default, value in zip((left, other), known[1], strict=False)
+        ]
+        functions.append(Activation(name.lower(), *given))
+    return functions
 
 
 def activated(activation: Activation, x: Expr) -> Expr:

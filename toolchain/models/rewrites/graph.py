@@ -135,7 +135,7 @@ class Graph:
         """Write a Slice; steps need operator set 10."""
         parts = [starts, stops, list(axes), steps if steps is not None else [1] * len(list(axes))]
         if self.opset < 10:
-            begin, end, along = ([int(each) for each in part] for part in parts[:3])
+            begin, end, along = ([int(number) for number in part] for part in parts[:3])
             return self.emit("Slice", [x], outputs, starts=begin, ends=end, axes=along)
         return self.emit(
             "Slice", [x, *(self.constant(np.asarray(part, np.int64)) for part in parts)], outputs
@@ -191,8 +191,8 @@ def apply_rules(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> 
         rule = rules.get(operator_of(node))
         graph.emitted = []
         if rule is not None and rule(node, graph):
-            for each in graph.emitted:
-                each.name = each.name or node_name(node)  # which messages are about
+            for written in graph.emitted:
+                written.name = written.name or node_name(node)  # which messages are about
             nodes += graph.emitted
             replaced = True
         else:

@@ -26,8 +26,8 @@ from toolchain.models.rewrites.quantised.integer_operators import RULES as QUANT
 
 def infinite_of_a_sign(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `IsInf` that detects only one sign of infinity, or neither, as a comparison with infinity."""
-    own = attributes_of(node)
-    positive, negative = own.get("detect_positive", 1), own.get("detect_negative", 1)
+    attributes = attributes_of(node)
+    positive, negative = attributes.get("detect_positive", 1), attributes.get("detect_negative", 1)
     if positive and negative:
         return False
     x = node.input[0]
@@ -48,12 +48,12 @@ MOST_BYTES = 1 << 26
 def fourier_transform(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `DFT` along one axis as a product of matrices; the last axis has real and imaginary part."""
     x = node.input[0]
-    shape, own = graph.shape(x), attributes_of(node)
+    shape, attributes = graph.shape(x), attributes_of(node)
     length = graph.value(node.input[1]) if len(node.input) > 1 and node.input[1] else None
     if shape is None or (length is None and len(node.input) > 1 and node.input[1]):
         return False
     if graph.opset < 20:
-        axis = own.get("axis", 1)
+        axis = attributes.get("axis", 1)
     elif len(node.input) > 2 and node.input[2]:
         stored = graph.value(node.input[2])
         if stored is None:
@@ -63,7 +63,7 @@ def fourier_transform(node: onnx.NodeProto, graph: Graph) -> bool:
         axis = -2
     axis %= len(shape)
     given, parts = shape[axis], shape[-1]
-    inverse, onesided = bool(own.get("inverse")), bool(own.get("onesided"))
+    inverse, onesided = bool(attributes.get("inverse")), bool(attributes.get("onesided"))
     folded = inverse and onesided  # from half a spectrum to real values
     points = int(length) if length is not None else (2 * (given - 1) if folded else given)
     _check_size(node, graph, given * parts * points * 2)
@@ -71,9 +71,9 @@ def fourier_transform(node: onnx.NodeProto, graph: Graph) -> bool:
     results, values = matrix.shape[2:]
     # The axis before the last one, then both as one: a row of the product.
     order = [*(i for i in range(len(shape) - 1) if i != axis), axis, len(shape) - 1]
-    there = graph.emit("Transpose", [x], perm=order)
+    moved = graph.emit("Transpose", [x], perm=order)
     outer = [shape[i] for i in order[:-2]]
-    rows = graph.reshape(there, [*outer, given * parts])
+    rows = graph.reshape(moved, [*outer, given * parts])
     weight = graph.constant(matrix.reshape(given * parts, results * values).astype(graph.dtype(x)))
     product = graph.emit("MatMul", [rows, weight])
     back = graph.reshape(product, [*outer, results, values])
@@ -129,9 +129,9 @@ def _matrix(given: int, points: int, parts: int, inverse: bool, onesided: bool) 
     results = points // 2 + 1 if onesided else points
     angle = 2 * np.pi * np.outer(np.arange(given), np.arange(results)) % (2 * np.pi * points) / points
     cosine, sine = np.cos(angle), np.sin(angle) * (-1 if inverse else 1)
-    found = np.stack([np.stack([cosine, -sine], -1), np.stack([sine, cosine], -1)], 1)[:, :parts]
-    found[points:] = 0
-    return found / points if inverse else found
+    matrix = np.stack([np.stack([cosine, -sine], -1), np.stack([sine, cosine], -1)], 1)[:, :parts]
+    matrix[points:] = 0
+    return matrix / points if inverse else matrix
 
 
 def _inverse_of_half(given: int, points: int) -> Array:
@@ -139,9 +139,9 @@ def _inverse_of_half(given: int, points: int) -> Array:
     used = points // 2 + 1
     angle = 2 * np.pi * np.outer(np.arange(given), np.arange(points)) / points
     twice = np.where((np.arange(given) == 0) | (2 * np.arange(given) == points), 1.0, 2.0)[:, None]
-    found = np.stack([np.cos(angle) * twice, -np.sin(angle) * twice], 1)[..., None]
-    found[used:] = 0
-    return found / points
+    matrix = np.stack([np.cos(angle) * twice, -np.sin(angle) * twice], 1)[..., None]
+    matrix[used:] = 0
+    return matrix / points
 
 
 # Rewrites transposed convolutions with a given output shape.
@@ -149,30 +149,30 @@ def _inverse_of_half(given: int, points: int) -> Array:
 
 def transposed_to_shape(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `ConvTranspose` with `output_shape`: compute the padding that gives that shape."""
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     shape, weight = graph.shape(node.input[0]), graph.shape(node.input[1])
-    wanted = own.pop("output_shape", None)
-    if wanted is None or shape is None or weight is None:
+    requested = attributes.pop("output_shape", None)
+    if requested is None or shape is None or weight is None:
         return False
     rank = len(shape) - 2
-    strides = own.get("strides", [1] * rank)
-    dilations = own.get("dilations", [1] * rank)
-    more = list(own.get("output_padding", [0] * rank))
+    strides = attributes.get("strides", [1] * rank)
+    dilations = attributes.get("dilations", [1] * rank)
+    more = list(attributes.get("output_padding", [0] * rank))
     begins, ends = [], []
-    upper = own.pop("auto_pad", b"NOTSET") == b"SAME_UPPER"
+    upper = attributes.pop("auto_pad", b"NOTSET") == b"SAME_UPPER"
     for axis in range(rank):
-        made = (
+        extent = (
             strides[axis] * (shape[2 + axis] - 1) + more[axis] + (weight[2 + axis] - 1) * dilations[axis] + 1
         )
-        total = made - wanted[-rank:][axis]
+        total = extent - requested[-rank:][axis]
         if total < 0:
             more[axis] -= total
             total = 0
         begin = total // 2 if upper else total - total // 2
         begins.append(begin)
         ends.append(total - begin)
-    own |= {"pads": begins + ends, "output_padding": more}
-    graph.emit("ConvTranspose", list(node.input), node.output, **own)
+    attributes |= {"pads": begins + ends, "output_padding": more}
+    graph.emit("ConvTranspose", list(node.input), node.output, **attributes)
     return True
 
 
@@ -192,11 +192,11 @@ def reduction(node: onnx.NodeProto, graph: Graph) -> bool:
     UsageError
         It takes roots or logarithms of integers.
     """
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     x = node.input[0]
     shape = graph.shape(x)
     named = node.input[1] if len(node.input) > 1 else ""
-    value = graph.value(named) if named else np.asarray(own.get("axes", ()), np.int64)
+    value = graph.value(named) if named else np.asarray(attributes.get("axes", ()), np.int64)
     if value is None or shape is None:
         return False
     whole = graph.dtype(x).startswith(("int", "uint"))
@@ -207,8 +207,8 @@ def reduction(node: onnx.NodeProto, graph: Graph) -> bool:
             "cast the input to float32 in the network, and the result back",
         )
     axes = [int(axis) % len(shape) for axis in value.reshape(-1)]
-    keep = bool(own.get("keepdims", 1))
-    if not axes and own.get("noop_with_empty_axes"):
+    keep = bool(attributes.get("keepdims", 1))
+    if not axes and attributes.get("noop_with_empty_axes"):
         alone = graph.reshape(x, (1, *shape))
         graph.reduce(node.op_type, alone, [0], keep=False, outputs=node.output)
         return True

@@ -77,10 +77,10 @@ class OperatorCall:
         ValueError
             It has no such input.
         """
-        found = self.optional(place)
-        if found is None:
+        tensor = self.optional(place)
+        if tensor is None:
             raise ValueError(f"input {place} is missing")
-        return found
+        return tensor
 
     def optional(self, place: int) -> TfliteTensor | None:
         """Return the tensor at a place of its inputs; None if it is left out."""
@@ -124,8 +124,8 @@ class OperatorCall:
         tensors = [tensor for tensor in self.inputs if tensor.index not in self.graph.constants]
         if not all(tensor.rank == 4 for tensor in tensors) or self.output.rank != 4:
             return ChannelOrder.LAST
-        found = {self.graph.layout_of(tensor.index) for tensor in tensors}
-        return ChannelOrder.FIRST if ChannelOrder.FIRST in found else ChannelOrder.LAST
+        layouts = {self.graph.layout_of(tensor.index) for tensor in tensors}
+        return ChannelOrder.FIRST if ChannelOrder.FIRST in layouts else ChannelOrder.LAST
 
     def refusal(self, what: str) -> UsageError:
         """Return the error that something of this operator is not supported."""
@@ -170,16 +170,16 @@ def mean_over(
     total = graph.emit("ReduceSum", [whole, graph.integers(axes)], name, keepdims=keeps)
     middle = graph.constant(np.array(count * int(rules[0].zero), np.int32))
     apart = graph.emit("Sub", [total, middle], name)
-    made = graph.emit("Cast", [apart], name, to=TensorProto.FLOAT)
-    scaled = graph.emit("Mul", [made, graph.float(factor * 2.0 ** max(power, 0))], name)
-    made = graph.emit("Floor", [graph.emit("Add", [scaled, graph.float(0.5)], name)], name)  # halves go up
+    mean = graph.emit("Cast", [apart], name, to=TensorProto.FLOAT)
+    scaled = graph.emit("Mul", [mean, graph.float(factor * 2.0 ** max(power, 0))], name)
+    mean = graph.emit("Floor", [graph.emit("Add", [scaled, graph.float(0.5)], name)], name)  # halves go up
     if power < 0:
-        made = _away(graph, graph.emit("Mul", [made, graph.float(2.0**power)], name), name)
-    made = graph.emit("Add", [made, graph.float(float(rules[1].zero))], name)
-    _define(call, made, layout)
+        mean = _away(graph, graph.emit("Mul", [mean, graph.float(2.0**power)], name), name)
+    mean = graph.emit("Add", [mean, graph.float(float(rules[1].zero))], name)
+    _define(call, mean, layout)
 
 
-def mean_of_windows(call: OperatorCall, made: str, count: int) -> None:
+def mean_of_windows(call: OperatorCall, mean: str, count: int) -> None:
     """Write the result of AVERAGE_POOL_2D, whose floats are the means of the integers themselves.
 
     Parameters
@@ -189,7 +189,7 @@ def mean_of_windows(call: OperatorCall, made: str, count: int) -> None:
     """
     rule = call.output.quantisation
     low, high = (-128.0, 127.0) if rule is None else in_integers(call.bounds(), rule, "int8")
-    rounded = _away(call.graph, made, call.output.name, 0.5 + 0.25 / count)  # whatever float32 made of a half
+    rounded = _away(call.graph, mean, call.output.name, 0.5 + 0.25 / count)  # whatever float32 made of a half
     _define(call, rounded, ChannelOrder.FIRST, low, high)
 
 
@@ -212,8 +212,10 @@ def _away(graph: OnnxGraph, x: str, name: str, half: float = 0.5) -> str:
 
 
 def _define(
-    call: OperatorCall, made: str, layout: ChannelOrder, low: float = -128.0, high: float = 127.0
+    call: OperatorCall, result: str, layout: ChannelOrder, low: float = -128.0, high: float = 127.0
 ) -> None:
-    limited = call.graph.emit("Clip", [made, call.graph.float(low), call.graph.float(high)], call.output.name)
+    limited = call.graph.emit(
+        "Clip", [result, call.graph.float(low), call.graph.float(high)], call.output.name
+    )
     whole = call.graph.emit("Cast", [limited], call.output.name, to=TensorProto.INT8)
     call.graph.define(call.output.index, whole, layout)

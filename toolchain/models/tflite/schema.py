@@ -97,14 +97,14 @@ def read_options(schema: ModuleType, operator: Any, budget: ByteBudget) -> dict[
         name for name in members if not name.startswith("GetRootAs") and "BufferHasIdentifier" not in name
     ]
     vectors = {name.removesuffix("Length") for name in fields if name.endswith("Length")}
-    found: dict[str, Any] = {}
+    fields_read: dict[str, Any] = {}
     for name in vectors:
         if f"{name}AsNumpy" in fields:
-            found[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")(), budget)
+            fields_read[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")(), budget)
     for name in fields:
         if not any(name.startswith(vector) for vector in vectors):
-            found[_snake(name)] = getattr(options, name)()
-    return found
+            fields_read[_snake(name)] = getattr(options, name)()
+    return fields_read
 
 
 def numbers(vector: Any, budget: ByteBudget) -> list[int]:
@@ -195,8 +195,8 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
     _refuse_calls(operators, subgraphs, origin)
     size = _bounded(graph.TensorsLength(), MOST_TENSORS, "tensors", origin)
     inputs, outputs = (
-        tuple(index for index in _indices(found, size, budget) if index is not None)
-        for found in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
+        tuple(index for index in _indices(vector, size, budget) if index is not None)
+        for vector in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
     types = names_of(schema.TensorType)
     entries = (
@@ -226,13 +226,13 @@ def _builtin_code(code: Any) -> int:
 
 
 def _operator(
-    schema: ModuleType, codes: list[str], place: int, found: Any, budget: ByteBudget
+    schema: ModuleType, codes: list[str], place: int, operator: Any, budget: ByteBudget
 ) -> TfliteOperator:
-    name = codes[found.OpcodeIndex()]
-    inputs = _indices(found.InputsAsNumpy(), None, budget)
-    outputs = _indices(found.OutputsAsNumpy(), None, budget)
+    name = codes[operator.OpcodeIndex()]
+    inputs = _indices(operator.InputsAsNumpy(), None, budget)
+    outputs = _indices(operator.OutputsAsNumpy(), None, budget)
     kept = tuple(index for index in outputs if index is not None)
-    return TfliteOperator(place, name, inputs, kept, read_options(schema, found, budget))
+    return TfliteOperator(place, name, inputs, kept, read_options(schema, operator, budget))
 
 
 def _entry(
@@ -297,10 +297,10 @@ def _bounded(count: int, most: int, what: str, origin: str) -> int:
 
 
 def _indices(vector: Any, tensors: int | None, budget: ByteBudget) -> tuple[int | None, ...]:
-    found = numbers(vector, budget)
-    if any(index < -1 or (tensors is not None and not 0 <= index < tensors) for index in found):
+    indices = numbers(vector, budget)
+    if any(index < -1 or (tensors is not None and not 0 <= index < tensors) for index in indices):
         raise ValueError("an index of no tensor")
-    return tuple(None if index == -1 else index for index in found)
+    return tuple(None if index == -1 else index for index in indices)
 
 
 def _refuse_calls(operators: tuple[TfliteOperator, ...], subgraphs: int, origin: str) -> None:

@@ -108,4 +108,4 @@ def _vector(schema: ModuleType, kind: int, table: Any) -> Array:
 
 
 def _numbers(vector: Any) -> list[int]:
-    return [] if isinstance(vector, int) else [int(each) for each in vector]
+    return [] if isinstance(vector, int) else [int(number) for number in vector]

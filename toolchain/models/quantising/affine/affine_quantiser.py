@@ -77,16 +77,16 @@ def dense_with_bias(node: onnx.NodeProto, graph: Graph, index: Index) -> bool:
             graph.emit("Gemm", [dense.input[0], dense.input[1], terms], node.output)
             return True
         rows = graph.reshape(dense.input[0], (math.prod(shape[:-1]), shape[-1]))
-        made = graph.emit("Gemm", [rows, dense.input[1], terms])
-        graph.reshape(made, (*shape[:-1], weight.shape[1]), node.output)
+        gemm = graph.emit("Gemm", [rows, dense.input[1], terms])
+        graph.reshape(gemm, (*shape[:-1], weight.shape[1]), node.output)
         return True
     return False
 
 
 def mean_of_images(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite a ReduceMean over height and width as a GlobalAveragePool, as exporters write pools."""
-    own, shape = attributes_of(node), graph.shape(node.input[0])
-    axes = own.get("axes")
+    attributes, shape = attributes_of(node), graph.shape(node.input[0])
+    axes = attributes.get("axes")
     if len(node.input) > 1 and node.input[1]:
         stored = graph.value(node.input[1])
         axes = None if stored is None else stored.tolist()
@@ -95,7 +95,7 @@ def mean_of_images(node: onnx.NodeProto, graph: Graph) -> bool:
         return False
     if sorted(axis % len(shape) for axis in axes) != list(range(2, len(shape))):
         return False
-    if own.get("keepdims", 1):
+    if attributes.get("keepdims", 1):
         graph.emit("GlobalAveragePool", [node.input[0]], node.output)
     else:
         graph.reshape(graph.emit("GlobalAveragePool", [node.input[0]]), shape[:2], node.output)
@@ -104,14 +104,19 @@ def mean_of_images(node: onnx.NodeProto, graph: Graph) -> bool:
 
 def batch_norm_alone(node: onnx.NodeProto, graph: Graph, index: Index) -> bool:
     """Rewrite a BatchNormalization that no convolution can take in as a convolution of each channel alone."""
-    own, shape = attributes_of(node), graph.shape(node.input[0])
+    attributes, shape = attributes_of(node), graph.shape(node.input[0])
     stored = [graph.value(name) for name in node.input[1:5]]
-    if own.get("training_mode", 0) or shape is None or len(shape) != 4 or node.input[0] not in index.makers:
+    if (
+        attributes.get("training_mode", 0)
+        or shape is None
+        or len(shape) != 4
+        or node.input[0] not in index.makers
+    ):
         return False
-    if any(each is None or each.dtype != np.float32 for each in stored):
+    if any(tensor is None or tensor.dtype != np.float32 for tensor in stored):
         return False
-    gamma, beta, mean, variance = (np.asarray(each, np.float64) for each in stored)
-    factor = gamma / np.sqrt(variance + own.get("epsilon", _EPSILON))
+    gamma, beta, mean, variance = (np.asarray(tensor, np.float64) for tensor in stored)
+    factor = gamma / np.sqrt(variance + attributes.get("epsilon", _EPSILON))
     weight: Array = factor.reshape(-1, 1, 1, 1).astype(np.float32)
     bias: Array = (beta - mean * factor).astype(np.float32)
     inputs = [node.input[0], graph.constant(weight, node.input[1]), graph.constant(bias, node.input[2])]
@@ -288,11 +293,11 @@ def _watched(index: Index, plan: IntegerPlan, writer: Writer, scales: Mapping[st
 
 
 def _counts(plan: IntegerPlan) -> dict[str, int]:
-    found = Counter(plan.roles.values())
+    counts = Counter(plan.roles.values())
     return {
-        role.value: found[role]
+        role.value: counts[role]
         for role in IntegerRole
-        if found[role] and role not in (IntegerRole.MOVE, IntegerRole.LIMIT)
+        if counts[role] and role not in (IntegerRole.MOVE, IntegerRole.LIMIT)
     }
 
 

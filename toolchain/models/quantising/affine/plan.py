@@ -130,7 +130,7 @@ ROUNDS = ANCHORS | {IntegerRole.SUM, IntegerRole.PRODUCT, IntegerRole.POOL}
 
 def refusal(node: onnx.NodeProto, index: Index) -> str:
     """Return why a convolution or product stays in floats; empty if nothing is against integers."""
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     weight = node.input[1] if len(node.input) > 1 else ""
     if node.input[0] in index.stored:
         return "multiplies stored values from the left"
@@ -144,10 +144,10 @@ def refusal(node: onnx.NodeProto, index: Index) -> str:
         return "" if index.shape(node.output[0]) else "of unknown shape"
     if len(index.shape(weight)) != 2 or len(index.shape(node.input[0])) < 2:
         return "not of matrices"
-    if node.op_type == "Gemm" and own.get("transA", 0):
+    if node.op_type == "Gemm" and attributes.get("transA", 0):
         return "of a transposed input"
     if node.op_type == "Gemm" and len(node.input) > 2 and node.input[2]:
-        columns = index.shape(weight)[0 if own.get("transB", 0) else 1]
+        columns = index.shape(weight)[0 if attributes.get("transB", 0) else 1]
         bias = index.shape(node.input[2])
         if math.prod(bias) not in (1, columns) or any(extent != 1 for extent in bias[:-1]):
             return "its bias differs by row"
@@ -156,14 +156,16 @@ def refusal(node: onnx.NodeProto, index: Index) -> str:
 
 def moves(node: onnx.NodeProto, index: Index) -> bool:
     """Whether a node only moves or compares the values of its first input, whatever type they have."""
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     if any(name not in index.stored for name in node.input[1:] if name):
         return False
     if node.op_type == "MaxPool":
-        return sum(map(bool, node.output)) == 1 and not own.get("storage_order", 0)
+        return sum(map(bool, node.output)) == 1 and not attributes.get("storage_order", 0)
     if node.op_type == "Pad":
         value = node.input[2] if len(node.input) > 2 else ""
-        return own.get("mode", b"constant") == b"constant" and (not value or not index.array(value).any())
+        return attributes.get("mode", b"constant") == b"constant" and (
+            not value or not index.array(value).any()
+        )
     return node.op_type in MOVES
 
 
@@ -215,8 +217,8 @@ def plan_integers(index: Index) -> IntegerPlan:
     nodes are where they lie between such layers, so that values need not become floats on the way: rounding
     what only float layers read would lose accuracy and gain nothing.
     """
-    found = _Candidates(index)
-    roles = found.needed()
+    candidates = _Candidates(index)
+    roles = candidates.needed()
     results = {
         at: index.nodes[at].output[0]
         for at, role in roles.items()
@@ -235,9 +237,13 @@ def plan_integers(index: Index) -> IntegerPlan:
         elif role not in (IntegerRole.FUNCTION, IntegerRole.LIMIT):
             rounded.update(index.active(node))
     for at, node in enumerate(index.nodes):
-        if at not in roles and node_name(node) not in found.left and (why := _why_left(node, index, found)):
-            found.left[node_name(node)] = why
-    return IntegerPlan(roles, results, frozenset(rounded), found.left)
+        if (
+            at not in roles
+            and node_name(node) not in candidates.left
+            and (why := _why_left(node, index, candidates))
+        ):
+            candidates.left[node_name(node)] = why
+    return IntegerPlan(roles, results, frozenset(rounded), candidates.left)
 
 
 @dataclass
@@ -260,16 +266,16 @@ class _Candidates:
 
     def needed(self) -> dict[int, IntegerRole]:
         """Return the candidates whose results reach a convolution or a dense layer."""
-        wanted: set[str] = set()
+        read: set[str] = set()
         kept: dict[int, IntegerRole] = {}
         for at, role in reversed(self.roles.items()):
             node = self.index.nodes[at]
             limits_anchor = (
                 role is IntegerRole.LIMIT and self.roles[self.index.makers[node.input[0]]] in ANCHORS
             )
-            if role in ANCHORS or limits_anchor or not wanted.isdisjoint(node.output):
+            if role in ANCHORS or limits_anchor or not read.isdisjoint(node.output):
                 kept[at] = role
-                wanted.update(node.input[:1] if role in ANCHORS else self.index.active(node))
+                read.update(node.input[:1] if role in ANCHORS else self.index.active(node))
         return dict(sorted(kept.items()))
 
     def _role(self, node: onnx.NodeProto) -> IntegerRole | None:
@@ -283,20 +289,20 @@ class _Candidates:
         floats = (*active, *(name for name in node.output if name))
         if not active or node.domain not in ("", "ai.onnx") or not all(map(index.is_float, floats)):
             return None
-        made = [name in self._made for name in active]
+        integral = [name in self._made for name in active]
         if node.op_type == "Concat":
-            return IntegerRole.CONCATENATION if any(made) else None
-        if not all(made):
+            return IntegerRole.CONCATENATION if any(integral) else None
+        if not all(integral):
             return None
         if self._implied(node):
             return IntegerRole.LIMIT
         if moves(node, index):
             return IntegerRole.MOVE
         if node.op_type in POOLS:
-            own = attributes_of(node)
+            attributes = attributes_of(node)
             return (
                 None
-                if own.get("ceil_mode", 0) or set(own.get("dilations", (1,))) != {1}
+                if attributes.get("ceil_mode", 0) or set(attributes.get("dilations", (1,))) != {1}
                 else IntegerRole.POOL
             )
         return self._pointwise(node, active)
@@ -321,11 +327,11 @@ class _Candidates:
         )
 
 
-def _why_left(node: onnx.NodeProto, index: Index, found: _Candidates) -> str:
+def _why_left(node: onnx.NodeProto, index: Index, candidates: _Candidates) -> str:
     """Return why a node without a role computes with floats; empty if it does not compute with them."""
     if node.op_type in _UNSAID or not any(map(index.is_float, node.output)) or moves(node, index):
         return ""
-    if index.makers[node.output[0]] in found.roles:
+    if index.makers[node.output[0]] in candidates.roles:
         return "no convolution or dense layer reads its results"
     if node.op_type in POOLS | JOINING.keys() | FUNCTIONS:
         return "between layers in floats"

@@ -96,8 +96,8 @@ def integer_weights(weight: Array, bias: Array, axis: int, source: Scale) -> Int
     source
         Scale of the layer's input.
     """
-    along = [-1 if each == axis else 1 for each in range(weight.ndim)]
-    rest = tuple(each for each in range(weight.ndim) if each != axis)
+    along = [-1 if place == axis else 1 for place in range(weight.ndim)]
+    rest = tuple(place for place in range(weight.ndim) if place != axis)
     largest = np.abs(weight).max(axis=rest, initial=0).astype(np.float64)
     needed = np.abs(bias.astype(np.float64)) / (source.step * BIAS_TOP)
     steps = np.maximum(largest / WEIGHT_TOP, needed)

@@ -55,17 +55,19 @@ def layer_of(index: Index, node: onnx.NodeProto, source: Scale) -> IntegerLayer:
     source
         Scale of the node's input.
     """
-    own = attributes_of(node)
+    settings = attributes_of(node)
     weight = index.array(node.input[1])
-    axis = {"Conv": 0, "MatMul": 1}.get(node.op_type, 0 if own.get("transB", 0) else 1)
+    axis = {"Conv": 0, "MatMul": 1}.get(node.op_type, 0 if settings.get("transB", 0) else 1)
     has_bias = len(node.input) > 2 and bool(node.input[2])
     bias: Array = np.zeros(weight.shape[axis], np.float32)
     if has_bias:
-        bias = bias + np.float32(own.get("beta", 1.0)) * index.array(node.input[2]).reshape(-1)
-    made = integer_weights(np.float32(own.get("alpha", 1.0)) * weight, bias, axis, source)
-    attributes = {name: value for name, value in own.items() if name not in ("alpha", "beta")}
-    sums = (np.float32(source.step) * made.steps).astype(np.float32)
-    return IntegerLayer(made.weight, made.steps, made.bias if has_bias else None, sums, axis, attributes)
+        bias = bias + np.float32(settings.get("beta", 1.0)) * index.array(node.input[2]).reshape(-1)
+    integers = integer_weights(np.float32(settings.get("alpha", 1.0)) * weight, bias, axis, source)
+    attributes = {name: value for name, value in settings.items() if name not in ("alpha", "beta")}
+    sums = (np.float32(source.step) * integers.steps).astype(np.float32)
+    return IntegerLayer(
+        integers.weight, integers.steps, integers.bias if has_bias else None, sums, axis, attributes
+    )
 
 
 ROUND, REAL = "QuantizeLinear", "DequantizeLinear"
@@ -109,58 +111,64 @@ class Writer:
 
     def _compute(self, at: int, node: onnx.NodeProto, role: IntegerRole | None) -> None:
         """Write a node between the numbers that integers stand for and the rounding of its results."""
-        made = onnx.NodeProto()
-        made.CopyFrom(node)
+        computing = onnx.NodeProto()
+        computing.CopyFrom(node)
         if role is not None:  # others take an input of the network as it is
-            made.input[:] = [self._reals.get(name, name) for name in node.input]
+            computing.input[:] = [self._reals.get(name, name) for name in node.input]
         if role in ANCHORS:
-            self._store_integers(made, node)
+            self._store_integers(computing, node)
         ends = {at: name for at, name in enumerate(node.output) if name}
         if at in self._plan.results:
             ends = {0: self._plan.results[at]}
         rounded = {place: name for place, name in ends.items() if name in self._plan.rounded}
         for place, name in rounded.items():
-            made.output[place] = self._names.free(f"{name}.real")
-        self._nodes.append(made)
+            computing.output[place] = self._names.free(f"{name}.real")
+        self._nodes.append(computing)
         for place, name in rounded.items():
-            own = node.output[place]
-            source = made.output[place] if name == own else self._limit(own, made.output[place], name)
+            result = node.output[place]
+            source = (
+                computing.output[place]
+                if name == result
+                else self._limit(result, computing.output[place], name)
+            )
             self._quantise(source, name, real=name)
 
-    def _limit(self, own: str, source: str, name: str) -> str:
+    def _limit(self, result: str, source: str, name: str) -> str:
         """Write the Relu or Clip between a node's output and its rounding, unless the rounding implies it."""
-        node = self._index.nodes[self._index.readers[own][0]]
+        node = self._index.nodes[self._index.readers[result][0]]
         bounds = limits(node, self._index)
         if bounds is not None and self._scales[name].implies(*bounds):
             return source
-        made = onnx.NodeProto()
-        made.CopyFrom(node)
-        made.input[0], made.output[0] = source, self._names.free(f"{name}.limited")
-        self._nodes.append(made)
-        return str(made.output[0])
+        limiting = onnx.NodeProto()
+        limiting.CopyFrom(node)
+        limiting.input[0], limiting.output[0] = source, self._names.free(f"{name}.limited")
+        self._nodes.append(limiting)
+        return str(limiting.output[0])
 
-    def _store_integers(self, made: onnx.NodeProto, node: onnx.NodeProto) -> None:
+    def _store_integers(self, computing: onnx.NodeProto, node: onnx.NodeProto) -> None:
         """Replace the weights and the bias of a node by integers."""
         source = self._scales[node.input[0]]
         layer = layer_of(self._index, node, source)
-        del made.input[1:], made.attribute[:]
-        made.attribute.extend(helper.make_attribute(*each) for each in layer.attributes.items())
-        made.input.append(self._stored_reals(layer.weight, layer.steps, layer.axis, node.input[1]))
+        del computing.input[1:], computing.attribute[:]
+        computing.attribute.extend(
+            helper.make_attribute(*attribute) for attribute in layer.attributes.items()
+        )
+        computing.input.append(self._stored_reals(layer.weight, layer.steps, layer.axis, node.input[1]))
         if layer.bias is not None:
-            made.input.append(self._stored_reals(layer.bias, layer.sums, 0, node.input[2]))
+            computing.input.append(self._stored_reals(layer.bias, layer.sums, 0, node.input[2]))
 
     def _move(self, node: onnx.NodeProto) -> None:
         """Write a node that moves integers."""
-        made = onnx.NodeProto()
-        made.CopyFrom(node)
-        made.input[:] = [self.integers.get(name, name) for name in node.input]
+        moving = onnx.NodeProto()
+        moving.CopyFrom(node)
+        moving.input[:] = [self.integers.get(name, name) for name in node.input]
         if node.op_type == "Pad":
-            zero, axes = self._scale(self._scales[node.input[0]])[1], made.input[3:]
-            made.input[:] = [*made.input[:2], zero, *axes]
+            zero, axes = self._scale(self._scales[node.input[0]])[1], moving.input[3:]
+            moving.input[:] = [*moving.input[:2], zero, *axes]
         for place, name in enumerate(node.output):
             if name:
-                self.integers[name] = made.output[place] = self._names.free(f"{name}.integers")
-        self._nodes.append(made)
+                self.integers[name] = moving.output[place] = self._names.free(f"{name}.integers")
+        self._nodes.append(moving)
         for name in filter(None, node.output):
             self._dequantise(name, name)
 

@@ -84,9 +84,9 @@ def layer_of(site: Site, exponents: Mapping[str, int], choose: Choose) -> Layer:
     weights = Weights(site.weight)
     if site.residual:
         # All channels share a left shift; a diagonal matrix of powers of two does the rest.
-        beside = exponents[site.residual] - source
+        shift = exponents[site.residual] - source
         bounds = [
-            (max(least, beside - left - MOST_DIAGONAL), min(most, beside - left))
+            (max(least, shift - left - MOST_DIAGONAL), min(most, shift - left))
             for left in range(MOST_COMMON + 1)
         ]
     else:
@@ -190,11 +190,11 @@ def with_integers(
     at = {layer.site.nodes[-1]: layer for layer in layers}
     covered = {position for layer in layers for position in layer.site.nodes}
     others = [node for position, node in enumerate(model.graph.node) if position not in covered]
-    wanted = {name for node in others for name in node.input}
-    wanted.update(output.name for output in model.graph.output)
+    read = {name for node in others for name in node.input}
+    read.update(output.name for output in model.graph.output)
     for position, node in enumerate(model.graph.node):
         if position in at:
-            writer.integers_of(at[position], also_real=at[position].site.result in wanted)
+            writer.integers_of(at[position], also_real=at[position].site.result in read)
         elif position in floats:
             writer.floats_of(node, floats[position])
         elif position not in covered:
@@ -210,18 +210,18 @@ class _Writer:
         self.integers: dict[str, str] = {}
         self.exact: set[str] = set()
 
-    def floats_of(self, node: onnx.NodeProto, made: RoundedConvolution) -> None:
+    def floats_of(self, node: onnx.NodeProto, replacement: RoundedConvolution) -> None:
         """Write a convolution of rounded operands and round its sums, since winograd's sums are not exact."""
         result = node.output[0]
         conv = onnx.NodeProto()
         conv.CopyFrom(node)
         del conv.input[1:], conv.output[:]
         conv.input[0] = self.real(node.input[0])
-        conv.input.append(self.constant(made.weight, f"{result}/weight"))
-        conv.input.append(self.constant(made.bias, f"{result}/bias"))
+        conv.input.append(self.constant(replacement.weight, f"{result}/weight"))
+        conv.input.append(self.constant(replacement.bias, f"{result}/bias"))
         conv.output.append(self.names.free(f"{result}/sums"))
         self.nodes.append(conv)
-        step = made.step.reshape(1, -1, 1, 1)
+        step = replacement.step.reshape(1, -1, 1, 1)
         whole = self.node("Mul", [conv.output[0], self.constant(1 / step, f"{result}/steps")])
         halves = self.node("Add", [whole, self.constant(np.float32(0.5), "half")])
         floor = self.node("Floor", [halves])
@@ -308,7 +308,7 @@ def _model(model: onnx.ModelProto, writer: _Writer) -> onnx.ModelProto:
 def _rounding() -> onnx.FunctionProto:
     """Return the ONNX function for rounding to the nearest step, halves upwards, clipped to 8 bits."""
     node = helper.make_node
-    half, low, high = (numpy_helper.from_array(np.float32(each)) for each in (0.5, -HIGH, HIGH))
+    half, low, high = (numpy_helper.from_array(np.float32(number)) for number in (0.5, -HIGH, HIGH))
     body = [
         node("Mul", ["x", "steps"], ["many"]),
         node("Constant", [], ["half"], value=half),

@@ -73,9 +73,9 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     sites = find_sites(plain)
     if not sites.integers:
         raise nothing_to_quantise(sites.left, "it has one convolution", origin)
-    for each in (*sites.integers, *sites.rounded.values()):
-        for values in (each.weight, each.bias):
-            check_stored(f"convolution {printable(each.name)!r}", values, origin)
+    for convolution in (*sites.integers, *sites.rounded.values()):
+        for values in (convolution.weight, convolution.bias):
+            check_stored(f"convolution {printable(convolution.name)!r}", values, origin)
     specs = input_specs(plain)
     chosen = choose_with_inputs(
         specs, images, lambda samples: _exponents(plain, sites, quantizer, samples, origin)
@@ -84,8 +84,8 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     choose = finest if quantizer == FINEST else one_for_all
     layers = tuple(layer_of(site, exponents, choose) for site in sites.integers)
     floats = {
-        position: rounded_convolution(each, exponents[each.source], choose)
-        for position, each in sites.rounded.items()
+        position: rounded_convolution(convolution, exponents[convolution.source], choose)
+        for position, convolution in sites.rounded.items()
     }
     written = with_integers(plain, layers, floats, exponents)
     graph = infer_shapes(written.model, origin)
@@ -118,17 +118,17 @@ def _exponents(
         onnxruntime cannot compute the graph for these inputs, or not with finite numbers.
     """
     names = {name for site in sites.integers for name in (site.source, site.result, site.residual) if name}
-    names.update(each.source for each in sites.rounded.values())
+    names.update(convolution.source for convolution in sites.rounded.values())
     inputs = {value.name for value in model.graph.input}
     asked = names if quantizer == FINEST else names & inputs
     tapped = Tapped(model, asked, origin)
     searches = {name: ExponentSearch() for name in asked}
-    for number, each in enumerate(images):
-        for name, values in tapped.values(each).items():
+    for number, batch in enumerate(images):
+        for name, values in tapped.values(batch).items():
             check_computed(name, values, number, origin)
             searches[name].widen(values)
-    for each in images:  # computed again: memory holds the values of one image, not of all
-        for name, values in tapped.values(each).items():
+    for batch in images:  # computed again: memory holds the values of one image, not of all
+        for name, values in tapped.values(batch).items():
             searches[name].add(values)
     return {name: GLOBAL_EXPONENT for name in names} | {
         name: search.best for name, search in searches.items()

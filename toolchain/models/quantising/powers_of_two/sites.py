@@ -45,8 +45,10 @@ class GraphReader:
 
     def whole(self, convolution: onnx.NodeProto) -> bool:
         """Whether each output of a convolution reads all channels, without groups and dilation."""
-        own = attributes_of(convolution)
-        return own.get("group", 1) == 1 and all(each == 1 for each in own.get("dilations", ()))
+        attributes = attributes_of(convolution)
+        return attributes.get("group", 1) == 1 and all(
+            dilation == 1 for dilation in attributes.get("dilations", ())
+        )
 
     def only_reader(self, tensor: str, operator: str, taken: set[int]) -> int | None:
         """Return the position of the one node that reads a tensor, if it is of that type and not taken."""
@@ -58,8 +60,8 @@ class GraphReader:
     def ends(self, position: int) -> tuple[float, float] | None:
         """Return the range of a Clip; None if a bound is computed."""
         clip = self.nodes[position]
-        own = attributes_of(clip)
-        ends = [own.get("min", -math.inf), own.get("max", math.inf)]
+        attributes = attributes_of(clip)
+        ends = [attributes.get("min", -math.inf), attributes.get("max", math.inf)]
         for place, name in enumerate(clip.input[1:3]):
             if name and name not in self.stored:
                 return None
@@ -221,18 +223,18 @@ def find_sites(model: onnx.ModelProto) -> Sites:
 
 def _sites(graph: GraphReader, integers: list[int], exact: set[str]) -> tuple[Site, ...]:
     taken: set[int] = set()
-    found = []
+    sites = []
     # If the results of two convolutions are added, the one with more products keeps its sums in 32 bits.
     for position in sorted(integers, key=lambda each: -graph.weights(graph.nodes[each])[0][0].size):
         site = _site(graph, position, taken, exact)
-        found.append(site)
+        sites.append(site)
         taken.update(site.nodes)
-    return tuple(sorted(found, key=lambda site: site.nodes[-1]))
+    return tuple(sorted(sites, key=lambda site: site.nodes[-1]))
 
 
 def _site(graph: GraphReader, position: int, taken: set[int], exact: set[str]) -> Site:
     node = graph.nodes[position]
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     covered, last, residual = [position], node.output[0], ""
     if (sum_ := graph.only_reader(last, "Add", taken)) is not None:
         other = next((name for name in graph.nodes[sum_].input if name != last), "")
@@ -243,8 +245,8 @@ def _site(graph: GraphReader, position: int, taken: set[int], exact: set[str]) -
         covered, last, low = [*covered, relu], graph.nodes[relu].output[0], 0.0
     elif (clip := graph.only_reader(last, "Clip", taken)) is not None and (ends := graph.ends(clip)):
         covered, last, (low, high) = [*covered, clip], graph.nodes[clip].output[0], ends
-    top, left, bottom, right = own.get("pads", (0, 0, 0, 0))
-    down, across = own.get("strides", (1, 1))
+    top, left, bottom, right = attributes.get("pads", (0, 0, 0, 0))
+    down, across = attributes.get("strides", (1, 1))
     return Site(
         node_name(node), node.input[0], *graph.weights(node), last, (down, across),
         (top, left, bottom, right), residual, low, high, tuple(covered),

@@ -29,14 +29,14 @@ def convolution(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `QLinearConv` with inputs (x, scale, zero, w, scale, zero, y's scale, zero, bias)."""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = node.input
     shape = graph.shape(w)
-    own = attributes_of(node)
-    if shape is None or own.pop("channels_last", 0):
+    attributes = attributes_of(node)
+    if shape is None or attributes.pop("channels_last", 0):
         return False
     along = (1, -1, *[1] * (len(shape) - 2))
     inputs = [centred(graph, x, x_zero), centred(graph, w, w_zero, (-1, *[1] * (len(shape) - 1)))]
     if bias and bias[0]:
         inputs.append(as_float(graph, bias[0]))
-    sums = graph.emit("Conv", inputs, **own)
+    sums = graph.emit("Conv", inputs, **attributes)
     factor = _factor(graph, x_scale, w_scale, y_scale)
     if (graph.shape(w_scale) or ()) != ():
         factor = graph.reshape(factor, along)
@@ -109,13 +109,16 @@ def gemm(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `com.microsoft.QGemm` with inputs (a, scale, zero, b, scale, zero, c, y's scale, zero)."""
     a, a_scale, a_zero, b, b_scale, b_zero, *rest = node.input
     c, y_scale, y_zero = [*rest, "", "", ""][:3]
-    own = attributes_of(node)
-    inputs = [centred(graph, a, a_zero), centred(graph, b, b_zero, (-1, 1) if own.get("transB") else (1, -1))]
-    sums = graph.emit("Gemm", inputs, transA=own.get("transA"), transB=own.get("transB"))
+    attributes = attributes_of(node)
+    inputs = [
+        centred(graph, a, a_zero),
+        centred(graph, b, b_zero, (-1, 1) if attributes.get("transB") else (1, -1)),
+    ]
+    sums = graph.emit("Gemm", inputs, transA=attributes.get("transA"), transB=attributes.get("transB"))
     if c:
         sums = graph.emit("Add", [sums, as_float(graph, c)])
-    if own.get("alpha", 1.0) != 1.0:
-        a_scale = graph.emit("Mul", [a_scale, graph.constant(np.float32(own["alpha"]))])
+    if attributes.get("alpha", 1.0) != 1.0:
+        a_scale = graph.emit("Mul", [a_scale, graph.constant(np.float32(attributes["alpha"]))])
     factor = _factor(graph, a_scale, b_scale, y_scale)
     if y_scale:
         requantised(graph, sums, factor, zero_of(graph, y_zero), list(node.output))
@@ -156,10 +159,10 @@ def addition(node: onnx.NodeProto, graph: Graph) -> bool:
     names = (a_scale, b_scale, y_scale)
     scales = [graph.value(name) for name in names]
     zeros = [graph.value(name) if name else np.uint8(0) for name in (a_zero, b_zero, y_zero)]
-    if any(each is None or each.size != 1 for each in (*scales, *zeros)):
+    if any(zero is None or zero.size != 1 for zero in (*scales, *zeros)):
         return _in_floats(node, graph)
-    sa, sb, sy = (np.float32(np.reshape(each, ())) for each in scales)  # type: ignore[arg-type]
-    za, zb, zy = (np.float64(np.reshape(each, ())) for each in zeros)  # type: ignore[arg-type]
+    sa, sb, sy = (np.float32(np.reshape(scale, ())) for scale in scales)  # type: ignore[arg-type]
+    za, zb, zy = (np.float64(np.reshape(tensor, ())) for tensor in zeros)  # type: ignore[arg-type]
     ra, rb = sa / sy, sb / sy
     centre = np.float32(ra * za + np.float64(np.float32(rb * zb)))
     offset = np.float32(zy - np.float64(centre))
@@ -248,9 +251,9 @@ def softmax(node: onnx.NodeProto, graph: Graph) -> bool:
     on, and not over `axis` alone.
     """
     x, x_scale, x_zero, y_scale, *y_zero = node.input
-    own, shape = attributes_of(node), graph.shape(x)
-    since_13 = own.get("opset", 0) >= 13
-    axis = own.get("axis", -1)
+    attributes, shape = attributes_of(node), graph.shape(x)
+    since_13 = attributes.get("opset", 0) >= 13
+    axis = attributes.get("axis", -1)
     value = real(graph, x, x_scale, x_zero)
     if since_13 != (graph.opset >= 13):
         if shape is None:
@@ -315,11 +318,11 @@ def average_pool(node: onnx.NodeProto, graph: Graph) -> bool:
     onnxruntime rounds after it has added the zero point, so that halves go another way than in the standard.
     """
     x, x_scale, x_zero, y_scale, *rest = node.input
-    own = attributes_of(node)
-    if own.pop("channels_last", 0):
+    attributes = attributes_of(node)
+    if attributes.pop("channels_last", 0):
         return False
     y_zero = zero_of(graph, *rest) if rest else zero_of(graph, "")
-    mean = graph.emit("AveragePool", [real(graph, x, x_scale, x_zero)], **own)
+    mean = graph.emit("AveragePool", [real(graph, x, x_scale, x_zero)], **attributes)
     steps = graph.emit("Add", [graph.emit("Div", [mean, y_scale]), as_float(graph, y_zero)])
     none = graph.constant(np.zeros((), graph.dtype(y_zero)), "zero")
     rounded(graph, steps, none, list(node.output))

@@ -29,7 +29,9 @@ def with_unsigned_activations(model: onnx.ModelProto) -> onnx.ModelProto:
 
     The represented numbers stay the same.
     """
-    zeros = {each.name: each for each in model.graph.initializer if each.data_type == onnx.TensorProto.INT8}
+    zeros = {
+        tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.INT8
+    }
     moved = _moved(model.graph, zeros.keys())
     if not moved:
         return model
@@ -39,16 +41,16 @@ def with_unsigned_activations(model: onnx.ModelProto) -> onnx.ModelProto:
     del copy.graph.value_info[:]
     copy.graph.value_info.extend(known)
     names = Names(all_names(copy.graph))
-    made: dict[str, str] = {}
+    zero_names: dict[str, str] = {}
     for node in copy.graph.node:
         ends = {ROUND: node.output[:1], REAL: node.input[:1]}.get(node.op_type, [])
         if moved.isdisjoint(ends):
             continue
         old = node.input[2]
-        if old not in made:
-            made[old] = names.free(f"{old}.unsigned")
-            copy.graph.initializer.append(as_unsigned(zeros[old], made[old]))
-        node.input[2] = made[old]
+        if old not in zero_names:
+            zero_names[old] = names.free(f"{old}.unsigned")
+            copy.graph.initializer.append(as_unsigned(zeros[old], zero_names[old]))
+        node.input[2] = zero_names[old]
     return copy
 
 
@@ -65,15 +67,15 @@ def _moved(graph: onnx.GraphProto, zeros: Set[str]) -> set[str]:
         for name in node.input:
             readers.setdefault(name, []).append(node)
     outputs = {value.name for value in graph.output}
-    found = set()
+    activations = set()
     for node in graph.node:
         if node.op_type != ROUND or node.output[0] in outputs:
             continue
         behind = readers.get(node.output[0], [])
-        constant = all(len(each.input) > 2 and each.input[2] in zeros for each in (node, *behind))
-        if constant and all(each.op_type == REAL for each in behind):
-            found.add(str(node.output[0]))
-    return found
+        constant = all(len(reader.input) > 2 and reader.input[2] in zeros for reader in (node, *behind))
+        if constant and all(reader.op_type == REAL for reader in behind):
+            activations.add(str(node.output[0]))
+    return activations
 
 
 # Converts int8 weights of integer operators to uint8 without changing the numbers they represent.
@@ -102,26 +104,28 @@ def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Operators between int8 activations stay: they want int8 weights.
     """
-    signed = {each.name: each for each in model.graph.initializer if each.data_type == onnx.TensorProto.INT8}
+    signed = {
+        tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.INT8
+    }
     if not any(node.op_type in _WEIGHTS and signed.keys() & set(node.input) for node in model.graph.node):
         return model
-    there = _unsigned(model.graph)
+    unsigned_names = _unsigned(model.graph)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     names = Names(all_names(copy.graph))
-    made: dict[str, str] = {}
+    replacements: dict[str, str] = {}
 
     def unsigned(name: str, like: str) -> str:
         """Return the name of the unsigned tensor; without a name, of a zero point that was left out."""
-        if name not in made:
-            made[name] = names.free(f"{name or like}.unsigned")
-            copy.graph.initializer.append(as_unsigned(signed.get(name, _ZERO), made[name]))
-        return made[name]
+        if name not in replacements:
+            replacements[name] = names.free(f"{name or like}.unsigned")
+            copy.graph.initializer.append(as_unsigned(signed.get(name, _ZERO), replacements[name]))
+        return replacements[name]
 
     for node in copy.graph.node:
         activations, weights = _WEIGHTS.get(node.op_type, ((), ()))
         given = {node.input[place] for place in activations if place < len(node.input)}
-        if activations and there.isdisjoint(given):
+        if activations and unsigned_names.isdisjoint(given):
             continue
         for weight, zero in weights:
             if len(node.input) <= weight or node.input[weight] not in signed:
@@ -138,12 +142,12 @@ def with_unsigned_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 def _unsigned(graph: onnx.GraphProto) -> set[str]:
     """Return the tensors of a graph that are known to be uint8."""
     uint8 = onnx.TensorProto.UINT8
-    found = {each.name for each in graph.initializer if each.data_type == uint8}
-    found |= {
-        each.name for each in (*graph.input, *graph.value_info) if each.type.tensor_type.elem_type == uint8
+    unsigned = {tensor.name for tensor in graph.initializer if tensor.data_type == uint8}
+    unsigned |= {
+        value.name for value in (*graph.input, *graph.value_info) if value.type.tensor_type.elem_type == uint8
     }
     dynamic = [node for node in graph.node if node.op_type == "DynamicQuantizeLinear"]
-    return found | {name for node in dynamic for name in (node.output[0], node.output[2])}
+    return unsigned | {name for node in dynamic for name in (node.output[0], node.output[2])}
 
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -184,7 +188,7 @@ def centred(graph: Graph, name: str, zero: str, along: tuple[int, ...] | None = 
 
 def real(graph: Graph, name: str, scale: str, zero: str) -> str:
     """Write the numbers that quantised values represent."""
-    return graph.emit("DequantizeLinear", [each for each in (name, scale, zero) if each])
+    return graph.emit("DequantizeLinear", [end for end in (name, scale, zero) if end])
 
 
 def rounded(graph: Graph, steps: str, zero: str, outputs: list[str]) -> None:

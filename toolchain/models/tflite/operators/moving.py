@@ -23,8 +23,8 @@ def reshape(call: OperatorCall) -> None:
     graph, x, result = call.graph, call.input(0), call.output
     if math.prod(x.shape) != math.prod(result.shape):
         raise ValueError(f"shape {list(x.shape)} cannot become {list(result.shape)}")
-    made = graph.emit("Reshape", [graph.real(x.index), graph.integers(result.shape)], result.name)
-    graph.result(result.index, made)
+    output = graph.emit("Reshape", [graph.real(x.index), graph.integers(result.shape)], result.name)
+    graph.result(result.index, output)
 
 
 def transpose(call: OperatorCall) -> None:
@@ -43,8 +43,8 @@ def transpose(call: OperatorCall) -> None:
                 graph.define(result.index, graph.stored(x.index, layout), target)
                 return
         order = [TO_LAST[axis] for axis in order] if layout is ChannelOrder.FIRST else order
-    made = graph.emit("Transpose", [graph.real(x.index, layout)], result.name, perm=order)
-    graph.result(result.index, made)
+    output = graph.emit("Transpose", [graph.real(x.index, layout)], result.name, perm=order)
+    graph.result(result.index, output)
 
 
 def is_same(one: Quantisation | None, other: Quantisation | None) -> bool:
@@ -58,8 +58,8 @@ def concatenation(call: OperatorCall) -> None:
     layout = call.layout()
     axis = placed(call.option("axis", 0), rank, layout)
     inputs = [graph.real(tensor.index, layout) for tensor in call.inputs]
-    made = graph.emit("Concat", inputs, call.output.name, axis=axis)
-    graph.result(call.output.index, made, layout, call.bounds())
+    output = graph.emit("Concat", inputs, call.output.name, axis=axis)
+    graph.result(call.output.index, output, layout, call.bounds())
 
 
 def pad(call: OperatorCall) -> None:
@@ -105,7 +105,7 @@ def _check_extents(call: OperatorCall, extents: list[int]) -> None:
 
 def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
     """Return paddings in ONNX's order: those before all dimensions, then those behind."""
-    before, behind = ([each[end] for each in numbers] for end in (0, 1))
+    before, behind = ([number[end] for number in numbers] for end in (0, 1))
     return [*arranged(before, layout), *arranged(behind, layout)]
 
 
@@ -120,19 +120,19 @@ def _around(call: OperatorCall, tensor: TfliteTensor) -> str:
 
 def _cut(call: OperatorCall, starts: list[int], ends: list[int], steps: list[int]) -> None:
     graph, x, result = call.graph, call.input(0), call.output
-    extents = [len(range(*each)) for each in zip(starts, ends, steps, strict=True)]
+    extents = [len(range(*cut)) for cut in zip(starts, ends, steps, strict=True)]
     if min(extents, default=1) < 1 or math.prod(extents) != math.prod(result.shape):
         raise ValueError(f"a part {extents} where {list(result.shape)} is declared")
     behind = [end if end >= 0 else -size - 1 for end, size in zip(ends, x.shape, strict=True)]
     whole = list(range(x.rank))
-    made = graph.emit(
+    output = graph.emit(
         "Slice",
-        [graph.real(x.index), *(graph.integers(each) for each in (starts, behind, whole, steps))],
+        [graph.real(x.index), *(graph.integers(numbers) for numbers in (starts, behind, whole, steps))],
         result.name,
     )
     if extents != list(result.shape):
-        made = graph.emit("Reshape", [made, graph.integers(result.shape)], result.name)
-    graph.result(result.index, made)
+        output = graph.emit("Reshape", [output, graph.integers(result.shape)], result.name)
+    graph.result(result.index, output)
 
 
 def part(call: OperatorCall) -> None:
@@ -272,8 +272,8 @@ def filled(call: OperatorCall) -> None:
         value = graph.real(call.input(1).index)
     else:
         value = graph.constant(np.zeros((), result.dtype))
-    made = graph.emit("Expand", [value, graph.integers(result.shape)], result.name)
-    graph.result(result.index, made)
+    output = graph.emit("Expand", [value, graph.integers(result.shape)], result.name)
+    graph.result(result.index, output)
 
 
 def rank_of(call: OperatorCall) -> None:

@@ -37,11 +37,11 @@ def dense(call: OperatorCall) -> None:
     inputs = [real, graph.weights(weights.index, (0, 1)) if constant else graph.real(weights.index)]
     if bias is not None:
         inputs.append(graph.bias(bias.index, x, weights))
-    made = graph.emit("Gemm", inputs, call.output.name, transB=1)
+    output = graph.emit("Gemm", inputs, call.output.name, transB=1)
     if call.output.shape != (rows, units):
-        made = graph.settled(made, call.output)
-        made = graph.emit("Reshape", [made, graph.integers(call.output.shape)], call.output.name)
-    graph.result(call.output.index, made, bounds=call.bounds())
+        output = graph.settled(output, call.output)
+        output = graph.emit("Reshape", [output, graph.integers(call.output.shape)], call.output.name)
+    graph.result(call.output.index, output, bounds=call.bounds())
 
 
 def products(call: OperatorCall) -> None:
@@ -84,13 +84,13 @@ def _nearest(call: OperatorCall) -> None:
     if max(height, width) > MOST_ROWS:
         raise call.refusal(f"an output of {height} x {width}")
     ends = [(x.shape[1], height), (x.shape[2], width)]
-    rows, columns = (_picked(*each, corners=corners, centres=centres) for each in ends)
+    rows, columns = (_picked(*end, corners=corners, centres=centres) for end in ends)
     if _repeats(rows, *ends[0]) and _repeats(columns, *ends[1]):
         _emit(call, "nearest", "asymmetric")  # for which there is faster code
         return
     tall = graph.emit("Gather", [graph.real(x.index, ChannelOrder.FIRST), graph.constant(rows)], axis=2)
-    made = graph.emit("Gather", [tall, graph.constant(columns)], call.output.name, axis=3)
-    graph.result(call.output.index, made, ChannelOrder.FIRST)
+    output = graph.emit("Gather", [tall, graph.constant(columns)], call.output.name, axis=3)
+    graph.result(call.output.index, output, ChannelOrder.FIRST)
 
 
 def _where(call: OperatorCall) -> tuple[bool, bool]:
@@ -105,7 +105,7 @@ def _where(call: OperatorCall) -> tuple[bool, bool]:
 def _emit(call: OperatorCall, mode: str, at: str) -> None:
     graph, x = call.graph, call.input(0)
     height, width = call.numbers(1, "the size of its output")
-    made = graph.emit(
+    output = graph.emit(
         "Resize",
         [
             graph.real(x.index, ChannelOrder.FIRST),
@@ -118,7 +118,7 @@ def _emit(call: OperatorCall, mode: str, at: str) -> None:
         coordinate_transformation_mode=at,
         nearest_mode="floor",
     )
-    graph.result(call.output.index, made, ChannelOrder.FIRST)
+    graph.result(call.output.index, output, ChannelOrder.FIRST)
 
 
 def _picked(old: int, new: int, *, corners: bool, centres: bool) -> Array:
@@ -165,15 +165,15 @@ def _reduced(kind: str) -> Rule:
         if (
             kind == "Mean" and x.rank == 4 and where == [2, 3]
         ):  # of NCHW; or of a tensor that is so in the file
-            made = graph.emit("GlobalAveragePool", [real], result.name)
+            output = graph.emit("GlobalAveragePool", [real], result.name)
             if not keeps:
-                made = graph.settled(made, result)
-                made = graph.emit("Reshape", [made, graph.integers(result.shape)], result.name)
+                output = graph.settled(output, result)
+                output = graph.emit("Reshape", [output, graph.integers(result.shape)], result.name)
         elif kind == "Sum":  # the only one of this operator set with axes as an input
-            made = graph.emit("ReduceSum", [real, graph.integers(where)], result.name, keepdims=int(keeps))
+            output = graph.emit("ReduceSum", [real, graph.integers(where)], result.name, keepdims=int(keeps))
         else:
-            made = graph.emit(f"Reduce{kind}", [real], result.name, axes=where, keepdims=int(keeps))
-        graph.result(result.index, made, layout)
+            output = graph.emit(f"Reduce{kind}", [real], result.name, axes=where, keepdims=int(keeps))
+        graph.result(result.index, output, layout)
 
     return rule
 
@@ -182,10 +182,10 @@ def _place_of(kind: str) -> Rule:
     def rule(call: OperatorCall) -> None:
         graph, x = call.graph, call.input(0)
         (axis,) = call.numbers(1, "an axis")
-        made = graph.emit(kind, [graph.real(x.index)], call.output.name, axis=axis, keepdims=0)
+        output = graph.emit(kind, [graph.real(x.index)], call.output.name, axis=axis, keepdims=0)
         if call.output.dtype != "int64":
-            made = graph.emit("Cast", [made], call.output.name, to=_INT32)
-        graph.define(call.output.index, made)
+            output = graph.emit("Cast", [output], call.output.name, to=_INT32)
+        graph.define(call.output.index, output)
 
     return rule
 
@@ -300,7 +300,7 @@ def _pool(kind: str, **attributes: Any) -> Rule:
         if whole:
             stored = graph.stored(x.index, ChannelOrder.FIRST)
             given = graph.emit("Cast", [stored], call.output.name, to=TensorProto.FLOAT)
-        made = graph.emit(
+        output = graph.emit(
             kind,
             [given],
             call.output.name,
@@ -310,9 +310,9 @@ def _pool(kind: str, **attributes: Any) -> Rule:
             **attributes,
         )
         if whole:
-            mean_of_windows(call, made, math.prod(windows))
+            mean_of_windows(call, output, math.prod(windows))
         else:
-            graph.result(call.output.index, made, ChannelOrder.FIRST, call.bounds())
+            graph.result(call.output.index, output, ChannelOrder.FIRST, call.bounds())
 
     return rule
 
@@ -321,8 +321,8 @@ def _blocks(kind: str) -> Rule:
     def rule(call: OperatorCall) -> None:
         graph = call.graph
         real = graph.real(call.input(0).index, ChannelOrder.FIRST)
-        made = graph.emit(kind, [real], call.output.name, blocksize=call.option("block_size", 0))
-        graph.result(call.output.index, made, ChannelOrder.FIRST)
+        output = graph.emit(kind, [real], call.output.name, blocksize=call.option("block_size", 0))
+        graph.result(call.output.index, output, ChannelOrder.FIRST)
 
     return rule
 
