@@ -1,4 +1,4 @@
-"""Inserts a check before every node whose indices or divisors could be out of range."""
+"""Checks indices and divisors: the table of operators, and the pass that inserts checks before them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class BoundsRow:
     fixed
         Indices of inputs that must be constants; a network that computes them is refused at import.
     otherwise
-        What happens with out-of-range values that are not refused.
+        Effect of out-of-range values that no check refuses, for the generated page.
     """
 
     checks: tuple[Checked | Divisor, ...] = ()
@@ -121,7 +121,7 @@ def lengths(axis: str | None = None) -> Extents:
 def refuse_constant(
     stored: Array, check: Checked | Divisor, extents: tuple[int, ...], node: onnx.NodeProto, graph: Graph
 ) -> None:
-    """Raise UsageError if a constant is out of range."""
+    """Raise UsageError if a constant index is out of range, or a constant divisor is 0."""
     if isinstance(check, Divisor):
         wrong, reason = stored == 0, "divides by it"
     else:
@@ -247,7 +247,7 @@ BOUNDS: dict[str, BoundsRow] = {
 
 
 INDICES, DIVISOR = "CheckIndices", "CheckDivisor"
-"""Our own operators, known to the importer: they return their input, with negative indices resolved."""
+"""Check operators, known to the importer: they return their input with negative indices resolved."""
 
 _NEGATIVES = ("refused", "from the end", "taken")
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -343,7 +343,7 @@ class _Inserter:
 
 
 def _own(node: onnx.NodeProto, check: Checked | Divisor) -> Checked | Divisor:
-    """Return the check for a node, which may stand for another operator."""
+    """Return a check, stricter if the node stands for an operator without negative indices."""
     if isinstance(check, Checked) and node.doc_string == FROM_BEGINNING:
         return replace(check, negative="refused")
     return check

@@ -176,9 +176,9 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         where the rank is unknown), operators (type -> count), unsupported ([{op, nodes}]), data_dependent
         ([{op, node, reason}]: nodes whose result cannot be compiled because it depends on the data), cut
         (tensors for `--outputs`, before what cannot be compiled), freeze (inputs for `--input-value` that
-        decide what the first of these nodes does), open (what to type after `--shape`, D for a number),
+        decide what the first of these nodes does), open (arguments for `--shape`, D for a number),
         undecided ([{op, node}]: nodes that can be compiled or not as these shapes are), refusal (message and
-        hint of the error that `build` would end with; null: none that shows here), parameters, macs and
+        hint of the error that `build` would end with; null: inspecting finds none), parameters, macs and
         flops (two per multiply-accumulate of convolutions, products and recurrent layers; null where shapes
         are open).
 

@@ -81,9 +81,9 @@ class Model:
     rounding
         Where the network rounds to integers with scales that are no powers of two; None if nowhere.
     judged
-        What `onnx` is, in words.
+        Description of `onnx` for users: the file itself, a translation, or a quantised form.
     ties
-        What inputs ought to have beside random values, by input.
+        Input -> equal and extreme values that samples must contain.
     others
         The same network in smaller shapes, whose functions are in `module`, too; see `models.multi_shape`.
     """
@@ -145,7 +145,7 @@ def fold_source(source: str, options: ModelOptions) -> FoldedSource:
     Raises
     ------
     UsageError
-        As of `load_model`.
+        For the reasons listed at `load_model`.
     """
     network = read_source(source, options)
     prepared = prepare(network, options)
@@ -154,20 +154,20 @@ def fold_source(source: str, options: ModelOptions) -> FoldedSource:
 
 
 def check_source(source: str, options: ModelOptions) -> FoldedSource | None:
-    """Refuse a file that cannot be compiled, as `load_model` does, before anything slow is begun.
+    """Refuse a file that cannot be compiled, as `load_model` does, before slow steps begin.
 
-    What only the import to Relax notices is left to `load_model`: TVM is not imported here, and networks of
-    the zoo are not made.
+    Problems that only the import to Relax finds are left to `load_model`: this function does not import TVM,
+    and does not build networks of the zoo.
 
     Returns
     -------
     FoldedSource or None
-        What `load_model` continues from, of the first of several shapes; None for a network of the zoo.
+        The state from which `load_model` continues, in the first shape; None for a network of the zoo.
 
     Raises
     ------
     UsageError
-        As of `load_model`.
+        For the reasons listed at `load_model`.
     """
     if is_zoo(source):
         return None
@@ -230,7 +230,7 @@ def load_model(source: str, options: ModelOptions, half_loaded: FoldedSource | N
 
 
 def quantised_for_cpus(half_loaded: FoldedSource, options: ModelOptions) -> tuple[Quantised, str]:
-    """Return the integers of a folded float graph, whose own graph is in QDQ form, and what they are of.
+    """Return the quantised form of a folded float graph, in QDQ form, and its description for users.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def quantised_for_cpus(half_loaded: FoldedSource, options: ModelOptions) -> tupl
 
 
 def _integers_of(half_loaded: FoldedSource, floats: onnx.ModelProto, options: ModelOptions) -> str:
-    """Say what the reference of a quantised network is computed from.
+    """Return a description of what the reference of a quantised network is computed from.
 
     The integers are made from a graph that we prepared, and are the reference themselves: so the floats
     before them are compared with the file's.

@@ -60,7 +60,7 @@ def load_shapes(source: str, options: ModelOptions, half_loaded: FoldedSource | 
     Raises
     ------
     UsageError
-        As `load_model`; or two shapes of a list are the same one, inputs and outputs are not the same but for
+        For the reasons of `load_model`; or two listed shapes are equal, inputs or outputs differ by more than
         their extents, or the network is to be quantised.
     """
     if options.several is None:

@@ -1,4 +1,4 @@
-"""Iterates over an ONNX model: its graphs, also those inside `If`, `Loop` and `Scan`, and their tensors."""
+"""Queries of an ONNX model: its graphs, those inside `If`, `Loop` and `Scan` too, their tensors and names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolchain.foreign import printable
 
 
 class Names:
-    """The set of names in use in a graph, for making new ones."""
+    """The names in use in a graph, from which unused names are derived."""
 
     def __init__(self, used: Iterable[str] = ()) -> None:
         self._used = set(used)
@@ -129,7 +129,7 @@ def node_name(node: onnx.NodeProto) -> str:
 
 
 def called(node: onnx.NodeProto) -> str:
-    """Return how messages name a node: its operator and its name."""
+    """Return a node's operator and name, as messages show them."""
     return f"{printable(node.op_type)} (node {printable(repr(node_name(node)))})"
 
 

@@ -25,7 +25,7 @@ _LIST = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class ShapeChoice:
-    """One of several shapes: the values of `--batch` and `--shape` that it stands for."""
+    """The values of `--batch` and `--shape` for one of several shapes."""
 
     batch: int | None
     shapes: Mapping[str, tuple[int, ...]]
@@ -51,7 +51,7 @@ class ShapeLists:
 
 
 def list_values(option: str, typed: str, text: str) -> list[str]:
-    """Return the texts that a text with lists in braces stands for; the text itself if it has none.
+    """Expand lists in braces to every combination; return the text itself if it has none.
 
     Several lists in one text give every combination: `{1,2},{3,4}` stands for four.
 
@@ -150,7 +150,7 @@ QUANTIZERS = (*AFFINE, *POWERS_OF_TWO)
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a source becomes a Model.
+    """The user's options for loading a model: shapes, constants, outputs, quantising.
 
     Attributes
     ----------

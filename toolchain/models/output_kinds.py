@@ -1,7 +1,7 @@
-"""Finds where a network joins its outputs from several tensors.
+"""Finds outputs that are probabilities, and where a network joins its outputs from several tensors.
 
-Joints are followed from each Concat to the outputs, through what moves values, and through what computes each
-value from those at its place.
+Joints are followed from each Concat to the outputs, through operators that move values and through
+elementwise operators.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def softmax_outputs(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def _classes(node: onnx.NodeProto, shape: tuple[int | str, ...], opset: int) -> int | None:
-    """Return how many neighbouring elements sum to one; None if they are not neighbours."""
+    """Return how many adjacent elements of a Softmax sum to one; None if they are not adjacent."""
     axis = next((a.i for a in node.attribute if a.name == "axis"), -1 if opset >= 13 else 1) % len(shape)
     extents = [extent for extent in shape[axis:] if isinstance(extent, int)]
     if len(extents) != len(shape) - axis:
@@ -78,7 +78,7 @@ _RESHAPING = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 
 
 def joined_parts(model: onnx.ModelProto) -> dict[str, Ends]:
-    """Return the parts of which the network joins its outputs, by output; outputs of one part are left out.
+    """Return output -> where the tensors that it is joined from end; outputs of one tensor are left out.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def check_alike(
     frozen
         Values of inputs of `before` that may be constants of `after`.
     step
-        What makes `after` of `before`, for messages.
+        Name of the step that turned `before` into `after`, for messages.
     joined
         The parts of which outputs are joined, by output: each part is compared in its own scale.
     softmax_outputs
@@ -58,7 +58,7 @@ def check_alike(
     Returns
     -------
     str
-        Empty; or why onnxruntime cannot run `before`, which so proves nothing.
+        Empty; or why onnxruntime cannot run `before`, so that nothing was compared.
 
     Raises
     ------
@@ -84,9 +84,9 @@ def check_alike(
 
 
 def _unlike(due: Array, got: Array, joined: Ends | None, tolerance: float, *, softmax: bool) -> str:
-    """Say how an output differs from what is due; empty if it does not by more than the tolerance.
+    """Describe how an output differs from the expected one; empty if it is within the tolerance.
 
-    NaN and infinities must lie at the same places, integers must be equal.
+    NaN and infinities must be at the same indices, integers must be equal.
     """
     if due.shape != got.shape or due.dtype.kind != got.dtype.kind:
         return f"is {got.dtype}{list(got.shape)} instead of {due.dtype}{list(due.shape)}"

@@ -1,4 +1,4 @@
-"""Finds where a network rounds to 8-bit integers, and which results are the same in every program."""
+"""Finds where a network rounds to 8-bit integers, and inputs whose samples need ties and extremes."""
 
 from __future__ import annotations
 
@@ -142,15 +142,15 @@ _MOVES: Mapping[str, slice] = {
 _RESHAPING = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 _HALVES = (0.0, 0.5, 1.0, -0.5, 1.5, -1.0, 2.5, -1.5, 2.0, -2.5)
 _SHARE = 4
-"""One in so many values becomes a half, a zero or a whole number."""
+"""One in this many values becomes a half, a zero or a whole number."""
 
 _EACH = 8
-"""Most rows of a kind."""
+"""Most rows of each kind: of equal values, and of extremes."""
 
 
 @dataclass(frozen=True)
 class Ties:
-    """Ties and extremes that an input has beside random values.
+    """Equal and extreme values that samples of an input need in addition to random ones.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Ties:
 
 
 def find_ties(model: onnx.ModelProto) -> dict[str, Ties]:
-    """Return input -> what it ought to have; inputs that need nothing are left out.
+    """Return input -> the ties that its samples need; other inputs are left out.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def find_ties(model: onnx.ModelProto) -> dict[str, Ties]:
 
 
 def _axis(node: onnx.NodeProto, order: Sequence[int]) -> int:
-    """Return the axis of an input along which a node's rows lie; the last one where none is told.
+    """Return the axis of an input along which a node's rows run; the last one by default.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def _axis(node: onnx.NodeProto, order: Sequence[int]) -> int:
 
 
 def _hidden(graph: onnx.GraphProto) -> set[str]:
-    """Return the tensors of whose values nothing but places, truth values and integers come out."""
+    """Return the tensors from which only indices, booleans and integers are computed."""
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
     shown = {value.name for value in graph.output if value.type.tensor_type.elem_type in floats}
     used = {value.name for value in graph.output} | {name for node in graph.node for name in node.input}
@@ -241,7 +241,7 @@ def _hidden(graph: onnx.GraphProto) -> set[str]:
 def samples_with_ties(
     specs: Iterable[TensorSpec], ties: Mapping[str, Ties], seed: int, sort: Sort, *, extremes: bool
 ) -> Inputs:
-    """Return the inputs of `samples`, with ties.
+    """Return the inputs of `samples` with equal and extreme values added.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def samples_with_ties(
 
 
 def said_of(ties: Mapping[str, Ties], *, extremes: bool) -> str:
-    """Describe what the inputs have beside random values, for people."""
+    """Describe for users which values were added to random inputs."""
     phrases = ["rows of equal values"] if any(tie.axes for tie in ties.values()) else []
     if extremes and any(tie.axes and tie.extremes for tie in ties.values()):
         phrases.append("rows of extremes")

@@ -1,4 +1,4 @@
-"""Seeded sample inputs."""
+"""Sample inputs: seeded random ones, and arrays from `.npy` files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 class UnusableSampleError(UsageError):
-    """With these inputs the network has no result that can be compared; other inputs may work.
+    """The network has no comparable result for these inputs; other inputs may work.
 
     Parameters
     ----------

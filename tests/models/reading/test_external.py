@@ -137,13 +137,13 @@ def test_tensors_of_one_file_are_taken_from_their_places_and_files_are_listed_in
     model = stored_at(("b.bin", "16", 8), ("a.bin", "0", None), ("b.bin", "0", 8))
     file = NetworkFile(tmp_path / "net.onnx", b"")
     read_external_data(model, file)
-    assert sorted(file.beside.items()) == [("a.bin", numbers[:2].tobytes()), ("b.bin", numbers.tobytes())]
+    assert sorted(file.companions.items()) == [("a.bin", numbers[:2].tobytes()), ("b.bin", numbers.tobytes())]
     arrays = [onnx.numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer]
     assert arrays == [[4, 5], [0, 1], [0, 1]]
     assert not any(tensor.external_data for tensor in model.graph.initializer)
     again = NetworkFile(tmp_path / "net.onnx", b"")
     read_external_data(model, again)
-    assert again.beside == {}, "nothing is left to read"
+    assert again.companions == {}, "nothing is left to read"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_link_inside_the_folder_and_a_folder_below_are_read(tmp_path: Path) ->
     model = stored_at(("data/w.bin", "0", 8), ("link.bin", "0", 8))
     file = NetworkFile(tmp_path / "net.onnx", b"")
     read_external_data(model, file)
-    assert sorted(file.beside) == ["data/w.bin", "link.bin"]
+    assert sorted(file.companions) == ["data/w.bin", "link.bin"]
 
 
 def stored_beside(name: str) -> onnx.TensorProto:

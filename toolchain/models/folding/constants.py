@@ -1,4 +1,4 @@
-"""Constant tensors: those whose values are known."""
+"""Constant tensors, and errors for nodes whose inputs do not fit each other."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Constant:
 
     @cached_property
     def array(self) -> Array:
-        """The values."""
+        """Values of the tensor."""
         array: Array = numpy_helper.to_array(self.tensor)
         return array
 
@@ -68,7 +68,7 @@ class Constant:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """Shape of the tensor."""
         return tuple(self.tensor.dims) if "tensor" in self.__dict__ else self.array.shape
 
     @cached_property
@@ -140,20 +140,20 @@ _MOST_SHOWN = 4
 
 
 def reason(error: BaseException) -> str:
-    """Return what a library says of a node, without its names of errors and its objects."""
+    """Return a library's error message without the names of its exceptions and objects."""
     message = _KINDS.sub("", first_line(error))
     place = _OBJECT.search(message)
     return message if place is None else message[: place.start()].rstrip(" :,") or type(error).__name__
 
 
 def check_fits(origin: str, node: onnx.NodeProto, types: Types, result_types: Types) -> None:
-    """Refuse what neither onnx notices nor the importer says well.
+    """Refuse misfits that onnx overlooks and that the importer reports badly.
 
     Parameters
     ----------
     types
         Of the inputs.
-    found
+    result_types
         Of the outputs.
 
     Raises

@@ -27,12 +27,12 @@ FEW_BITS = frozenset(
 
 
 def is_of_few_bits(constant: Constant | None) -> bool:
-    """Whether a known tensor is of such a type."""
+    """Whether a known tensor has elements of less than a byte, or 8-bit floats."""
     return constant is not None and constant.type.tensor_type.elem_type in FEW_BITS
 
 
 def widened(node: onnx.NodeProto, inputs: Sequence[Constant | None]) -> list[Array | None] | None:
-    """Return the result of a node that makes plain numbers of a tensor of few bits; None if it does not."""
+    """Return the plain numbers to which a node converts a tensor of few bits; None for other nodes."""
     if not inputs or not is_of_few_bits(inputs[0]) or node.domain not in ("", "ai.onnx"):
         return None
     attributes = attributes_of(node)
@@ -67,7 +67,7 @@ KEPT = 256
 
 _DRAWN = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 RANDOM = frozenset({*_DRAWN, "Bernoulli", "Dropout", "Multinomial"})
-"""Operators whose results differ from run to run; of `Dropout` those in training."""
+"""Operators whose results differ from run to run; `Dropout` does in training mode only."""
 
 _CODES = {
     "tensor(float)": onnx.TensorProto.FLOAT,

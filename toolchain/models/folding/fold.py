@@ -1,4 +1,4 @@
-"""Folding of a whole model."""
+"""Folds a whole model, with special rules for shapes, branches, loops and lists of tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def identity(_walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def shape_of(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Store the shape of a tensor, or the part of it that is asked for."""
+    """Fold `Shape`: store the shape of a tensor, or the slice that the node's attributes select."""
     type_ = walk.types.get(scope.find(node.input[0]))
     if type_ is None or not type_.tensor_type.HasField("shape"):
         return False
@@ -39,7 +39,7 @@ def shape_of(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def size(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Store the number of a tensor's elements."""
+    """Fold `Size`: store the number of elements of a tensor whose shape is known."""
     shape = walk.shape(scope.find(node.input[0]))
     if shape is None:
         return False

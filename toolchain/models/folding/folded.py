@@ -1,4 +1,4 @@
-"""The result of folding."""
+"""The result of folding, and the scopes of names while inner graphs are inlined."""
 
 from __future__ import annotations
 

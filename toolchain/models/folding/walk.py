@@ -30,7 +30,7 @@ from toolchain.models.onnx_graph import CONTROL, Names, input_values, opset_of
 # Infers the types of a node's outputs from those of its inputs.
 
 _BODIES = "toolchain.bodies"
-"""Domain of an operator whose definition is in the model."""
+"""Domain of the temporary function that holds an operator's definition for inference."""
 
 
 class Inference:
@@ -53,7 +53,7 @@ class Inference:
     def outputs(
         self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], values: Mapping[str, Constant]
     ) -> dict[str, onnx.TypeProto]:
-        """Return the types of the outputs, as far as they follow.
+        """Return the types of a node's outputs, as far as they follow from its inputs.
 
         Raises
         ------
@@ -298,7 +298,7 @@ class Walk:
         return name
 
     def mark(self) -> int:
-        """Return where the walk is, for `forget`."""
+        """Return the current position of the walk, for `forget`."""
         return len(self.nodes)
 
     def forget(self, mark: int) -> None:

@@ -144,7 +144,7 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _counted(indices: relax.Expr, extents: Sequence[int]) -> relax.Expr:
-    """Resolve negative constant indices; computed ones were resolved by their check."""
+    """Resolve negative constant indices; the bounds check has resolved computed ones."""
     if not isinstance(indices, GenericConst):
         return indices
     stored = indices.value.numpy()
@@ -175,9 +175,9 @@ def _scattered_blocks(inputs: list[relax.Expr], attributes: Attributes) -> relax
 def _place_of(largest: bool) -> Converter:
     """Return a converter of `ArgMax` or `ArgMin`.
 
-    TVM's own starts from the place -1 and the least finite number, and answers -1 where nothing is beyond
-    that. Of equal values the first counts, or the last with `select_last_index`. NaN is passed over; where
-    all is NaN the place is 0.
+    TVM's own starts at index -1 with the least finite number, and returns -1 if no value exceeds it. Among
+    equal values the first wins, or the last with `select_last_index`. NaN is skipped; a row of NaN alone
+    gives index 0.
     """
 
     def converted(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
@@ -307,7 +307,7 @@ tvm.register_global_func(CHECK_DIVISOR, _check_divisor, override=True)
 
 
 def _pairwise(operator: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
-    """Return a converter that combines two operands at a time, to be fused; TVM stacks all and reduces."""
+    """Return a converter that combines two operands at a time, which fuses; TVM stacks all and reduces."""
     return lambda inputs, _attributes: reduce(operator, inputs)
 
 
@@ -317,7 +317,7 @@ def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
 
 
 def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Convert `Gather`; constants may count from the end, computed indices were resolved by their check."""
+    """Convert `Gather`; constant indices may be negative, the bounds check has resolved computed ones."""
     data, indices = inputs
     axis = attributes.get("axis", 0) % len(data.ty.shape)
     if isinstance(indices, GenericConst):
@@ -327,7 +327,7 @@ def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
 
 
 def _largest(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Convert `TopK`; of operator set 10 TVM's own reads an attribute, where the number is an input."""
+    """Convert `TopK`; TVM's own reads k from an attribute, which became an input in operator set 10."""
     number = inputs[1] if len(inputs) > 1 else relax.const(attributes.get("k", 1), "int64")
     if not isinstance(number, GenericConst):
         raise ValueError("TopK k must be a constant")

@@ -1,4 +1,4 @@
-"""Imports an ONNX graph as a Relax module."""
+"""Imports an ONNX graph as a Relax module: float16 as float32, and refusals of what cannot be compiled."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ MICROSOFT = "com.microsoft"
 """Domain of onnxruntime's own operators."""
 
 OF_MICROSOFT = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "QuantizeLinear"})
-"""Operators of `com.microsoft` that the import knows; others are written out before (`models.rewrites`)."""
+"""Operators of `com.microsoft` that TVM's importer converts; `models.rewrites` replaces others before."""
 
 _NAMES = """
 Abs Acos Acosh Add AffineGrid AllClassNMS And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool
@@ -237,10 +237,10 @@ def output_specs(model: onnx.ModelProto, module: tvm.ir.IRModule, origin: str) -
 
 NODES_SHOWN = 5
 SMALL = 16
-"""Most elements of an input that may be a parameter, such as a sample rate, a size or a threshold."""
+"""Most elements of an input that users may want as a constant, such as a sample rate or a threshold."""
 
 _DECIDING = {"If": slice(0, 1), "Loop": slice(0, 2)}
-"""The inputs that control such a node; for other nodes all but the first."""
+"""Operator -> which of its inputs decide a shape; for other operators all inputs but the first."""
 
 
 def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None:
@@ -305,7 +305,7 @@ def check_element_types(model: onnx.ModelProto, origin: str) -> None:
 
 
 def ways_to_cut(folded: Folded, source: onnx.ModelProto) -> list[str]:
-    """Return the last tensors before the nodes that cannot be compiled; empty if there is a better way."""
+    """Return the last tensors before nodes that cannot be compiled; empty if freezing inputs helps."""
     if not unsupported_operators(folded.model) and inputs_to_freeze(folded):
         return []
     nodes = [problem.node for problem in folded.problems]
@@ -323,7 +323,7 @@ def _or_cut(folded: Folded, source: onnx.ModelProto) -> str:
 
 
 def inputs_to_freeze(folded: Folded) -> list[str]:
-    """Return the inputs that control the first such node, if these are few and small; else none."""
+    """Return the inputs that control the first node that cannot be compiled, if few and small; else none."""
     if not folded.problems or folded.problems[0].node.op_type in COUNTING:
         return []
     node = folded.problems[0].node

@@ -111,14 +111,14 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
 
 
 def given_reference(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Reference:
-    """Return a user's inputs with their outputs; parameters and errors as of `reference_outputs`."""
+    """Return a user's inputs with their outputs; parameters and errors are those of `reference_outputs`."""
     check_inputs(model.inputs, inputs, option)
     session = ReferenceSession(model, option)
     return Reference(inputs, session.outputs(inputs), computed_from=session.computed_from)
 
 
 def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Outputs:
-    """Compute the outputs with onnxruntime; see `ReferenceSession`.
+    """Return the outputs for given inputs, computed by onnxruntime; see `ReferenceSession`.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class ReferenceSession:
         self._session = self._open(graph)
 
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
-        """Compute the outputs.
+        """Return the outputs for given inputs.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class ReferenceSession:
         return values
 
     def _prove(self, flat: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> str:
-        """Compare the file with the same without functions; return why onnxruntime cannot run the file."""
+        """Compare the file with its form without functions; return why onnxruntime cannot run the file."""
         model = self._model
         return check_alike(
             model.onnx,
@@ -232,7 +232,7 @@ class ReferenceSession:
 
 
 def is_judged_by_others(model: onnx.ModelProto) -> bool:
-    """Whether a graph has operators for which onnxruntime needs help: substitutes, integers or sigmoids."""
+    """Whether a graph has operators that need substitutes, integer sessions or exact sigmoids."""
     integers = any(node.op_type in (ROUND, REAL, "DynamicQuantizeLSTM") for node in all_nodes(model.graph))
     return integers or bool(sigmoid_inputs(model)) or with_substitutes(model, "") is not model
 

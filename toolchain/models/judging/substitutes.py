@@ -1,4 +1,4 @@
-"""Operators that onnxruntime computes less exactly than a board does, or not at all: what judges instead.
+"""Substitutes for operators that onnxruntime computes less exactly than a board does, or not at all.
 
 docs/judges.md has how far onnxruntime is off for each operator, and is made by measuring it.
 """
@@ -22,7 +22,7 @@ from toolchain.models.rewrites.graph import Graph, Rule, apply_rules, operator_o
 def safe_division(node: onnx.NodeProto, graph: Graph) -> bool:
     """Divide the least integer by 1 where the divisor is -1.
 
-    The quotient is that integer and the rest 0, which is what our code computes; all else stays as it is.
+    The quotient is that integer and the remainder 0, as in our code. Other elements are not changed.
     """
     x, divisor = node.input
     dtype = graph.dtype(divisor)
@@ -44,7 +44,7 @@ def safe_division(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 MOST_BYTES = 1 << 28
-"""Largest matrix of a spectrum in float64, which is 4096 points by as many frequencies."""
+"""Largest size in bytes of a Fourier matrix in float64: 4096 points by 4096 frequencies."""
 
 
 def with_substitutes(
@@ -52,12 +52,12 @@ def with_substitutes(
 ) -> onnx.ModelProto:
     """Return a model with onnxruntime's weak operators replaced; the same object if it has none.
 
-    Of nodes inside of `If`, `Loop` and `Scan`, and of a file's own functions, nothing is replaced.
+    Nodes inside `If`, `Loop` and `Scan`, and inside a file's own functions, are not replaced.
 
     Parameters
     ----------
     shapes
-        Of inputs that the file leaves open.
+        Shapes of inputs that the file leaves open.
     """
     if not any(operator_of(node) in RULES for node in model.graph.node):
         return model

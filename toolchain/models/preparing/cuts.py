@@ -48,7 +48,7 @@ def cut(model: onnx.ModelProto, outputs: Sequence[str], origin: str) -> onnx.Mod
 
 
 def with_output_types(model: onnx.ModelProto, folded: onnx.ModelProto) -> onnx.ModelProto:
-    """Write the types of outputs that the graph was cut at into `model`, as folding found them."""
+    """Write the types that folding inferred for the outputs at which `model` was cut."""
     known = {value.name: value for value in folded.graph.output}
     for value in model.graph.output:
         if not value.HasField("type"):
@@ -129,7 +129,7 @@ def outputs_option(names: Sequence[str]) -> str:
 
 
 def _named(graph: onnx.GraphProto, outputs: Sequence[str], origin: str) -> list[str]:
-    """Return the tensors that the option names: a name with commas is one name, if the graph has it."""
+    """Return the tensors that `--outputs` names; a name with commas is one name if the graph has it."""
     computed = {name for node in graph.node for name in node.output if name}
     inputs = {value.name for value in input_values(graph)}
     names: dict[str, None] = {}

@@ -191,7 +191,7 @@ def _automatic(node: onnx.NodeProto) -> bool:
 
 
 def _pads(size: list[int], kernel: list[int], attributes: dict[str, Any]) -> list[int]:
-    """Return ONNX's `pads`: the pads before each axis, then those after."""
+    """Return `auto_pad` as ONNX's `pads`: the padding before each axis, then that after each axis."""
     ones = [1] * len(size)
     strides, dilations = attributes.get("strides", ones), attributes.get("dilations", ones)
     before, after = [], []

@@ -32,9 +32,9 @@ _INPUTS_SINCE = 10
 
 
 def with_slices_by_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` with `starts`, `ends` and `axes` as constants; the same object if nothing changes.
+    """Return `model` with the attributes of `Slice` as constant inputs; the same object if nothing changes.
 
-    TVM reads no attributes. Its operator set stays: the result is for TVM's importer alone.
+    TVM's importer does not read these attributes. The operator set is not raised: only TVM reads the result.
     """
     if opset_of(model) >= _INPUTS_SINCE or not any(map(_is_slice, all_nodes(model.graph))):
         return model
@@ -57,7 +57,7 @@ def with_slices_by_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def sort_axes(model: onnx.ModelProto) -> None:
-    """Sort the axes of such slices, in place: onnx infers no shape for others."""
+    """Sort the axes of `Slice` nodes with attributes, in place: onnx infers no shape for unsorted axes."""
     for node in filter(_is_slice, all_nodes(model.graph)):
         attributes = {attribute.name: attribute.ints for attribute in node.attribute}
         lists = [attributes.get(name, ()) for name in ("axes", "starts", "ends")]
@@ -193,9 +193,9 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 def _with_functions_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     """Replace the calls of the model's own functions by their bodies.
 
-    onnx's inliner does not know the defaults of a function's attributes: a node of the body that refers to
-    one would get the default of its own operator. So calls get these attributes before they are replaced,
-    those of the graph first: only then is it known which attributes the calls in their bodies have.
+    onnx's inliner ignores the defaults of a function's attributes: a node of the body that refers to one
+    would get the default of its own operator. So each call gets these attributes before it is inlined, calls
+    of the graph first, since the attributes of calls in their bodies depend on them.
     """
     keys = _reachable(model)
     kept = [function for function in model.functions if (function.domain, function.name) in keys]
@@ -218,7 +218,7 @@ def _with_functions_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _reachable(model: onnx.ModelProto) -> set[tuple[str, str]]:
-    """Return domain and name of the functions that the graph calls, or that these call."""
+    """Return domain and name of the functions that the graph calls, directly or through others."""
     reached: set[tuple[str, str]] = set()
     calls = {(node.domain, node.op_type) for node in all_nodes(model.graph)}
     while calls:
@@ -229,7 +229,7 @@ def _reachable(model: onnx.ModelProto) -> set[tuple[str, str]]:
 
 
 def _one_name_of_the_standard(model: onnx.ModelProto) -> None:
-    """Write the standard domain as onnx's checker knows it: `ai.onnx` is another name of it."""
+    """Rename the domain `ai.onnx` to the empty name, the only one onnx's checker accepts."""
     for opset in (
         *model.opset_import,
         *(opset for function in model.functions for opset in function.opset_import),
@@ -266,7 +266,7 @@ def _has_shape(value: onnx.ValueInfoProto) -> bool:
 
 
 def _declare_once(model: onnx.ModelProto, origin: str) -> None:
-    """Keep one operator set of each domain; merged files may declare several.
+    """Keep one operator set per domain; merged files may declare several.
 
     ONNX uses the newest version and onnxruntime the last one, so refuse the file if these differ.
     """

@@ -1,4 +1,4 @@
-"""Batch norms folded into the convolutions before them, in ONNX and numpy.
+"""Folds batch norms into convolutions, and expands layer norms that the file's operator set does not have.
 
 TVM can fold them too, but computes the new weights by compiling a function for each step: 7 of the
 9 seconds that importing MobileNet takes.
@@ -24,7 +24,7 @@ _AXES_ARE_INPUTS = 18
 
 
 def write_early_norms(model: onnx.ModelProto) -> None:
-    """Replace these norms along the last axis by what they are made of, in place."""
+    """Expand layer norms that the operator set lacks into its operators, in place; last axis only."""
     opset = opset_of(model)
     replaced = {"SimplifiedLayerNormalization"}
     if opset < FIRST_WITH_LAYER_NORM:
@@ -126,7 +126,7 @@ def fold_batch_norms(model: onnx.ModelProto) -> onnx.ModelProto:
 def _folded(
     conv: onnx.NodeProto, norm: onnx.NodeProto, constants: dict[str, onnx.TensorProto]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight, in the convolution's own layout, and the bias [out] that do both steps."""
+    """Return weight and bias [out] of a convolution with the batch norm folded in."""
     scale, shift, mean, variance = (
         numpy_helper.to_array(constants[name]).astype(np.float64) for name in norm.input[1:5]
     )

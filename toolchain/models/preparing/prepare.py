@@ -148,9 +148,9 @@ class Prepared(NamedTuple):
     Attributes
     ----------
     given
-        The file's graph as it came, but for the requested outputs: nothing is converted.
+        The file's graph, cut at the requested outputs but not converted.
     static
-        The same network with the requested shapes, in the operators and spellings that the importer knows.
+        The same network with the requested shapes, in operators that the importer reads.
     frozen
         Values of the inputs that become constants; both graphs still have these inputs.
     """
@@ -185,7 +185,7 @@ def prepare(source: Source, options: ModelOptions, *, partly: bool = False) -> P
 
 
 def _given(source: Source, part: onnx.ModelProto, options: ModelOptions) -> onnx.ModelProto:
-    """Return the file's own graph with the outputs of `part`; `part` if one lies inside a function."""
+    """Return the file's graph cut at the outputs of `part`; `part` if an output is inside a function."""
     if not options.outputs:
         return source.proto
     outputs = {value.name for value in part.graph.output}

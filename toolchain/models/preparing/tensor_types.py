@@ -1,4 +1,4 @@
-"""The shapes and element types that a file declares for its values."""
+"""The shapes and element types of a graph's values: declared, requested by options, or empty."""
 
 from __future__ import annotations
 

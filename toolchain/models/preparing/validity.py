@@ -1,4 +1,4 @@
-"""Checks a graph against the ONNX standard, and says in words of ours which node violates it."""
+"""Checks the size of a graph with its functions inlined, and its nodes against the ONNX standard."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _check_ends(graph: onnx.GraphProto, origin: str) -> None:
 
 
 def _violation(node: onnx.NodeProto, versions: dict[str, int]) -> tuple[str, str] | None:
-    """Return what is wrong with a node of a known domain, and a hint; None: nothing that shows here."""
+    """Return the first violation by a node of a known domain, and a hint; None if this check finds none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     if domain not in versions:
         shown = printable(repr(domain))

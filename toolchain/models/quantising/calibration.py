@@ -1,4 +1,4 @@
-"""Calibration images, and the tensors' values for them as computed by onnxruntime."""
+"""Calibration images, the tensors' values for them by onnxruntime, and refusals of what has no scale."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN = 3
 
 
 def nothing_to_quantise(left: Mapping[str, str], otherwise: str, origin: str) -> UsageError:
-    """Return the error that no layer becomes one of integers.
+    """Return the error for a network without any layer that can be quantised.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def seeded(specs: Sequence[TensorSpec], seeds: Iterable[int], sort: Sort = SORTS
 def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs]:
     """Return the inputs of `--calibrate NAME=FILE.npy`: one set for each batch along the first dimension.
 
-    Of a scalar input each image has one number.
+    For a scalar input each image has one number.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
 
 @dataclass(frozen=True)
 class Calibrated(Generic[T]):
-    """The result of choosing with sample inputs.
+    """Scales chosen with sample inputs, and the inputs on which to measure their loss.
 
     Attributes
     ----------

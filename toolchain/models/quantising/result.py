@@ -1,4 +1,4 @@
-"""The result of quantising a network."""
+"""The result of quantising a network, and the accuracy that it costs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Watched:
     Attributes
     ----------
     name
-        Of the layer.
+        The layer's name.
     result
         The tensor that it computes, in the float graph.
     integers
@@ -221,7 +221,7 @@ class _NoiseOfParts:
             noise.add(expected[part.slices], got[part.slices])
 
     def worst(self) -> tuple[str, float]:
-        """Return name and SQNR of the part that lost most; the name is empty if there is only one."""
+        """Return name and SQNR of the part with the lowest SQNR; the name is empty if there is one part."""
         if not self._noise:
             return "", _MOST_DB
         part, noise = min(self._noise.items(), key=lambda item: item[1].db)

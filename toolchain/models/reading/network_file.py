@@ -29,13 +29,13 @@ class NetworkFile:
         The file; errors begin with it.
     data
         Its content.
-    beside
+    companions
         The files that it names, as far as they were read: location -> content.
     """
 
     path: Path
     data: bytes
-    beside: dict[str, bytes] = field(default_factory=dict)
+    companions: dict[str, bytes] = field(default_factory=dict)
 
     def read_beside(self, location: str) -> bytes:
         """Return the content of a file that this one names, which counts for the digest from now on.
@@ -50,9 +50,9 @@ class NetworkFile:
         UsageError
             It is missing, unreadable, or outside the folder.
         """
-        if location not in self.beside:
-            self.beside[location] = self._read(location)
-        return self.beside[location]
+        if location not in self.companions:
+            self.companions[location] = self._read(location)
+        return self.companions[location]
 
     def _read(self, location: str) -> bytes:
         folder = self.path.parent.resolve()
@@ -75,7 +75,7 @@ class NetworkFile:
     def sha256(self) -> str:
         """Return the digest of the file and of all files beside it that were read."""
         digest = hashlib.sha256(self.data)
-        for location, content in sorted(self.beside.items()):
+        for location, content in sorted(self.companions.items()):
             digest.update(location.encode() + b"\0" + hashlib.sha256(content).digest())
         return digest.hexdigest()
 

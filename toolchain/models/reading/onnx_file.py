@@ -1,4 +1,4 @@
-"""Reads ONNX files: the IR version, external data, and the order of nodes."""
+"""Reads ONNX files: their external data, the order of nodes, and versions that onnxruntime accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolchain.models.spec import MOST_ELEMENTS
 # Declares graphs with too new operator sets under the newest set that onnxruntime supports.
 
 NEWEST = 26
-"""The newest set that the pinned onnxruntime accepts; it refuses newer files, whatever their content."""
+"""Newest operator set that the pinned onnxruntime accepts; it refuses newer files, whatever their content."""
 
 MORE_TYPES = frozenset(
     {
@@ -39,10 +39,10 @@ MORE_TYPES = frozenset(
         "Unique",
     }
 )
-"""Operators whose newer versions take other types or one attribute more, and else are what they were.
+"""Operators whose newer versions only accept more types or one attribute more.
 
-Of what is new onnxruntime says by name that it does not know it; what it computes under the older set of
-onnx's own tests of these operators is what those expect.
+onnxruntime refuses the new types and attributes by name. Under the older set it computes what onnx's own
+tests of these operators expect.
 """
 
 
@@ -82,7 +82,7 @@ def for_onnxruntime(
 
 
 NEWEST_IR = 13
-"""The newest version that the pinned onnxruntime accepts; it refuses newer files, whatever their content."""
+"""Newest IR version that the pinned onnxruntime accepts; it refuses newer files, whatever their content."""
 
 
 def declare_known_ir(model: onnx.ModelProto, origin: str) -> None:
@@ -216,7 +216,7 @@ _AGAIN = "export the network again"
 
 
 def put_in_order(model: onnx.ModelProto, origin: str) -> None:
-    """Sort the nodes of all graphs and functions of `model`, in place; what is in order stays as it is.
+    """Sort the nodes of all graphs and functions of `model` topologically, in place.
 
     Nodes that do not depend on each other keep the order that they have.
 
@@ -287,7 +287,7 @@ def _sort(nodes: Sequence[onnx.NodeProto], given: Collection[str], origin: str, 
 
 
 def _order(before: Sequence[Collection[int]]) -> list[int]:
-    """Return the places in an order, those that come first in the file first; without those on cycles."""
+    """Return the nodes' positions in topological order, earlier ones first; nodes on cycles are left out."""
     waiting = [len(places_before) for places_before in before]
     behind: list[list[int]] = [[] for _ in before]
     for place, needed in enumerate(before):
@@ -307,7 +307,7 @@ def _order(before: Sequence[Collection[int]]) -> list[int]:
 
 
 def _cycle(before: Sequence[Collection[int]], left: Collection[int]) -> list[int]:
-    """Return nodes that wait for each other, of those that have no place in the order."""
+    """Return the positions of nodes on a cycle, given those without a topological order."""
     path: list[int] = []
     place = min(left)
     while place not in path:

@@ -46,7 +46,7 @@ _FUNCTIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
 
 
 def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]) -> list[Activation]:
-    """Return the activations of a node; those that take an alpha or a beta take the next one given.
+    """Return the activations of a node; each that has an alpha or a beta takes the next of the lists.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[f
 
 
 def activated(activation: Activation, x: Expr) -> Expr:
-    """Return the activation of a number."""
+    """Return the expression of an activation applied to a number."""
     function, _defaults = _FUNCTIONS[activation.name]
     return function(x, _number(activation.alpha), _number(activation.beta))
 

@@ -29,19 +29,19 @@ def size_of_step(low: Expr, high: Expr) -> Expr:
 
 
 def zero_point(low: Expr, size: Expr) -> Expr:
-    """Return the step that 0 is, counted from `low`."""
+    """Return the zero point: the number of steps from `low` to 0."""
     return tirx.max(tirx.min(tirx.round(_float(0) - low / size), _float(_MOST)), _float(0))
 
 
 def steps_of_state(value: Expr, size: Expr, zero: Expr) -> Expr:
-    """Return a number in steps from 0, a float that is an integer."""
+    """Return a number in quantisation steps from 0, rounded and clipped to 8 bits, as a float."""
     step = tirx.round(value / size) + zero
     return tirx.max(tirx.min(step, _float(_MOST)), _float(0)) - zero
 
 
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with it
 PEEPHOLES = ("input", "output", "forget")
-"""In the order of ONNX's P."""
+"""Gates with peepholes, in the order of ONNX's input P."""
 
 
 def define(of: Recurrence) -> tirx.PrimFunc:
@@ -78,7 +78,7 @@ def steps_of(of: Recurrence, lengths: tirx.Buffer | None, row: Expr) -> Expr:
 
 
 def last_state(of: Recurrence, steps: Expr, state: Expr) -> Expr:
-    """Return the state that a sequence ends with: 0 if it has no steps, whatever it began with."""
+    """Return the state after a sequence's last step; 0 for a sequence without steps."""
     return tirx.Select(steps > 0, state, tirx.const(0, "float32")) if of.lengths else state
 
 

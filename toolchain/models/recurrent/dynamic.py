@@ -31,7 +31,7 @@ class Convert:
         self.cell = cell
 
     def __call__(self, inputs: Inputs, attributes: dict[str, Any]) -> relax.Expr:
-        """Return the outputs, those that nothing reads included."""
+        """Return all outputs of the node, unused ones included."""
         x, weight, recurrent, bias, lengths, *states = [*inputs, *[None] * 8][:8]
         of = self.read(x, _shape(recurrent)[2], lengths, states[2], attributes)
         given = {
@@ -193,7 +193,7 @@ class ConvertDynamic(Convert):
         super().__init__("LSTM")
 
     def __call__(self, inputs: Sequence[relax.Expr | None], attributes: dict[str, Any]) -> relax.Expr:
-        """Return the outputs, those that nothing reads included."""
+        """Return all outputs of the node, unused ones included."""
         x, weight, recurrent, bias, lengths, h0, c0, peepholes, *rest = [*inputs, *[None] * 12][:12]
         w, w_scale = _integers(weight, rest[0], rest[1])
         r, r_scale = _integers(recurrent, rest[2], rest[3])
@@ -248,7 +248,7 @@ def _input_products(of: Recurrence, x: relax.Expr, weight: Array, scales: Array,
 
 
 def _rounded(x: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
-    """Return a tensor in steps from 0, and the size of one, as DynamicQuantizeLinear finds it."""
+    """Return a tensor in quantisation steps from 0, and the step size, as DynamicQuantizeLinear has it."""
     builder = relax.BlockBuilder.current()
     none, most = relax.const(0.0, "float32"), relax.const(_MOST, "float32")
     low = builder.emit(relax.op.minimum(relax.op.min(x), none))

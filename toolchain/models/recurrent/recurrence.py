@@ -8,12 +8,12 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 ATTRIBUTE = "toolchain.recurrence"
-"""Of a PrimFunc: its Recurrence."""
+"""Name of the PrimFunc attribute with the Recurrence."""
 
 Cell = Literal["LSTM", "GRU", "RNN"]
 
 GATES: dict[Cell, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
-"""Of a cell, in the order of ONNX: input, output, forget, cell; update, reset, hidden; one."""
+"""Operator -> number of gates, in ONNX's order: input, output, forget, cell; update, reset, hidden; one."""
 
 UNIT = 16
 """Units are padded to a multiple of this: a whole vector on every core."""

@@ -1,7 +1,7 @@
-"""Writes out the fused operators that onnxruntime's and optimum's optimisers leave in files that they save.
+"""Expands the fused operators that onnxruntime's and optimum's optimisers leave in files that they save.
 
-They are of the domain `com.microsoft`, and each is a few standard operators in one node. Onnxruntime's own
-kernel of each is the judge of what is written here.
+They have the domain `com.microsoft`, and each is a few standard operators in one node. Tests compare the
+result with onnxruntime's own kernel of each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SQUASHED = 1.702  # the factor of QuickGelu, as its schema says
 
 
 def unfused_first(node: onnx.NodeProto, graph: Graph, why: str) -> UsageError:
-    """Return the error for a fused node that is used in a way that is not written out."""
+    """Return the error for a fused node with options that this module does not support."""
     what = f"{operator_of(node)} (node {printable(repr(node_name(node)))})"  # with its domain
     return UsageError(f"{graph.origin}: unsupported use of {what}: {why}", SAVED_WITHOUT)
 
@@ -221,7 +221,7 @@ def embedding_norm(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _rows(graph: Graph, table: str, places: str) -> str:
-    """Write rows of a table; no place counts from the end."""
+    """Write rows of a table by their indices, none of which may be negative."""
     rows = graph.emit("Gather", [table, places], axis=0)
     graph.emitted[-1].doc_string = FROM_BEGINNING
     return rows

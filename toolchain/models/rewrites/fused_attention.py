@@ -1,4 +1,4 @@
-"""Writes out `Attention` and `MultiHeadAttention` of onnxruntime's optimiser (domain `com.microsoft`)."""
+"""Expands `Attention` and `MultiHeadAttention` of onnxruntime's optimiser (domain `com.microsoft`)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from toolchain.models.rewrites.fused import unfused_first
 from toolchain.models.rewrites.graph import Graph, Rule, input_of, output_of
 
 _MASKED = -10000.0
-"""What is added to a score that a mask hides, by default (the operators' schema)."""
+"""Default number added to masked scores (the operators' schema)."""
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Queries, keys and values, each [batch, heads, length, size], and what hides scores.
+    """Queries, keys and values, each [batch, heads, length, size], and the mask of scores.
 
     Attributes
     ----------

@@ -23,9 +23,9 @@ class Graph:
     Parameters
     ----------
     model
-        With inferred shapes; left alone.
+        The model with inferred shapes, not changed.
     origin
-        Where it came from, for messages.
+        Name of the source, for messages.
     """
 
     def __init__(self, model: onnx.ModelProto, origin: str) -> None:
@@ -170,7 +170,7 @@ def output_of(node: onnx.NodeProto, place: int) -> str:
 
 
 def operator_of(node: onnx.NodeProto) -> str:
-    """Return the type of a node, with its domain unless that is the standard one."""
+    """Return a node's operator type, prefixed by its domain unless that is the standard one."""
     return str(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
 
 

@@ -148,7 +148,7 @@ def lp_pool(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _cut_off(attributes: Mapping[str, Any], shape: Sequence[int] | None) -> bool:
-    """Whether a pool's last window is cut off: TVM's mean then divides by fewer values than it has."""
+    """Whether a pool's last window exceeds the input: TVM's mean then divides by too few values."""
     if shape is None:
         return True
     kernel = attributes["kernel_shape"]

@@ -29,7 +29,7 @@ HINT = "export it again, with operator set 11 or newer"
 
 
 def with_new_resizes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
-    """Return `model` (with inferred shapes) with the old nodes replaced; its operator set stays.
+    """Return `model` (with inferred shapes) with `Upsample` and set 10's `Resize` as `Resize` of set 11.
 
     onnxruntime computes the old operators from coordinates `i / scale`, which it rounds down to enlarge and
     up to shrink.
@@ -71,13 +71,13 @@ def with_new_resizes(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 
 
 def meaning_of(mode: bytes, scales: np.ndarray | list[float]) -> dict[str, bytes]:
-    """Return the attributes of set 11 that say what the old operators compute."""
+    """Return the attributes of set 11's `Resize` that equal an old operator's behaviour."""
     nearest = b"ceil" if min(scales) < 1 else b"floor"
     return {"mode": mode, "coordinate_transformation_mode": b"asymmetric", "nearest_mode": nearest}
 
 
 def problem_of(scales: np.ndarray | list[float] | None, shape: list[int]) -> str:
-    """Say why an old operator with these scales cannot be read; empty: it can."""
+    """Return why an old operator with these scales cannot be converted; empty if it can."""
     if scales is None:
         return "its scales are computed by the network; they must be constants"
     shown = [round(float(scale), 6) for scale in scales]
@@ -107,9 +107,9 @@ OWN = {
 }
 MOST_TAPS = 64
 MOST_PIXELS = 1 << 15
-"""Of an axis whose nearest pixels TVM finds in float32, and by division of integers."""
+"""Longest axis for which TVM computes nearest pixels exactly, in float32 and by integer division."""
 HALF = 1e-6
-"""How far from a half a coordinate still counts as one."""
+"""Tolerance within which a coordinate counts as halfway between two pixels."""
 
 
 def resized(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -213,7 +213,7 @@ def _as_tvm_does(
 
 
 def _same_pixels(attributes: dict[str, Any], old: int, scale: float, new: int) -> bool:
-    """Say whether TVM's coordinates on an axis lead to onnxruntime's pixels.
+    """Whether TVM's coordinates on an axis select the same pixels as onnxruntime's.
 
     They differ in their last bits, which matters where they are rounded to a pixel: by 20 * 1.2, or 14 to 32.
     """
@@ -237,7 +237,7 @@ def _same_pixels(attributes: dict[str, Any], old: int, scale: float, new: int) -
 
 
 def _coordinates(mode: bytes, old: int, new: int, scale: float, crop: tuple[float, float]) -> Array:
-    """Return where in the input each value of the output lies."""
+    """Return the coordinate in the input of each value of the output."""
     place, ratio, half = np.arange(new, dtype=np.float32), np.float32(scale), np.float32(0.5)
     if mode == b"asymmetric":
         return np.asarray(place / ratio)
@@ -321,7 +321,7 @@ def _filled(
     value: object,
     kind: str,
 ) -> str:
-    """Write a constant where a coordinate is outside of the input."""
+    """Write the extrapolation value wherever a coordinate is outside the input."""
     for axis, (_, extent) in zip(axes, plan, strict=True):
         shape[axis] = extent
     mask = np.zeros([1] * len(shape), bool)

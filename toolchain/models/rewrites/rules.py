@@ -239,7 +239,7 @@ REDUCTIONS_RULES = dict.fromkeys(
     ),
     reduction,
 )
-"""One rule for all of them."""
+"""Reduction operator -> `reduction`, the rule for all of them."""
 
 
 # Removes `Dropout`, which is the identity in inference.
@@ -311,4 +311,4 @@ RULES: dict[str, Rule] = {
     "TopK": indexing.largest,
     "Upsample": resampling.resized,
 }
-"""Rules by the operator that they replace; a rule may keep a node."""
+"""Operator -> the rule that replaces it; a rule may decide to keep a node."""

@@ -125,7 +125,7 @@ RULES: dict[str, Rule] = {
     f"{_DOMAIN}Normalizer": normalizer,
     f"{_DOMAIN}Scaler": scaler,
 }
-"""By domain and type of the operator that they replace."""
+"""Operator, with its domain -> the rule that replaces it."""
 
 
 def _dense(node: onnx.NodeProto, graph: Graph, attributes: dict[str, Any], units: int, outputs: Any) -> str:

@@ -1,4 +1,4 @@
-"""An operator beside the tensors it reads and writes, for the rules that translate it."""
+"""An operator with the tensors it reads and writes, for the rules that translate it; padding and means."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from toolchain.models.tflite.onnx_builder import OnnxGraph
 # Paddings of windows, as TensorFlow computes them from extents.
 
 SAME, VALID = 0, 1
-"""The schema's `Padding`."""
+"""Codes of the schema's enumeration `Padding`."""
 
 
 def window_padding(padding: int, size: int, window: int, stride: int, dilation: int = 1) -> tuple[int, int]:
     """Return the padding before and behind along one dimension.
 
-    With SAME the result has `ceil(size / stride)` elements; what is odd is padded behind.
+    With SAME the result has `ceil(size / stride)` elements; an odd element of padding goes behind.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class OperatorCall:
         return FUSED[fused]
 
     def layout(self) -> ChannelOrder:
-        """Return `FIRST` if a value is only there, and all can be; else `LAST`."""
+        """Return `FIRST` if an operand exists in that layout only and all can have it; else `LAST`."""
         tensors = [tensor for tensor in self.inputs if tensor.index not in self.graph.constants]
         if not all(tensor.rank == 4 for tensor in tensors) or self.output.rank != 4:
             return ChannelOrder.LAST
@@ -150,7 +150,7 @@ _BELOW = 1 - 2**-22
 
 
 def in_steps(x: TfliteTensor, result: TfliteTensor) -> tuple[Quantisation, Quantisation] | None:
-    """Return how input and result are quantised, if both are so as LiteRT's kernels of int8 have it."""
+    """Return how input and result are quantised if both are int8 with one scale each; else None."""
     rules = x.quantisation, result.quantisation
     if x.dtype != "int8" or result.dtype != "int8" or rules[0] is None or rules[1] is None:
         return None

@@ -124,10 +124,10 @@ def _shown(kind: int) -> str:
 # Computes what follows from shapes alone, such as the shape that a RESHAPE is given.
 
 _SMALL = 64
-"""Most elements of such a constant."""
+"""Most elements of a constant that is computed here."""
 
 _FLAT = 2
-"""Most dimensions of one: a shape has one, paddings have two. Windows, which nothing bounds, have more."""
+"""Most dimensions of such a constant: a shape has one, paddings two. Weights, of any size, have more."""
 
 
 def evaluate(graph: OnnxGraph, operator: TfliteOperator, before: int) -> None:
@@ -179,7 +179,7 @@ def _is_small(tensor: TfliteTensor) -> bool:
 
 
 _CONTRADICTIONS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What a rule raises that meets shapes, types or options which no converter writes."""
+"""Errors of a rule that meets shapes, types or options which no converter writes."""
 
 
 def read_file(file: NetworkFile) -> onnx.ModelProto:

@@ -1,4 +1,4 @@
-"""A TensorFlow Lite network as plain values, whatever library read its file."""
+"""A TensorFlow Lite network as plain values, independent of the library that read its file."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ DTYPES = {
     "INT64": "int64",
     "UINT8": "uint8",
 }
-"""The types that are read, by the schema's names -> numpy's."""
+"""Element types that are read: the schema's name -> numpy's."""
 
 QUANTISED = frozenset({"int8", "int32", "uint8"})
 _ADVICE = {

@@ -51,7 +51,7 @@ class OnnxGraph:
     constants
         Tensor -> its stored value, for tensors that do not depend on the inputs.
     nodes, initializers
-        What the ONNX graph consists of.
+        Content of the ONNX graph.
     stored_as
         Tensor and layout -> name of its stored form.
     names
@@ -217,7 +217,7 @@ class OnnxGraph:
         return self.constants[index]
 
     def define(self, index: int, name: str, layout: ChannelOrder = ChannelOrder.LAST) -> None:
-        """Say that `name` is the stored form of a value.
+        """Register `name` as the stored form of a value.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class OnnxGraph:
         self.stored_as[key] = name
 
     def make_constant(self, index: int, shape: Sequence[int], compute: Callable[[], Array]) -> None:
-        """Say that a value is a constant, which is computed once its size is known to be allowed.
+        """Register a value as a constant, which is computed after its size was checked.
 
         Parameters
         ----------

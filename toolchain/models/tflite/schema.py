@@ -30,7 +30,7 @@ from toolchain.models.tflite.sparse import dense_bytes
 
 
 class ByteBudget:
-    """The bytes that may still be made of a file.
+    """Budget of bytes that may be read from a file, whose parts may overlap.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ByteBudget:
 # Reads the options of an operator, whatever fields their type has.
 
 MOST_NUMBERS = 1024
-"""Of a vector that is no weights: operands, dimensions, options."""
+"""Most elements of a vector of operands, dimensions or options."""
 
 
 def names_of(codes: type) -> dict[int, str]:
@@ -138,11 +138,11 @@ MOST_OPERATORS = 50_000
 
 _BROKEN = (struct.error, IndexError, ValueError, OverflowError, TypeError)
 _BUILTIN_CODE = 10
-"""Of `OperatorCode.builtin_code` in a table of offsets: its field 3."""
+"""Offset of `OperatorCode.builtin_code` in a flatbuffer table: field 3."""
 
 _CONTROL = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"})
 _COPIES, _SPARE = 8, 1 << 20
-"""Times the file's size, and bytes more, that its names and vectors of numbers may have."""
+"""Limit for names and vectors of numbers: this many times the file's size, plus this many bytes."""
 
 _AGAIN = "convert or download it again"
 

@@ -16,7 +16,7 @@ from toolchain.arrays import Array
 from toolchain.quantities import counted
 
 MOST_ZEROS = 64
-"""How many times the file its dense weights may be; networks in use have 5 to 20 zeros for a number."""
+"""Largest ratio of dense weights to the file's size; networks in use have 5 to 20 zeros per number."""
 
 _SPARE = 1 << 26
 

@@ -106,7 +106,7 @@ def _at_most(net: GraphBuilder, x: str, extent: int) -> str:
 # identities where the shape stays, and projections (option B of the paper) where it does not.
 
 Block = Callable[["GraphBuilder", str, str, int, int, float], str]
-"""Adds the layers on a shortcut's other side; from name, input, width, stride and last gamma."""
+"""Adds a residual block's layers; arguments: builder, name, input, width, stride, gamma of the last norm."""
 
 RESNET_WIDTHS = (64, 128, 256, 512)
 """Width of each stage; all but the first begin with stride 2."""
@@ -174,7 +174,7 @@ def resnet3d(net: GraphBuilder) -> str:
 INCEPTION_EPSILON = 1e-3  # of the batch norms, torchvision/models/inception.py
 
 Branch = tuple[tuple[int, "Extent"], ...]
-"""Channels and kernel of convolutions, one behind the other."""
+"""Channels and kernel of consecutive convolutions."""
 
 ROW, COLUMN = (1, 7), (7, 1)
 
@@ -214,7 +214,7 @@ def _reduction(net: GraphBuilder, name: str, x: str, *branches: Branch) -> str:
 
 
 def _wide(net: GraphBuilder, name: str, x: str) -> str:
-    """Add the last kind of module, two of whose branches end in a 1x3 beside a 3x1."""
+    """Add a module two of whose branches end in parallel 1x3 and 3x1 convolutions."""
     ends = [_branch(net, f"{name}_1", x, ((320, 1),))]
     for i, branch in enumerate((((384, 1),), ((448, 1), (384, 3))), start=2):
         y = _branch(net, f"{name}_{i}", x, branch)

@@ -103,7 +103,7 @@ def mean_of_images(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def batch_norm_alone(node: onnx.NodeProto, graph: Graph, index: Index) -> bool:
-    """Rewrite a BatchNormalization that no convolution can take in as a convolution of each channel alone."""
+    """Rewrite a BatchNormalization that cannot be folded as a depthwise convolution with a 1x1 kernel."""
     attributes, shape = attributes_of(node), graph.shape(node.input[0])
     stored = [graph.value(name) for name in node.input[1:5]]
     if (
@@ -177,12 +177,12 @@ Limits = tuple[float, float] | None
 
 
 def shared_scales(index: Index, plan: IntegerPlan) -> dict[str, str]:
-    """Return each rounded tensor with the one whose scale it shares: itself for most.
+    """Return for each rounded tensor the tensor whose scale it shares: itself for most.
 
-    What only moves integers keeps their scale. The operands of a concatenation get the scale of its result
-    if nothing else reads them, which saves a rounding and loses nothing: what the concatenation's readers see
-    has this scale in any case. Where rounding implies a Relu or Clip, all operands must have the same limits,
-    or integers of the common scale could lie beyond them.
+    Operators that only move integers keep their scale. The operands of a concatenation get the scale of its
+    result if nothing else reads them, which saves a rounding and loses nothing: the concatenation's readers
+    see this scale in any case. Where rounding implies a Relu or Clip, all operands must have the same limits,
+    or integers of the common scale could exceed them.
     """
     moved: dict[str, str] = {}
     limited: dict[str, Limits] = {}
@@ -208,7 +208,7 @@ def shared_scales(index: Index, plan: IntegerPlan) -> dict[str, str]:
 
 
 def _read_here_alone(index: Index, moved: Mapping[str, str], name: str) -> bool:
-    """Whether only one node reads a tensor, what it was moved from, and what was split from the same."""
+    """Whether one place alone reads a tensor and all tensors it was moved from; False behind a split."""
     while True:
         maker = index.makers.get(name)
         if not index.read_once(name) or (maker is not None and len(index.nodes[maker].output) > 1):
@@ -225,7 +225,7 @@ def _last(given: Mapping[str, str], name: str) -> str:
 
 
 _INTEGERS = ("DequantizeLinear", "DynamicQuantize", "QGemm", "QLinear", "QuantizeLinear")
-"""How operators of quantised networks begin."""
+"""Prefixes of the names of operators in quantised networks."""
 
 
 def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path], origin: str) -> Quantised:

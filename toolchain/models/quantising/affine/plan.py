@@ -20,7 +20,7 @@ FLOAT = TensorProto.FLOAT
 
 
 class Index:
-    """Finds what makes and what reads each tensor of a folded model with inferred shapes.
+    """Producers and readers of each tensor of a folded model with inferred shapes.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ ROUNDS = ANCHORS | {IntegerRole.SUM, IntegerRole.PRODUCT, IntegerRole.POOL}
 
 
 def refusal(node: onnx.NodeProto, index: Index) -> str:
-    """Return why a convolution or product stays in floats; empty if nothing is against integers."""
+    """Return why a convolution or product stays in floats; empty if it can compute with integers."""
     attributes = attributes_of(node)
     weight = node.input[1] if len(node.input) > 1 else ""
     if node.input[0] in index.stored:
@@ -155,7 +155,7 @@ def refusal(node: onnx.NodeProto, index: Index) -> str:
 
 
 def moves(node: onnx.NodeProto, index: Index) -> bool:
-    """Whether a node only moves or compares the values of its first input, whatever type they have."""
+    """Whether a node only moves or compares the values of its first input, so that integers will do."""
     attributes = attributes_of(node)
     if any(name not in index.stored for name in node.input[1:] if name):
         return False
@@ -184,7 +184,7 @@ def limits(node: onnx.NodeProto, index: Index) -> tuple[float, float] | None:
 
 
 _UNSAID = frozenset({"Cast", "Concat", "Identity"})
-"""Operators that compute nothing, so that nobody asks why they do it with floats."""
+"""Operators without arithmetic, which are left out of the list of layers in floats."""
 
 
 @dataclass(frozen=True)
@@ -213,9 +213,9 @@ class IntegerPlan:
 def plan_integers(index: Index) -> IntegerPlan:
     """Return the plan for a graph.
 
-    Convolutions and dense layers with stored weights are computed with integers wherever they are. Other
-    nodes are where they lie between such layers, so that values need not become floats on the way: rounding
-    what only float layers read would lose accuracy and gain nothing.
+    All convolutions and dense layers with stored weights compute with integers. Other nodes do if they are
+    between such layers, so that values need not become floats on the way: rounding values that only float
+    layers read would lose accuracy and gain nothing.
     """
     candidates = _Candidates(index)
     roles = candidates.needed()
@@ -328,7 +328,7 @@ class _Candidates:
 
 
 def _why_left(node: onnx.NodeProto, index: Index, candidates: _Candidates) -> str:
-    """Return why a node without a role computes with floats; empty if it does not compute with them."""
+    """Return why a node without a role computes with floats; empty if it does no float arithmetic."""
     if node.op_type in _UNSAID or not any(map(index.is_float, node.output)) or moves(node, index):
         return ""
     if index.makers[node.output[0]] in candidates.roles:

@@ -1,4 +1,4 @@
-"""Chooses the scales of a plan's tensors by computing the float graph for sample inputs."""
+"""Scales and zero points of integers, and how they are chosen from the values of sample inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ and products that are so much smaller than the bias are far less than a step of 
 
 @dataclass(frozen=True)
 class Scale:
-    """The integer n of an activation stands for (n - zero) * step.
+    """Scale of an activation: the integer n represents (n - zero) * step.
 
     Attributes
     ----------
@@ -178,10 +178,10 @@ KEPT = 0.9999
 (arXiv:2004.09602, table 5) compare; it lost least on most of their networks."""
 
 _SHRINK = tuple(1 - hundredths / 100 for hundredths in range(81))
-"""Ends to try, as shares of the largest value; by hundredths, which is finer than a bin at most ends."""
+"""Range ends to try, as shares of the largest value, in steps of a hundredth: less than a bin for most."""
 
 _ROUNDS = 2
-"""How often each end is chosen, given the other."""
+"""Rounds of the search for the two ends of a range, each given the other."""
 
 
 def whole(histogram: Histogram) -> Range:
@@ -233,7 +233,7 @@ METHODS: dict[str, Callable[[Histogram], Range]] = {
     "minmax": whole,
     "percentile": percentile,
 }
-"""By the names of `--quantizer`."""
+"""Value of `--quantizer` -> how it chooses the range of a tensor."""
 
 
 def calibrate(

@@ -36,7 +36,7 @@ class IntegerLayer:
     axis
         Axis of the output channels in `weight`.
     attributes
-        Of the node.
+        The node's attributes.
     """
 
     weight: Array

@@ -1,4 +1,4 @@
-"""Chooses exponents: the power of two that the least significant bit of an integer represents."""
+"""Chooses exponents (2**exponent is an integer's least significant bit); limits of VTA's ALU for them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ExponentSearch:
         self._errors: dict[int, float] = {}
 
     def widen(self, values: Array) -> None:
-        """Let the exponents that are tried cover an image's values."""
+        """Extend the exponents to try so that one of them covers an image's values."""
         self._covering.add(covering(values))
 
     def add(self, values: Array) -> None:
@@ -93,7 +93,7 @@ class Weights:
         return np.choose(picked, tried), float(errors.min(axis=0).sum())
 
     def given(self, exponents: Array, least: int, most: int) -> tuple[Array, float]:
-        """Return the exponents clamped to the range, and the total rounding error."""
+        """Return given exponents clamped to a range, and the total rounding error of the weights."""
         clipped = np.clip(exponents, least, most)
         return clipped, float(self._of(clipped).sum())
 

@@ -59,8 +59,8 @@ def quantise(model: onnx.ModelProto, quantizer: str, images: Mapping[str, Path],
     model
         A static, folded float32 model.
     quantizer
-        `power-of-two`: those with the least squared error, for weights one per output channel.
-        `global-scale`: one for all activations and one for the weights of each layer, as in TVM's tutorials.
+        `power-of-two`: exponents with the least squared error, for weights one per output channel.
+        `global-scale`: one for all activations and one for each layer's weights, as in TVM's tutorials.
     images
         Input -> `.npy` file for calibration; empty: seeded images.
 

@@ -71,7 +71,7 @@ class GraphReader:
 
 
 def refused(convolution: onnx.NodeProto, graph: GraphReader) -> str:
-    """Return why a convolution stays as it is; empty: it need not."""
+    """Return why a convolution is not quantised; empty if it can be."""
     if any(name and name not in graph.stored for name in convolution.input[1:]):
         return "its weights are computed"
     if len(graph.stored[convolution.input[1]].dims) != 4:
@@ -104,7 +104,7 @@ class StoredConvolution:
     Attributes
     ----------
     name
-        Of its node.
+        The node's name.
     source
         The tensor that it reads.
     weight

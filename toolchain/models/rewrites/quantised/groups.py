@@ -31,7 +31,7 @@ MOVING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 NARROW = frozenset({"int8", "uint8"})
 _BYTES_SINCE = 12  # operator set since which MaxPool takes bytes
 BIAS_SCALE = 1e-5
-"""Largest relative difference of a bias's scale from the product of the other scales: float32 rounds it."""
+"""Largest relative error of a bias's scale, which float32 rounds, from the product of the other scales."""
 
 
 def fold_in_groups(model: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> Folded:

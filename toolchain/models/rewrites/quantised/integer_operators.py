@@ -1,4 +1,4 @@
-"""The rules of quantised operators."""
+"""Rewrite rules for quantised operators, whose sums become exact integers in float32."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def addition(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _repeats(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
-    """Whether each number of the first is used for several adjacent numbers of the second."""
+    """Whether broadcasting repeats each number of the first operand for adjacent numbers of the second."""
     if one is None or other is None:
         return False
     for mine, its in itertools.zip_longest(reversed(one), reversed(other), fillvalue=1):
@@ -335,7 +335,7 @@ CONVOLUTION_WITH_FLOATS, GEMM_WITH_FLOATS = "QLinearConvWithFloats", "QGemmWithF
 """Our own operators: like those of integers, but with a bias in floats, in steps of the sums."""
 
 OWN = frozenset({f"{MICROSOFT}{CONVOLUTION_WITH_FLOATS}", f"{MICROSOFT}{GEMM_WITH_FLOATS}"})
-"""Operators that no file has."""
+"""Operators that only the toolchain itself writes; no file has them."""
 
 RULES: dict[str, Rule] = {
     "ConvInteger": integer_convolution,
@@ -360,4 +360,4 @@ RULES: dict[str, Rule] = {
     f"{MICROSOFT}QLinearWhere": choice,
     f"{MICROSOFT}QuantizeLinear": standard("QuantizeLinear"),
 }
-"""By the type of operator that they replace."""
+"""Operator type -> the rule that replaces it."""

@@ -202,7 +202,7 @@ def requantised(graph: Graph, sums: str, factor: str, zero: str, outputs: list[s
 
 
 def apart(graph: Graph, product: str) -> str:
-    """Write an operation that keeps a product from being fused with a sum, without changing any result.
+    """Write an operation that keeps compilers from fusing a product with a sum; values do not change.
 
     Compilers fuse a product and a sum into one instruction, which rounds once instead of twice.
     """
@@ -210,5 +210,5 @@ def apart(graph: Graph, product: str) -> str:
 
 
 def zero_of(graph: Graph, zero: str) -> str:
-    """Return the name of a zero point, which may be left out: 0 of uint8, then."""
+    """Return the name of a zero point; one that is left out is 0 of uint8."""
     return zero or graph.constant(np.uint8(0), "zero")

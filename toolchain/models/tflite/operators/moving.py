@@ -19,7 +19,7 @@ from toolchain.models.tflite.onnx_builder import outputs_of
 
 
 def reshape(call: OperatorCall) -> None:
-    """Translate whatever gives the same values another shape: the declared one."""
+    """Translate RESHAPE, SQUEEZE, EXPAND_DIMS: the same values in the declared shape."""
     graph, x, result = call.graph, call.input(0), call.output
     if math.prod(x.shape) != math.prod(result.shape):
         raise ValueError(f"shape {list(x.shape)} cannot become {list(result.shape)}")
@@ -98,7 +98,7 @@ def _paddings(call: OperatorCall) -> list[tuple[int, int]]:
 
 
 def _check_extents(call: OperatorCall, extents: list[int]) -> None:
-    """Check that a result is as large as it is declared, before anybody computes a larger one."""
+    """Check that a result has its declared shape, before a larger one is computed."""
     if extents != list(call.output.shape):
         raise ValueError(f"a result {extents} where {list(call.output.shape)} is declared")
 
@@ -110,7 +110,7 @@ def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
 
 
 def _around(call: OperatorCall, tensor: TfliteTensor) -> str:
-    """Return the name of the number that a constant of one element means."""
+    """Return the name of the real number that a constant of one element represents."""
     stored = call.graph.array(tensor.index, "the number around").reshape(())
     rule = tensor.quantisation
     if rule is None:

@@ -1,4 +1,4 @@
-"""The table of operators."""
+"""The table of TensorFlow Lite's operators, with dense layers, resizes, norms and casts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ PRODUCTS_RULES: dict[str, Rule] = {"BATCH_MATMUL": products, "FULLY_CONNECTED": 
 # Resizing of images.
 
 MOST_ROWS = 1 << 16
-"""That are taken by a constant of their own."""
+"""Most rows that one resize selects by a constant index."""
 
 
 def _linear(call: OperatorCall) -> None:
@@ -135,7 +135,7 @@ def _picked(old: int, new: int, *, corners: bool, centres: bool) -> Array:
 
 
 def _repeats(picked: Array, old: int, new: int) -> bool:
-    """Say whether each row is taken as often as each other one, one after another."""
+    """Whether nearest-neighbour resizing repeats every row equally often, in order."""
     return new % old == 0 and bool((picked == np.arange(new) // (new // old)).all())
 
 
@@ -261,7 +261,7 @@ def dequantise(call: OperatorCall) -> None:
 
 
 def _meant(array: Array, rule: Quantisation | None) -> Array:
-    """Return the numbers that stored ones mean, in float32."""
+    """Return the real numbers that stored integers represent, in float32."""
     if rule is None:
         return array.astype(np.float32)
     along = [1] * array.ndim
@@ -346,4 +346,4 @@ RULES: dict[str, Rule] = {
     **RESAMPLING_RULES,
     **TYPES_RULES,
 }
-"""By the schema's names."""
+"""Operator, by the schema's name -> the rule that translates it."""
