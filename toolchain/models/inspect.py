@@ -20,8 +20,7 @@ from toolchain.models.importing.importer import inputs_to_freeze, unsupported_op
 from toolchain.models.load import load_model
 from toolchain.models.onnx_graph import all_nodes, all_tensors, input_values, node_name, opset_of
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.cuts import read_by
-from toolchain.models.preparing.prepare import prepare
+from toolchain.models.preparing.prepare import prepare, read_by
 from toolchain.models.preparing.tensor_types import Shape, dimensions, dtype_of, open_inputs, shapes_to_give
 from toolchain.models.reading.source import is_zoo, read_source
 from toolchain.models.recurrent.recurrence import GATES

@@ -29,14 +29,13 @@ from toolchain.models.importing.importer import (
 )
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
 from toolchain.models.output_kinds import joined_parts, softmax_outputs
-from toolchain.models.preparing.cuts import with_output_types
 from toolchain.models.preparing.infer_shapes import infer_shapes
-from toolchain.models.preparing.prepare import Prepared, prepare
+from toolchain.models.preparing.prepare import Prepared, prepare, with_output_types
 from toolchain.models.preparing.tensor_types import check_not_empty, input_specs
 from toolchain.models.preparing.validity import check_valid
 from toolchain.models.proof import ALIKE, ALIKE_IN_HALVES, check_alike
-from toolchain.models.quantising.affine import affine_quantiser as affine
-from toolchain.models.quantising.powers_of_two import shift_quantiser as powers_of_two
+from toolchain.models.quantising import affine_quantiser as affine
+from toolchain.models.quantising import shift_quantiser as powers_of_two
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.reading.source import Source, is_zoo, read_source
 from toolchain.models.rewrites import rewrite

@@ -14,8 +14,8 @@ from tvm.ir.expr import GenericConst
 from toolchain.arrays import Array
 from toolchain.models.bounds import DIVISOR, INDICES
 from toolchain.models.importing.arithmetic import ARITHMETIC
-from toolchain.models.quantising.powers_of_two.exponents import HIGH
-from toolchain.models.quantising.powers_of_two.shift_graph import PLAIN, ROUND, SUMMED
+from toolchain.models.quantising.shift_exponents import HIGH
+from toolchain.models.quantising.shift_graph import PLAIN, ROUND, SUMMED
 from toolchain.models.recurrent.dynamic import CELLS, ConvertDynamic
 from toolchain.tvm_compat import Converter
 

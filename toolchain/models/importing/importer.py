@@ -28,10 +28,10 @@ from toolchain.models.onnx_graph import (
     tensors_of,
     type_name,
 )
-from toolchain.models.preparing.cuts import cut_points, outputs_option, read_by
 from toolchain.models.preparing.infer_shapes import with_explicit_pads
 from toolchain.models.preparing.modernise import with_slices_by_inputs
 from toolchain.models.preparing.norms import fold_batch_norms
+from toolchain.models.preparing.prepare import cut_points, outputs_option, read_by
 from toolchain.models.preparing.tensor_types import dimensions
 from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.rewrites.fused import SAVED_WITHOUT

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 from tests.models.quantising.affine.networks import Net
-from toolchain.models.quantising.affine.affine_quantiser import shared_scales
-from toolchain.models.quantising.affine.plan import Index, IntegerPlan, IntegerRole, plan_integers
+from toolchain.models.quantising.affine_plan import Index, IntegerPlan, IntegerRole, plan_integers
+from toolchain.models.quantising.affine_quantiser import shared_scales
 
 
 def started() -> Net:

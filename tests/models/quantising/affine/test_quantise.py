@@ -18,7 +18,7 @@ from tests.models.quantising.networks import Block, blocks, network
 from toolchain.errors import UsageError
 from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.options import AFFINE
-from toolchain.models.quantising.affine.affine_quantiser import quantise
+from toolchain.models.quantising.affine_quantiser import quantise
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.result import Quantised
 

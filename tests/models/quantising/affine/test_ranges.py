@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.models.quantising.affine.scales import METHODS, TOP, Histogram, scale_for
+from toolchain.models.quantising.affine_scales import METHODS, TOP, Histogram, scale_for
 
 
 def histogram(*images: np.ndarray) -> Histogram:

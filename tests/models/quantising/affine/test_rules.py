@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.original import outputs_of
 from tests.models.quantising.affine.networks import Net
-from toolchain.models.quantising.affine.affine_quantiser import simplified
+from toolchain.models.quantising.affine_quantiser import simplified
 
 
 def tokens(shape: tuple[int, ...], bias: tuple[int, ...], *, first: bool = False) -> Net:

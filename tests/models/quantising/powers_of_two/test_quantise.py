@@ -14,10 +14,10 @@ from tests.models.quantising.networks import Block, blocks, integers, network
 from toolchain.errors import UsageError
 from toolchain.models.options import POWERS_OF_TWO
 from toolchain.models.quantising.calibration import Tapped
-from toolchain.models.quantising.powers_of_two.exponents import ExponentSearch, rounded
-from toolchain.models.quantising.powers_of_two.shift_graph import PLAIN, SUMMED
-from toolchain.models.quantising.powers_of_two.shift_quantiser import Shifted, quantise
 from toolchain.models.quantising.result import LayerCost, QuantisingCost
+from toolchain.models.quantising.shift_exponents import ExponentSearch, rounded
+from toolchain.models.quantising.shift_graph import PLAIN, SUMMED
+from toolchain.models.quantising.shift_quantiser import Shifted, quantise
 
 OWN_SCALES = "give each tensor a scale of its own: --quantizer power-of-two"
 MADE_FOR = "that the network is made for: --calibrate NAME=FILE.npy"

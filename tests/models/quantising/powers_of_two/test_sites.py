@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.models.quantising.powers_of_two.sites import Sites, find_sites
+from toolchain.models.quantising.shift_sites import Sites, find_sites
 
 WEIGHTS = {
     **{f"w{width}": np.ones((4, width, 3, 3), np.float32) for width in (1, 3, 4)},

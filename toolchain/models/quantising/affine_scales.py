@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.arrays import Array
-from toolchain.models.quantising.affine.plan import Index, IntegerPlan
+from toolchain.models.quantising.affine_plan import Index, IntegerPlan
 from toolchain.models.quantising.calibration import Inputs, Tapped, check_computed
 
 # Scales and zero points: which real number an integer stands for.

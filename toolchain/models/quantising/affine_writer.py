@@ -13,8 +13,8 @@ from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
 from toolchain.models.onnx_graph import Names, all_names, attributes_of
-from toolchain.models.quantising.affine.plan import ANCHORS, Index, IntegerPlan, IntegerRole, limits
-from toolchain.models.quantising.affine.scales import Scale, integer_weights
+from toolchain.models.quantising.affine_plan import ANCHORS, Index, IntegerPlan, IntegerRole, limits
+from toolchain.models.quantising.affine_scales import Scale, integer_weights
 
 # Convolutions and dense layers with integer weights.
 

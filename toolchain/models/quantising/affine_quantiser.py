@@ -20,7 +20,7 @@ from toolchain.models.onnx_graph import Names, attributes_of, node_name, opset_o
 from toolchain.models.preparing.infer_shapes import infer_shapes, with_explicit_pads
 from toolchain.models.preparing.norms import fold_batch_norms
 from toolchain.models.preparing.tensor_types import input_specs
-from toolchain.models.quantising.affine.plan import (
+from toolchain.models.quantising.affine_plan import (
     ANCHORS,
     Index,
     IntegerPlan,
@@ -28,8 +28,8 @@ from toolchain.models.quantising.affine.plan import (
     limits,
     plan_integers,
 )
-from toolchain.models.quantising.affine.scales import TOP, Scale, calibrate
-from toolchain.models.quantising.affine.write import Writer
+from toolchain.models.quantising.affine_scales import TOP, Scale, calibrate
+from toolchain.models.quantising.affine_writer import Writer
 from toolchain.models.quantising.calibration import (
     Inputs,
     check_stored,

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.arrays import Array
 from toolchain.models.onnx_graph import Names, all_names
-from toolchain.models.quantising.powers_of_two.exponents import (
+from toolchain.models.quantising.shift_exponents import (
     HIGH,
     LEAST_RIGHT,
     MOST_COMMON,
@@ -27,7 +27,7 @@ from toolchain.models.quantising.powers_of_two.exponents import (
     Weights,
     rounded,
 )
-from toolchain.models.quantising.powers_of_two.sites import Site, StoredConvolution
+from toolchain.models.quantising.shift_sites import Site, StoredConvolution
 
 # A convolution in integers: the description from which network, reference and accelerator code are made.
 

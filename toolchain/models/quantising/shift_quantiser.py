@@ -21,15 +21,15 @@ from toolchain.models.quantising.calibration import (
     choose_with_inputs,
     nothing_to_quantise,
 )
-from toolchain.models.quantising.powers_of_two.exponents import HIGH, ExponentSearch, finest, one_for_all
-from toolchain.models.quantising.powers_of_two.shift_graph import (
+from toolchain.models.quantising.result import Quantised, Watched, cost_of
+from toolchain.models.quantising.shift_exponents import HIGH, ExponentSearch, finest, one_for_all
+from toolchain.models.quantising.shift_graph import (
     Layer,
     layer_of,
     rounded_convolution,
     with_integers,
 )
-from toolchain.models.quantising.powers_of_two.sites import Sites, find_sites
-from toolchain.models.quantising.result import Quantised, Watched, cost_of
+from toolchain.models.quantising.shift_sites import Sites, find_sites
 
 FINEST = "power-of-two"
 """The quantizer with an exponent for each tensor."""
