@@ -47,7 +47,7 @@ def test_a_network_is_the_same_whether_it_was_checked_before(file: str, options:
         )
 
 
-def test_what_was_checked_is_not_read_again(file: str) -> None:
+def test_checked_source_is_not_read_again(file: str) -> None:
     options = ModelOptions(batch=1)
     half_loaded = check_source(file, options)
     Path(file).unlink()

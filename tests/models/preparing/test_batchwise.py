@@ -75,7 +75,7 @@ def test_the_numbers_are_those_of_the_other_layout(
 
 
 @pytest.mark.parametrize("taken", ["x_steps_first", "y0_steps_first"])
-def test_new_names_meet_no_old_ones(taken: str) -> None:
+def test_new_names_are_unused(taken: str) -> None:
     model = network("GRU", 1, (0,))
     model.graph.node.append(helper.make_node("Neg", ["x"], [taken]))
     model.graph.output.append(tensor_info(taken, (BATCH, STEPS, SIZE)))

@@ -93,7 +93,7 @@ def test_a_graph_without_is_the_same_object() -> None:
     assert with_explicit_pads(model) is model
 
 
-def test_the_graph_that_was_given_is_left_alone() -> None:
+def test_does_not_change_its_argument() -> None:
     model = windowed("Conv", (4, 4), (3, 3), auto_pad="SAME_LOWER")
     before = model.SerializeToString(deterministic=True)
     with_explicit_pads(model)

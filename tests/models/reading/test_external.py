@@ -101,7 +101,7 @@ def test_external_data_outside_the_folder_is_refused(external: Path, location: s
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder"])
-def test_what_would_be_read_for_ever_is_no_external_data(external: Path, kind: str) -> None:
+def test_refuses_pipe_as_external_data(external: Path, kind: str) -> None:
     weights = external.with_name("weights.bin")
     weights.unlink()
     if kind == "pipe":

@@ -26,9 +26,7 @@ OPTIONS = ModelOptions()
         ("net.pdmodel", "--model_filename net.pdmodel --params_filename net.pdiparams --save_file net.onnx"),
     ],
 )
-def test_another_frameworks_file_says_how_to_make_an_onnx_file_of_it(
-    tmp_path: Path, name: str, says: str
-) -> None:
+def test_foreign_file_names_the_conversion_command(tmp_path: Path, name: str, says: str) -> None:
     path = tmp_path / name
     with pytest.raises(UsageError, match="there is no file"):
         load_model(str(path), OPTIONS)
@@ -39,7 +37,7 @@ def test_another_frameworks_file_says_how_to_make_an_onnx_file_of_it(
     assert str(path) in caught.value.message and caught.value.exit_code == 2
 
 
-def test_a_folder_of_tensorflow(tmp_path: Path) -> None:
+def test_tensorflow_folder_names_the_conversion_command(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").write_bytes(bytes(100))
     with pytest.raises(UsageError, match="a graph of TensorFlow") as caught:
         load_model(str(tmp_path), OPTIONS)

@@ -30,7 +30,7 @@ def test_the_newest_that_onnx_writes_is_read_and_verified(opset: int, tmp_path: 
 
 
 @pytest.mark.parametrize("version", [onnx.IR_VERSION + 1, 2**40, -1])
-def test_one_that_nobody_knows_is_told_with_what_to_do(version: int, tmp_path: Path) -> None:
+def test_unknown_ir_version_is_refused_with_a_hint(version: int, tmp_path: Path) -> None:
     path = tmp_path / "new.onnx"
     path.write_bytes(declared(version).SerializeToString())
     with pytest.raises(UsageError) as raised:

@@ -124,7 +124,7 @@ def test_specs_are_those_of_the_graph(network: Model) -> None:
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_what_inspect_says_is_what_is_listed(name: str) -> None:
+def test_inspect_matches_the_listing(name: str) -> None:
     found = inspect_model(f"zoo:{name}", ModelOptions())
     assert (found["parameters"], found["macs"]) == (ZOO[name].parameters, ZOO[name].macs)
     assert found["flops"] == 2 * found["macs"] and found["unsupported"] == []
@@ -199,7 +199,7 @@ def test_a_shape_that_the_network_cannot_have_is_refused(options: ModelOptions, 
         ("inception_v3", (1, 3, 74, 74), "fit together: nothing is left of 'mixed7a_1_conv2'"),
     ],
 )
-def test_a_shape_that_leaves_nothing_is_refused(name: str, shape: tuple[int, ...], message: str) -> None:
+def test_refuses_shape_without_remaining_pixels(name: str, shape: tuple[int, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_model(name, ModelOptions(shapes={"data": shape}))
 

@@ -202,7 +202,7 @@ def without_products() -> onnx.ModelProto:
     ],
     ids=["nan", "quantised", "nothing"],
 )
-def test_what_cannot_be_quantised(model: onnx.ModelProto, said: str, hint: str) -> None:
+def test_refuses_unquantisable_networks(model: onnx.ModelProto, said: str, hint: str) -> None:
     with pytest.raises(UsageError, match=f"net.onnx: --dtype int8: {said}") as caught:
         quantised(model)
     assert hint in caught.value.hint

@@ -54,7 +54,7 @@ def norm() -> Net:
         (norm, 17, {"Relu", "Conv"}),
     ],
 )
-def test_it_computes_the_same(make: Callable[[], Net], opset: int, wanted: set[str]) -> None:
+def test_rules_keep_the_result(make: Callable[[], Net], opset: int, wanted: set[str]) -> None:
     net = make()
     model = net.model("y", opset=opset)
     plain = simplified(model, "net.onnx")

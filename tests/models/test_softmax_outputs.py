@@ -51,7 +51,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], int, int |
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(cases())
-def test_what_is_called_a_probability_sums_to_one(
+def test_reported_probabilities_sum_to_one(
     case: tuple[tuple[int, ...], tuple[int, ...], int, int | None],
 ) -> None:
     shape, target, opset, axis = case
@@ -68,14 +68,14 @@ def test_what_is_called_a_probability_sums_to_one(
 
 
 @pytest.mark.parametrize("opset", [11, 13])
-def test_a_classifier_is_found(opset: int) -> None:
+def test_finds_classifier_output(opset: int) -> None:
     axis = 1 if opset < 13 else -1
     assert softmax_outputs(network((2, 5), (2, 5), opset, axis=axis)) == {"y"}
     assert softmax_outputs(network((2, 5), (2, 5), opset)) == {"y"}, "the last axis is meant without"
     assert softmax_outputs(network((2, 5, 1, 1), (2, 5), opset, axis=1)) == {"y"}
 
 
-def test_logarithms_and_what_is_computed_further_are_none() -> None:
+def test_ignores_logarithms_and_derived_outputs() -> None:
     assert softmax_outputs(network((2, 5), (2, 5), 17, operator="LogSoftmax")) == frozenset()
     model = network((2, 5), (2, 5), 17)
     model.graph.node[2].op_type = "Neg"
@@ -88,7 +88,7 @@ def test_an_open_number_of_classes_is_not_guessed() -> None:
     assert softmax_outputs(model) == frozenset()
 
 
-def test_an_output_that_is_an_input_is_none() -> None:
+def test_ignores_output_that_is_an_input() -> None:
     model = graph_of([helper.make_node("Identity", ["x"], ["y"])], [tensor_info("x", (2,))], [], {})
     model.graph.output.extend([tensor_info("y", (2,)), tensor_info("x", (2,))])
     assert softmax_outputs(model) == frozenset()

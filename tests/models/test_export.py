@@ -60,7 +60,7 @@ def test_a_quantised_network_is_written_as_others_quantise(tmp_path: Path) -> No
         )
 
 
-def test_shifts_have_no_file(tmp_path: Path) -> None:
+def test_refuses_export_of_power_of_two_integers(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--quantizer power-of-two: its integers have no form") as caught:
         export_model("zoo:squeezenet_v1.1", ModelOptions(quantizer="power-of-two"), tmp_path / "q.onnx")
     assert "--quantizer mse|minmax|percentile" in caught.value.hint and not list(tmp_path.iterdir())

@@ -71,7 +71,7 @@ CHAINS: dict[str, Chain] = {
     [*((chain, 1) for chain in CHAINS.values()), (CHAINS["a reshape that merges axes"], 2)],
     ids=[*CHAINS, "rows of several parts"],
 )
-def test_no_part_has_values_of_two_tensors(chain: Chain, axis: int) -> None:
+def test_part_holds_values_of_one_tensor(chain: Chain, axis: int) -> None:
     model = joined(chain, axis)
     output = computed(model)
     assert len(np.unique(output)) == 2
@@ -94,7 +94,7 @@ def test_each_output_of_a_split_has_its_share() -> None:
     assert joined_parts(infer_shapes(model, "test")) == {"y": {1: (1, 9)}}
 
 
-def test_what_mixes_its_values_ends_the_search() -> None:
+def test_mixing_operator_ends_the_search() -> None:
     assert joined_parts(joined([("Softmax", {"axis": 1}, {})])) == {}
     assert joined_parts(joined([("MatMul", {}, {"w": np.ones((6, 3), np.float32)})])) == {}
 

@@ -35,6 +35,6 @@ def test_a_name_that_is_free_is_kept() -> None:
     ]
 
 
-def test_a_thousand_of_one_name_are_found_in_as_many_steps() -> None:
+def test_thousand_equal_names_take_linear_time() -> None:
     names = Names()
     assert len({names.free("body.weight") for _ in range(50_000)}) == 50_000

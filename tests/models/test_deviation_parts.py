@@ -32,13 +32,13 @@ def test_channels_that_differ_in_size_are_parts() -> None:
     assert parts_of(values, None, MOST) == {}, "a factor of less than 100"
 
 
-def test_few_values_of_a_channel_say_nothing_of_its_size() -> None:
+def test_ignores_channels_with_few_values() -> None:
     logits = np.random.default_rng(0).normal(size=(1, 1000))
     assert np.abs(logits).max() > 1000 * np.abs(logits).min()
     assert parts_of(logits, None, MOST) == {}
 
 
-def test_of_too_many_parts_those_alike_are_one() -> None:
+def test_merges_similar_parts_beyond_the_limit() -> None:
     values = np.concatenate([np.full((1, 4), size) for size in (1, 1.1, 100, 101, 1000)], axis=1)
     assert parts_of(values, {1: (4, 8, 12, 16, 20)}, 3) == {1: (8, 16, 20)}
 
@@ -71,7 +71,7 @@ def test_a_part_is_written_as_python_slices_an_array() -> None:
     assert [str(part) for part in divide((4, 3), {1: (1, 3), 0: (2, 4)})][-1] == "[2:4, 1:3]"
 
 
-def test_an_array_in_one_part_has_nothing_to_write() -> None:
+def test_whole_array_prints_empty() -> None:
     (whole,) = divide((2, 3), {})
     assert str(whole) == "" and whole.slices == (slice(0, 2), slice(0, 3))
     (scalar,) = divide((), {})
