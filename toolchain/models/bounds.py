@@ -51,7 +51,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Divisor:
-    """A check that the integers of one input are not 0."""
+    """A check, while the network computes, that the integers of one input are not 0."""
 
     place: int = 1
 

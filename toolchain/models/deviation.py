@@ -59,7 +59,7 @@ _FEWEST_VALUES = 8  # of a channel; the largest of fewer values says little abou
 
 @dataclass(frozen=True)
 class ArrayPart:
-    """A box of an array.
+    """A rectangular part of an output array, which is compared in its own scale.
 
     Attributes
     ----------

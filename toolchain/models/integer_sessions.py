@@ -77,9 +77,9 @@ def rounded_softmaxes(model: onnx.ModelProto) -> set[str]:
 
 
 def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model in which each node that rounds, or undoes it, has constant bytes of its own.
+    """Return a model whose QuantizeLinear and DequantizeLinear nodes share no constant bytes.
 
-    Weights that several nodes read, as in a detector's heads, are made floats for each of them.
+    Weights that several nodes read, as in a detector's heads, get a DequantizeLinear for each reader.
     """
     stored = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type in _BYTES}
     reals = {

@@ -35,7 +35,7 @@ class Names:
 
 
 CONTROL = frozenset({"If", "Loop", "Scan"})
-"""Operators with graphs inside."""
+"""Operators that contain graphs."""
 
 
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

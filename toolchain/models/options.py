@@ -135,7 +135,7 @@ def choices_of(
 
 
 ARRAY_FILE = ".npy"
-"""Ending of a value that is read from a file."""
+"""Ending that marks a value of `--input-value` or `--calibrate` as a file to read."""
 
 
 AFFINE = ("mse", "minmax", "percentile")

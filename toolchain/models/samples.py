@@ -150,7 +150,7 @@ SORTS = tuple(
 
 
 def sorts_for(specs: Sequence[TensorSpec]) -> list[Sort]:
-    """Return the sorts that differ for inputs of these types, in the order of trial."""
+    """Return the sorts of samples that differ for inputs of these types, in the order of trial."""
     sorts: dict[str, Sort] = {}
     for sort in SORTS:
         sorts.setdefault(sort.shown(specs), sort)

@@ -152,9 +152,9 @@ def check_fits(origin: str, node: onnx.NodeProto, types: Types, result_types: Ty
     Parameters
     ----------
     types
-        Of the inputs.
+        Types of the inputs.
     result_types
-        Of the outputs.
+        Types of the outputs.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from toolchain.models.quantising.shift_graph import PLAIN, ROUND, SUMMED
 from toolchain.models.recurrent.dynamic import CELLS, ConvertDynamic
 from toolchain.tvm_compat import Converter
 
-# Converters of dynamic rounding, and of what `quantising/graph.py` writes.
+# Converters of dynamic rounding, and of what `quantising/shift_graph.py` writes.
 
 
 def _convolution(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:

@@ -148,7 +148,7 @@ Upsample Where Xor
 """
 
 OPERATORS = frozenset(_NAMES.split())
-"""Operators of the standard, and our own, with a converter of TVM's or of ours (`converters.CONVERTERS`)."""
+"""Standard operators, and our own, that TVM's importer or `converters.CONVERTERS` can convert."""
 
 
 HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"

@@ -140,7 +140,7 @@ RUNS = 4
 """Number of runs with noise."""
 
 _SCALE_OF = 3
-"""Index of the input that is the scale of the output, for operators in `APPROXIMATED`."""
+"""Operator of `APPROXIMATED` -> index of its input with the output's scale."""
 
 
 def noisy_outputs(

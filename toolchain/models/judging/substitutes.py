@@ -73,7 +73,7 @@ def with_substitutes(
 
 
 def _named(rule: Rule) -> Rule:
-    """Return a rule that gives all nodes names of their own, as onnxruntime wants them."""
+    """Return a rule whose nodes get unique names, which onnxruntime requires."""
 
     def applied(node: onnx.NodeProto, graph: Graph) -> bool:
         if not rule(node, graph):
@@ -160,7 +160,7 @@ def _group_norm(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _deviations(graph: Graph, x: str, axes: Sequence[int]) -> tuple[str, str]:
-    """Write what each value is away from the mean along `axes`, and the mean of its squares."""
+    """Write each value's deviation from the mean along `axes`, and the mean of the squared deviations."""
     apart = graph.emit("Sub", [x, graph.reduce("ReduceMean", x, axes)])
     return apart, graph.reduce("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
 

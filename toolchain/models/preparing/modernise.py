@@ -127,10 +127,10 @@ OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
 
 NEWEST_OPSET = defs.onnx_opset_version()
-"""The newest operator set known to onnx. onnxruntime loads sets up to `opsets.NEWEST`."""
+"""The newest operator set known to onnx. onnxruntime loads sets up to `onnx_file.NEWEST`."""
 
 WRITTEN_OPSET = 17
-"""Operator set for our replacements of other domains' operators, in a file without a standard set."""
+"""Operator set in which other domains' operators are replaced, for a file that declares no standard set."""
 
 SHORT_CONSTANTS = {
     "value_int": np.int64,
@@ -301,7 +301,7 @@ def _check_opset(model: onnx.ModelProto, origin: str) -> None:
 
 
 def _list_stored(graph: onnx.GraphProto) -> None:
-    """Declare the stored tensors as inputs too, as in old files; onnx's converter needs it."""
+    """List stored tensors among the inputs, as old files do; onnx's version converter needs that."""
     listed = {value.name for value in graph.input}
     for tensor in graph.initializer:
         if tensor.name not in listed:

@@ -1,4 +1,4 @@
-"""Applies the user's options to a file's graph: shapes, constant inputs and outputs."""
+"""Applies the user's options to a file's graph: shapes, constant inputs, and outputs at which it is cut."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def open_inputs(inputs: Iterable[onnx.ValueInfoProto]) -> dict[str, Shape | None
 
 
 def sized(shape: Shape) -> tuple[int, ...]:
-    """Return the known extents of a shape."""
+    """Return the extents of a shape that are numbers, without open dimensions."""
     return tuple(extent for extent in shape if isinstance(extent, int))
 
 

@@ -98,7 +98,7 @@ class IntegerRole(Enum):
     FUNCTION = "activation"
     """Elementwise, of one tensor of integers: a table of 256 entries."""
     MOVE = "move"
-    """Moves or compares integers without changing their scale."""
+    """Moves or compares integers, whose scale stays."""
     LIMIT = "limit"
     """A Relu or Clip that rounding to integers implies."""
 
@@ -122,7 +122,7 @@ FUNCTIONS = frozenset({
 })  # fmt: skip
 
 ANCHORS = frozenset({IntegerRole.CONVOLUTION, IntegerRole.DENSE})
-"""Roles for whose sake other nodes become integers."""
+"""Roles of the layers between which other nodes become integers, too."""
 
 ROUNDS = ANCHORS | {IntegerRole.SUM, IntegerRole.PRODUCT, IntegerRole.POOL}
 """Roles whose results are computed with more bits and rounded to 8, so that rounding can imply a limit."""
@@ -253,7 +253,7 @@ class _Candidates:
     index: Index
     roles: dict[int, IntegerRole] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)
-    """Tensor computed by functions -> the tensor of integers that they begin with."""
+    """Result of a chain of elementwise functions -> the integer tensor at the chain's beginning."""
     left: dict[str, str] = field(default_factory=dict)
     _made: set[str] = field(default_factory=set)
 

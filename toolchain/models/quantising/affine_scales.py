@@ -45,7 +45,7 @@ class Scale:
     zero: int
 
     def implies(self, low: float, high: float) -> bool:
-        """Whether rounding to these integers limits values to a range, as a Relu or Clip does."""
+        """Whether rounding to these integers already clips values to a range, as a Relu or Clip would."""
         step = np.float32(self.step)
         below, above = (np.rint(np.float32(end) / step) + self.zero for end in (low, high))
         return bool(below <= 0 and above >= TOP)

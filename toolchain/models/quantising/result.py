@@ -64,7 +64,7 @@ class Watched:
         return np.asarray((integers.astype(np.float32) - self.zero) * np.float32(self.scale))
 
     def clipped(self, values: Array) -> int:
-        """Return how many numbers are more than half a step beyond the integers."""
+        """Return how many values are more than half a step outside the range of the integers."""
         low, high = ((end - self.zero) * self.scale for end in (self.low - 0.5, self.high + 0.5))
         return int(np.count_nonzero((values < low) | (values > high)))
 

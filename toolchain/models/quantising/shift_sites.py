@@ -94,7 +94,7 @@ PASSED_ON = frozenset(
         "Transpose",
     }
 )
-"""Operators that only move and compare values."""
+"""Operators that only move or compare values, so that exact integers stay exact."""
 
 
 @dataclass(frozen=True)

@@ -317,7 +317,7 @@ def _cycle(before: Sequence[Collection[int]], left: Collection[int]) -> list[int
 
 
 def _read(node: onnx.NodeProto) -> set[str]:
-    """Return the names that a node reads, and those that graphs inside it read from outside of them."""
+    """Return the names that a node reads, and names that its inner graphs capture."""
     names = {name for name in node.input if name}
     for inner in _graphs(node):
         names |= _captured(inner)

@@ -74,7 +74,7 @@ def activated(activation: Activation, x: Expr) -> Expr:
 
 
 class Unit(Protocol):
-    """The values of one unit, by name.
+    """Access to the values of one hidden unit, by name.
 
     `h` and `c`: its state; `next`: the next `h`; `update`, `reset`: kept within a step; `bias`;
     `input`, `output`, `forget`: peepholes.

@@ -172,7 +172,7 @@ class _Definition:
 
 
 class _Numbers:
-    """One unit of one direction."""
+    """Loads and stores of one hidden unit in one direction, for the equations of `cell`."""
 
     def __init__(
         self, named: dict[str, tirx.Buffer], kept: dict[str, tirx.Buffer], direction: int, unit: Expr

@@ -21,7 +21,7 @@ UNIT = 16
 
 @dataclass(frozen=True)
 class Activation:
-    """A function of the standard, by its name in small letters."""
+    """An activation function of a recurrent cell: its ONNX name in lower case, and its parameters."""
 
     name: str
     alpha: float = 0.0

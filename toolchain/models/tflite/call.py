@@ -136,7 +136,7 @@ class OperatorCall:
 
 
 Rule = Callable[[OperatorCall], None]
-"""Translates one operator."""
+"""Function that emits the ONNX nodes of one TensorFlow Lite operator."""
 
 
 # Means of 8-bit integers, rounded as TensorFlow Lite's kernels round them.

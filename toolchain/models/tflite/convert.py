@@ -203,7 +203,7 @@ def read_tflite(data: bytes, origin: str) -> onnx.ModelProto:
 
 
 def convert(network: TfliteNetwork, origin: str) -> onnx.ModelProto:
-    """Return a network as an ONNX graph; errors as of `read_tflite`."""
+    """Return a network as an ONNX graph; errors are those of `read_tflite`."""
     if not network.inputs or not network.outputs:
         raise UsageError(f"{origin}: not a network: it has no inputs or no outputs", "convert it again")
     _refuse_unknown(network, origin)

@@ -153,7 +153,7 @@ class TfliteNetwork:
 # Activations that are part of another operator: limits of its result.
 
 Bounds = tuple[float, float]
-"""Least and greatest number."""
+"""Least and greatest value."""
 
 FUSED: dict[int, Bounds] = {
     0: (-math.inf, math.inf),  # NONE
@@ -202,7 +202,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class DeclaredTensor:
-    """A tensor as the file states it; nothing is checked."""
+    """A tensor's entry in the file, before any check."""
 
     index: int
     name: str

@@ -280,9 +280,9 @@ class OnnxGraph:
         self.define(index, self._rounded(real, rule, tensor), layout)
 
     def settled(self, real: str, tensor: TfliteTensor) -> str:
-        """Return numbers rounded as a quantised tensor's are; themselves if it is not quantised.
+        """Return numbers rounded to a quantised tensor's steps; the same numbers if it is not quantised.
 
-        Writers of the form QDQ round between any two operators, and its readers look for that.
+        Files in QDQ form round between any two operators, and readers of that form expect it.
         """
         rule = tensor.quantisation
         if rule is None:
@@ -290,7 +290,7 @@ class OnnxGraph:
         return self._dequantised(self._rounded(real, rule, tensor), tensor, rule, None)
 
     def limited(self, real: str, bounds: Bounds, tensor: TfliteTensor) -> str:
-        """Return numbers of a tensor limited to `bounds`; themselves if those are infinite."""
+        """Return numbers of a tensor clipped to `bounds`; the same numbers if the bounds are infinite."""
         if bounds == (-math.inf, math.inf):
             return real
         if bounds == (0.0, math.inf):

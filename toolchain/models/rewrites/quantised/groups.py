@@ -77,7 +77,7 @@ class _Graph:
     found: int = 0
     added: list[onnx.TensorProto] = field(default_factory=list)
     moved: list[onnx.NodeProto] = field(default_factory=list)
-    """Nodes that move a group's integers in place of its floats."""
+    """New nodes that move a group's integers (Transpose, Reshape, …) where the file moves its floats."""
     _names: Names = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,7 +214,7 @@ class _Graph:
         return None
 
     def out(self, node: onnx.NodeProto) -> list[str]:
-        """Return names of the scale and the zero point that a node rounds with."""
+        """Return the names of the scale and the zero point of a QuantizeLinear."""
         _scale, zero = self._parameters(node, one=True) or (None, np.zeros((), np.uint8))
         return [node.input[1], *self._zero(node, zero)]
 

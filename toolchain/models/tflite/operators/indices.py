@@ -46,7 +46,7 @@ def gather_places(call: OperatorCall) -> None:
 
 
 def scatter(call: OperatorCall) -> None:
-    """Translate SCATTER_ND: values at places among zeros; those at the same place are added."""
+    """Translate SCATTER_ND: write values into zeros by index; values at equal indices are added."""
     graph, result = call.graph, call.output
     if result.quantisation is not None:
         raise call.refusal("quantised values")
@@ -66,7 +66,7 @@ def _filled(call: OperatorCall, value: float) -> str:
 
 
 def one_hot(call: OperatorCall) -> None:
-    """Translate ONE_HOT: a value where the index is, another elsewhere."""
+    """Translate ONE_HOT: the on-value at each index, the off-value elsewhere."""
     graph = call.graph
     (depth,) = call.numbers(1, "a depth")
     on, off = (graph.real(call.input(place).index) for place in (2, 3))
@@ -162,7 +162,7 @@ def blocks_to_batch(call: OperatorCall) -> None:
 
 
 def batch_to_blocks(call: OperatorCall) -> None:
-    """Translate BATCH_TO_SPACE_ND, what SPACE_TO_BATCH_ND did back; crops cut the borders off."""
+    """Translate BATCH_TO_SPACE_ND, the inverse of SPACE_TO_BATCH_ND; crops cut the borders off."""
     graph, x = call.graph, call.input(0)
     block, crops = call.numbers(1, "a block"), call.numbers(2, "crops")
     many, rest = len(block), list(x.shape[1 + len(block) :])

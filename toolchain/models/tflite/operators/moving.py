@@ -28,7 +28,7 @@ def reshape(call: OperatorCall) -> None:
 
 
 def transpose(call: OperatorCall) -> None:
-    """Translate TRANSPOSE; what only changes a layout costs nothing."""
+    """Translate TRANSPOSE; one that only changes the layout adds no node."""
     graph, x, result = call.graph, call.input(0), call.output
     order = call.numbers(1, "an order of dimensions")
     if sorted(order) != list(range(x.rank)):
@@ -63,7 +63,7 @@ def concatenation(call: OperatorCall) -> None:
 
 
 def pad(call: OperatorCall) -> None:
-    """Translate PAD and PADV2, whose third input is the number around; PAD has zeros."""
+    """Translate PAD, and PADV2, whose third input is the padding value."""
     graph, x, value = call.graph, call.input(0), call.optional(2)
     layout, numbers = call.layout(), _paddings(call)
     inputs = [graph.real(x.index, layout), graph.integers(_pads(numbers, layout))]

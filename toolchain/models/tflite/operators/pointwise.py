@@ -14,7 +14,7 @@ from toolchain.models.tflite.network import TO_FIRST, ChannelOrder, TfliteTensor
 from toolchain.models.tflite.onnx_builder import OnnxGraph
 
 Formula = Callable[[OnnxGraph, str, OperatorCall], str]
-"""Emits a function of one value; returns the name of its result."""
+"""Function that emits nodes for an elementwise function of one tensor and returns the result's name."""
 
 
 def _single(kind: str, **attributes: Any) -> Rule:

@@ -94,7 +94,7 @@ def _nearest(call: OperatorCall) -> None:
 
 
 def _where(call: OperatorCall) -> tuple[bool, bool]:
-    """Return half_pixel_centers and align_corners."""
+    """Return the options half_pixel_centers and align_corners of a resize."""
     centres = call.option("half_pixel_centers", False)
     corners = call.option("align_corners", False)
     if centres and corners:
