@@ -29,8 +29,8 @@ def row(tmp_path: Path) -> Iterator[FileFormat]:
     """Add the page's reader; return its row, which is not in the table yet."""
     with files_planted(PAGE, tmp_path / "planted"):
         _reader, text = blocks(PAGE)
-        made: FileFormat = run_block(f"ROW = {text}", FileFormat=FileFormat)["ROW"]
-        yield made
+        page_row: FileFormat = run_block(f"ROW = {text}", FileFormat=FileFormat)["ROW"]
+        yield page_row
 
 
 @pytest.fixture
@@ -82,11 +82,21 @@ def test_refuses_layers_that_do_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, row))
-    path = saved(tmp_path / "net.npz", {**layers, **change})
     with pytest.raises(UsageError, match=says):
-        load_model(str(path), OPTIONS)
+        load_model(str(saved(tmp_path / "net.npz", {**layers, **change})), OPTIONS)
+
+
+def test_refuses_truncated_and_compressed_files(
+    row: FileFormat, layers: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, row))
+    path = saved(tmp_path / "net.npz", layers)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(UsageError, match=r"not a file of numpy\.savez, or a truncated one"):
+        load_model(str(path), OPTIONS)
+    with path.open("wb") as stream:
+        np.savez_compressed(stream, w0=np.zeros((1000, 1000), "float32"), b0=np.zeros(1000, "float32"))
+    with pytest.raises(UsageError, match=r"not a file of numpy\.savez"):
         load_model(str(path), OPTIONS)
 
 
