@@ -283,7 +283,7 @@ class _Inserter:
         """Write a node after the checks of its inputs; return False if nothing needs a check."""
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        for check in map(partial(_own, node), BOUNDS[operator_of(node)].checks):
+        for check in map(partial(_check_of, node), BOUNDS[operator_of(node)].checks):
             name = node.input[check.place] if check.place < len(node.input) else ""
             if not name or np.dtype(_known(graph.dtype(name), node, graph)).kind not in _kinds(check):
                 continue
@@ -342,7 +342,7 @@ class _Inserter:
         return graph.reshape(checked, extents_of_values or ()) if seen else checked
 
 
-def _own(node: onnx.NodeProto, check: Checked | Divisor) -> Checked | Divisor:
+def _check_of(node: onnx.NodeProto, check: Checked | Divisor) -> Checked | Divisor:
     """Return a check, stricter if the node stands for an operator without negative indices."""
     if isinstance(check, Checked) and node.doc_string == FROM_BEGINNING:
         return replace(check, negative="refused")

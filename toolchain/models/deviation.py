@@ -111,7 +111,7 @@ def parts_of(expected: Array, joined: Ends | None, most: int) -> Ends:
         if axis not in ends and sizes.size // len(along) >= _FEWEST_VALUES
     }
     if ratios and max(ratios.values()) > CHANNELS_DIFFER:
-        axis = max(ratios, key=lambda each: ratios[each])
+        axis = max(ratios, key=lambda axis: ratios[axis])
         ends[axis] = differing_channels(largest[axis])
     while prod(len(places) for places in ends.values()) > most:
         _join_most_alike(ends, largest)
@@ -274,7 +274,9 @@ def _difference(output: Array, reference: Array, softmax: bool, coarser: float) 
     least = _LEAST_OF_HALVES if reference.dtype == np.float16 else _LEAST_PROBABILITY
     logarithms = _logarithms(y, r, least, coarser)
     probabilities = values[0], values[1] * (1 + 2 * logarithms[1])
-    return max(logarithms, probabilities, key=lambda each: _relative(float(each[0].max(initial=0)), each[1]))
+    return max(
+        logarithms, probabilities, key=lambda error: _relative(float(error[0].max(initial=0)), error[1])
+    )
 
 
 def _relative(error: float, scale: float) -> float:

@@ -255,7 +255,7 @@ def samples_with_ties(
     return tied
 
 
-def said_of(ties: Mapping[str, Ties], *, extremes: bool) -> str:
+def describe_ties(ties: Mapping[str, Ties], *, extremes: bool) -> str:
     """Describe for users which values were added to random inputs."""
     phrases = ["rows of equal values"] if any(tie.axes for tie in ties.values()) else []
     if extremes and any(tie.axes and tie.extremes for tie in ties.values()):

@@ -129,7 +129,9 @@ class NodeEvaluator:
             stored[-1].CopyFrom(tensor)
             stored[-1].name = name
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-        session = self._made([node], [input for input in inputs if input.name not in values], outputs, stored)
+        session = self._new_session(
+            [node], [value for value in inputs if value.name not in values], outputs, stored
+        )
         if session is None:
             return {}
         return {
@@ -162,13 +164,13 @@ class NodeEvaluator:
             if array is not None
         ]
         outputs = [onnx.ValueInfoProto(name=name) for name in renamed.output if name]
-        session = self._made([renamed], inputs, outputs, [])
+        session = self._new_session([renamed], inputs, outputs, [])
         self._sessions[key] = session
         if len(self._sessions) > KEPT:
             self._sessions.popitem(last=False)
         return session
 
-    def _made(
+    def _new_session(
         self,
         nodes: list[onnx.NodeProto],
         inputs: list[onnx.ValueInfoProto],

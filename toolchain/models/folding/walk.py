@@ -234,16 +234,16 @@ class Walk:
         if id(graph) not in self._stored:
             names = {}
             for tensor in graph.initializer:
-                names[tensor.name] = self._made(tensor.name, scope)
+                names[tensor.name] = self._unused_name(tensor.name, scope)
                 self._know(names[tensor.name], Constant(tensor))
             for sparse in graph.sparse_initializer:
-                names[sparse.values.name] = self._made(sparse.values.name, scope)
+                names[sparse.values.name] = self._unused_name(sparse.values.name, scope)
                 self._know(names[sparse.values.name], Constant(self._dense(sparse)))
             for node in graph.node:
                 tensor = _constant(node)
                 if tensor is not None:
                     name = node.output[0]
-                    names[name] = self._made(name, scope)
+                    names[name] = self._unused_name(name, scope)
                     self._know(names[name], Constant(tensor))
             self._stored[id(graph)] = (
                 graph,
@@ -274,7 +274,7 @@ class Walk:
                 written.input[index] = scope.find(name)
         for index, name in enumerate(node.output):
             if name:
-                scope.names[name] = self._made(name, scope)
+                scope.names[name] = self._unused_name(name, scope)
                 written.output[index] = scope.names[name]
         types = self._infer(written)
         if reason is None and self._compute(written, types):
@@ -311,7 +311,7 @@ class Walk:
         """Return the static shape of a tensor, if it is known."""
         return static_shape(self.types.get(name))
 
-    def _made(self, name: str, scope: Scope) -> str:
+    def _unused_name(self, name: str, scope: Scope) -> str:
         """Return a tensor's name in the folded graph: its own if that is unused, else a new one."""
         return name if scope.outer is None else self.names.free(name)
 

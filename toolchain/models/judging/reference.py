@@ -15,7 +15,7 @@ from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.modernise import modernise
 from toolchain.models.preparing.tensor_types import dimensions
-from toolchain.models.rounding import APPROXIMATED, said_of, samples_with_ties
+from toolchain.models.rounding import APPROXIMATED, describe_ties, samples_with_ties
 from toolchain.models.samples import Inputs, Sort, UnusableSampleError, first_usable, samples
 from toolchain.models.spec import check_inputs
 
@@ -105,7 +105,7 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
             result = inputs, session.outputs(inputs)
         except UnusableSampleError:  # such as a row that is masked as a whole: the random sample stays
             continue
-        drawn = f"{usable.drawn}, with {said_of(model.ties, extremes=extremes)}"
+        drawn = f"{usable.drawn}, with {describe_ties(model.ties, extremes=extremes)}"
         break
     return Reference(*result, drawn, instead_of, reason, session.computed_from)
 

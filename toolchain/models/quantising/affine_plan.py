@@ -255,14 +255,14 @@ class _Candidates:
     roots: dict[str, str] = field(default_factory=dict)
     """Result of a chain of elementwise functions -> the integer tensor at the chain's beginning."""
     left: dict[str, str] = field(default_factory=dict)
-    _made: set[str] = field(default_factory=set)
+    _integer_results: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for at, node in enumerate(self.index.nodes):
             role = self._role(node)
             if role is not None:
                 self.roles[at] = role
-                self._made.update(node.output)
+                self._integer_results.update(node.output)
 
     def needed(self) -> dict[int, IntegerRole]:
         """Return the candidates whose results reach a convolution or a dense layer."""
@@ -289,7 +289,7 @@ class _Candidates:
         floats = (*active, *(name for name in node.output if name))
         if not active or node.domain not in ("", "ai.onnx") or not all(map(index.is_float, floats)):
             return None
-        integral = [name in self._made for name in active]
+        integral = [name in self._integer_results for name in active]
         if node.op_type == "Concat":
             return IntegerRole.CONCATENATION if any(integral) else None
         if not all(integral):

@@ -195,7 +195,7 @@ class Tapped:
     def __init__(self, model: onnx.ModelProto, names: Iterable[str], origin: str) -> None:
         self._inputs = {value.name for value in model.graph.input}
         self._names = sorted(set(names) - self._inputs)
-        self._wanted = set(names)
+        self._tapped = set(names)
         self._origin = origin
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -233,4 +233,4 @@ class Tapped:
                 message,
             ) from error
         computed = dict(zip(self._names, results, strict=True))
-        return computed | {name: array for name, array in inputs.items() if name in self._wanted}
+        return computed | {name: array for name, array in inputs.items() if name in self._tapped}

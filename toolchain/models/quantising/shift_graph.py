@@ -94,7 +94,7 @@ def layer_of(site: Site, exponents: Mapping[str, int], choose: Choose) -> Layer:
     chosen = [choose(weights, low, high) for low, high in bounds if low <= high]
     if not chosen:
         raise ValueError(f"{site.name}: no shift gives its sums and its residual the same scale")
-    exponent = min(chosen, key=lambda each: each[1])[0]
+    exponent = min(chosen, key=lambda pair: pair[1])[0]
     right = (result - source - exponent).astype(np.int32)
     left = exponents[site.residual] - source - exponent if site.residual else np.zeros_like(right)
     bias = np.ldexp(site.bias.astype(np.float64), -(source + exponent)) + np.ldexp(1.0, right - 1)

@@ -225,7 +225,7 @@ def _sites(graph: GraphReader, integers: list[int], exact: set[str]) -> tuple[Si
     taken: set[int] = set()
     sites = []
     # If the results of two convolutions are added, the one with more products keeps its sums in 32 bits.
-    for position in sorted(integers, key=lambda each: -graph.weights(graph.nodes[each])[0][0].size):
+    for position in sorted(integers, key=lambda node: -graph.weights(graph.nodes[node])[0][0].size):
         site = _site(graph, position, taken, exact)
         sites.append(site)
         taken.update(site.nodes)

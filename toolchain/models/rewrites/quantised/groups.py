@@ -57,7 +57,7 @@ def with_groups(model: onnx.ModelProto) -> onnx.ModelProto:
         nodes += graph.moved if replacement is not None else []
         nodes.append(replacement or node)
         graph.moved.clear()
-    if not graph.found:
+    if not graph.groups:
         return model
     del copy.graph.node[:]
     copy.graph.node.extend(nodes)
@@ -74,7 +74,7 @@ class _Graph:
     makers: dict[str, onnx.NodeProto]
     readers: dict[str, int]
     opset: int
-    found: int = 0
+    groups: int = 0
     added: list[onnx.TensorProto] = field(default_factory=list)
     moved: list[onnx.NodeProto] = field(default_factory=list)
     """New nodes that move a group's integers (Transpose, Reshape, …) where the file moves its floats."""
@@ -109,7 +109,7 @@ class _Graph:
             return None
         replacement = make(self, inner, node)
         if replacement is not None:
-            self.found += 1
+            self.groups += 1
             replacement.name = inner.name or inner.output[0]
         return replacement
 
