@@ -48,7 +48,7 @@ def size(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def dropout(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Write a `Dropout` with the shape of its mask, which onnx infers only since operator set 10."""
+    """Fold `Dropout`: add the shape of its mask, which onnx infers only since operator set 10."""
     walk.plain(node, scope)
     shape = walk.shape(scope.find(node.input[0]))
     for name in (scope.find(name) for name in node.output[1:] if name):

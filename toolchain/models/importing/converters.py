@@ -23,7 +23,7 @@ from toolchain.tvm_compat import Converter
 
 
 def _convolution(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Convert a convolution to 32-bit sums that are shifted right and clipped."""
+    """Convert the integer convolution of `shift_graph`: 32-bit sums, shifted right and clipped."""
     x, weight, bias, right, low, high, *summed = inputs
     sums = relax.op.nn.conv2d(
         x, weight, strides=list(attributes["strides"]), padding=list(attributes["pads"]), out_dtype="int32"

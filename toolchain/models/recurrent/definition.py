@@ -23,7 +23,7 @@ def _float(value: float) -> Expr:
 
 
 def size_of_step(low: Expr, high: Expr) -> Expr:
-    """Return the size of a step for numbers between `low`, 0 at most, and `high`, 0 at least."""
+    """Return the quantisation step for the range from `low`, at most 0, to `high`, at least 0."""
     size = (high - low) / _float(_MOST)
     return tirx.Select(tirx.EQ(size, _float(0)), _float(1), size)
 
