@@ -261,7 +261,7 @@ def index_of_largest(array: Array) -> tuple[int, ...]:
 
 
 def _difference(output: Array, reference: Array, softmax: bool, coarser: float) -> tuple[Array, float]:
-    """Return |y - r| in float64 and its scale; for a softmax of log-probabilities if these are further off."""
+    """Return |y - r| in float64 and its scale; for a softmax of logarithms if these are further off."""
     if not np.issubdtype(reference.dtype, np.inexact):
         unequal = output != reference
         # float64 may round a difference of large integers to zero.
