@@ -25,7 +25,7 @@ from toolchain.images.catalogue import catalogue
 from toolchain.images.making.arguments import declared
 from toolchain.models.folding.fold import SPECIAL
 from toolchain.models.rewrites import RULES
-from toolchain.models.rewrites.quantised.table import OWN
+from toolchain.models.rewrites.quantised.integer_operators import OWN
 from toolchain.profiles import class_names, load_profile
 
 NODE_TESTS = Path(__file__).parent / "onnx-nodes.json"

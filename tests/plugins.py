@@ -9,13 +9,14 @@ import pytest
 
 from toolchain.architectures import table as architectures
 from toolchain.devices import table as devices
+from toolchain.models.reading import formats
 from toolchain.rollouts import carriers
 
 ROOT = Path(__file__).parent.parent
 TOY = ROOT / "tests" / "toy"
 
 
-TABLES = (devices.PLUGINS, architectures.PLUGINS, carriers.PLUGINS)
+TABLES = (devices.PLUGINS, architectures.PLUGINS, formats.PLUGINS, carriers.PLUGINS)
 
 
 def install(

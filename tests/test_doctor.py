@@ -15,6 +15,7 @@ from tests import plugins
 from toolchain.configuration.settings import configuration
 from toolchain.doctor import diagnosis, probes
 from toolchain.doctor import diagnosis as doctor
+from toolchain.models.reading.formats import PLUGINS
 
 
 def test_the_pins_are_those_of_the_project() -> None:
@@ -169,6 +170,27 @@ def test_a_plugin_cannot_take_the_place_of_a_kind(tmp_path: Path, monkeypatch: p
     plugins.install(tmp_path, monkeypatch, opencl="edge_npu:NPU")
     (check,) = doctor._check_plugins()
     assert check.state == "note" and "not used" in check.found
+    plugins.forget()
+
+
+@pytest.mark.parametrize(
+    ("ending", "reader", "state", "says"),
+    [
+        ("npz", "numpy:load", "ok", "1.0, networks in .npz files"),
+        ("npz", "edge_format:nothing", "optional", "its reader, edge_format:nothing, cannot be loaded"),
+        ("onnx", "numpy:load", "note", "not used"),
+    ],
+)
+def test_plugin_for_a_format_has_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, reader: str, state: str, says: str
+) -> None:
+    plugins.install(tmp_path, monkeypatch, group=PLUGINS, **{ending: "edge_format:ROW"})
+    (tmp_path / "edge_format.py").write_text(
+        "from toolchain.models.reading.formats import FileFormat\n"
+        f"ROW = FileFormat(name='numpy', endings=('.{ending}',), reader={reader!r}, judged='it')\n"
+    )
+    (check,) = doctor._check_plugins()
+    assert (check.name, check.state) == (f"plugin edge-{ending}", state) and says in check.found, check
     plugins.forget()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -53,17 +53,26 @@ class PluginRows(Generic[Row]):
     group
         Entry-point group of the table.
     kind
-        Class of the rows, which have an attribute `name`.
+        Class of the rows.
     origin
         Sentence that names the origin of a row, with a place for its name: `devices of kind {} come from a
         plugin`.
     called
         Name of such rows in messages; that of the class by default.
+    is_named
+        Whether a row is the one of a name; by default its attribute `name` says so.
     """
 
-    def __init__(self, group: str, kind: type[Row], origin: str, called: str = "") -> None:
+    def __init__(
+        self,
+        group: str,
+        kind: type[Row],
+        origin: str,
+        called: str = "",
+        is_named: Callable[[Row, str], bool] = lambda row, name: getattr(row, "name", None) == name,
+    ) -> None:
         self.group, self._kind, self._origin = group, kind, origin
-        self._called = called or kind.__name__
+        self._called, self._is_named = called or kind.__name__, is_named
         self._loaded: dict[str, Row] = {}
 
     @cached_property
@@ -107,7 +116,7 @@ class PluginRows(Generic[Row]):
             raise MissingError(
                 f"{origin}, {plugin.package}, which cannot be loaded: {first_line(error)}", plugin.uninstall
             ) from error
-        if not isinstance(row, self._kind) or getattr(row, "name", None) != name:
+        if not isinstance(row, self._kind) or not self._is_named(row, name):
             kind = f"{plugin.point.value} is no `{self._called}` of that name"
             raise MissingError(f"{origin}, {plugin.package}, but {kind}", plugin.uninstall)
         return row

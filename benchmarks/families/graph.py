@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.models.zoo.graph_builder import GraphBuilder
 
 
 class Net(GraphBuilder):

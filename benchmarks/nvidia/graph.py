@@ -13,7 +13,7 @@ from onnx import helper
 
 from benchmarks.nvidia.weights import redraw
 from toolchain.models.zoo import ZooNetwork
-from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.models.zoo.graph_builder import GraphBuilder
 
 SEED = 0
 OPERATORS = {

@@ -21,11 +21,11 @@ from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.shapes import shape_of
 from toolchain.measuring.verify import verify_bundle
-from toolchain.models import several
+from toolchain.models import multi_shape as several
 from toolchain.models.judging.reference import seeded_reference
 from toolchain.models.load import Model
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 from toolchain.releases.terms import Terms, state
 from toolchain.tasks.options import CodeOptions
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.models.quantising.networks import Block, network
 from toolchain.cli.output import show_quantised
-from toolchain.models.quantising.affine import quantise as affine
-from toolchain.models.quantising.powers_of_two.quantise import quantise
+from toolchain.models.quantising import affine_quantiser as affine
+from toolchain.models.quantising.shift_quantiser import quantise
 
 
 def test_values_that_were_clipped_are_a_warning_with_the_layer(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
-from toolchain.models.rewrites.quantised.table import CONVOLUTION_WITH_FLOATS, GEMM_WITH_FLOATS
+from toolchain.models.rewrites.quantised.integer_operators import CONVOLUTION_WITH_FLOATS, GEMM_WITH_FLOATS
 
 FILE = Path(__file__).parents[1] / "data/pytorch/pt2e.onnx"
 

@@ -27,7 +27,7 @@ from tests.fuzz.loop import Attempt, run
 from toolchain.bundles.manifest import Tensor
 from toolchain.errors import UsageError
 from toolchain.measuring.execute import read_npz
-from toolchain.models.npy import read_array
+from toolchain.models.samples import read_array
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.howto.page import blocks, files_planted, run_block
 from toolchain.errors import UsageError
-from toolchain.models.rewrites import table
+from toolchain.models.rewrites import rules
 
 PAGE = "add-an-operator.md"
 
@@ -24,7 +24,7 @@ def test_the_pages_test_passes_with_its_rule_alone(
     with pytest.raises(UsageError, match="CDist"):
         same(options, tmp_path)
     with files_planted(PAGE, tmp_path) as (module,):
-        scope = {**vars(table), "distances": importlib.import_module(module)}
+        scope = {**vars(rules), "distances": importlib.import_module(module)}
         for name, rule in eval(f"{{{line}}}", scope).items():  # noqa: S307 - ours
-            monkeypatch.setitem(table.RULES, name, rule)
+            monkeypatch.setitem(rules.RULES, name, rule)
         same(options, tmp_path)

@@ -47,7 +47,7 @@ def test_a_broken_file_is_refused_in_words_of_ours(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_inspect_says_what_build_says(name: str, tmp_path: Path) -> None:
+def test_inspect_and_build_give_the_same_refusal(name: str, tmp_path: Path) -> None:
     path = written(name, tmp_path)
     with pytest.raises(UsageError) as caught:
         check_source(str(path), ModelOptions())
@@ -93,7 +93,7 @@ def test_refusals_need_no_tvm(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_only_the_import_notices_names_node_and_inputs(tmp_path: Path) -> None:
+def test_import_refusal_names_node_and_inputs(tmp_path: Path) -> None:
     model = network(
         node("LSTM", ["x", "w", "r"], ["y"], "cells", hidden_size=3),
         x=(2, 1, 4),

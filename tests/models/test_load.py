@@ -13,8 +13,8 @@ from tests.models.graphs import classifier
 from toolchain.errors import UsageError
 from toolchain.models.judging.reference import sample_inputs
 from toolchain.models.load import check_source, load_model
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_network_is_the_same_whether_it_was_checked_before(file: str, options:
         )
 
 
-def test_what_was_checked_is_not_read_again(file: str) -> None:
+def test_checked_source_is_not_read_again(file: str) -> None:
     options = ModelOptions(batch=1)
     half_loaded = check_source(file, options)
     Path(file).unlink()

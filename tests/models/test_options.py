@@ -51,9 +51,10 @@ def test_a_wrong_choice_names_the_option(option: str, wrong: dict[str, Any]) -> 
     assert caught.value.exit_code == 2
 
 
-def test_options_specs_and_the_list_of_the_zoo_import_nothing_heavy() -> None:
+def test_options_formats_specs_and_the_zoos_list_import_nothing_heavy() -> None:
     code = (
-        "import sys, toolchain.models.options, toolchain.models.spec, toolchain.models.zoo;"
+        "import sys, toolchain.models.options, toolchain.models.reading.formats, toolchain.models.spec;"
+        "import toolchain.models.zoo;"
         "print(sorted({'numpy', 'onnx', 'tvm', 'onnxruntime'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -32,11 +32,11 @@ def test_one_shape_is_what_it_was_without_lists() -> None:
     assert options == ModelOptions(batch=4, shapes={"x": (1, 3, 5)}) and options.each() == [options]
 
 
-def test_braces_in_a_name_are_no_list() -> None:
+def test_braces_in_a_name_do_not_list() -> None:
     assert shapes_of(None, "a{b}=1,{2,3}") == [(None, {"a{b}": (1, each)}) for each in (2, 3)]
 
 
-def test_what_was_typed_can_be_typed_again() -> None:
+def test_options_round_trip_as_typed() -> None:
     options = ModelOptions(**shape_options("{1,8}", ["x=1,{4,5}"]))
     assert options.typed() == " --batch '{1,8}' --shape 'x=1,{4,5}'"
 
@@ -57,7 +57,7 @@ def test_what_was_typed_can_be_typed_again() -> None:
         ("{1,2,3}", ["x=1,{1,2,3,4,5,6}"], f"18 shapes: a bundle has at most {MOST_SHAPES}"),
     ],
 )
-def test_a_list_that_cannot_be_meant_is_refused(batch: str | None, shapes: list[str], message: str) -> None:
+def test_refuses_malformed_lists(batch: str | None, shapes: list[str], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         shape_options(batch, shapes)
     assert message in caught.value.message

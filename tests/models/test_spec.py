@@ -24,7 +24,7 @@ def test_arrays_that_fit_pass() -> None:
         ({"data": np.zeros((1, 3))}, "--input data: dtype float64 where float32"),
     ],
 )
-def test_what_does_not_fit_is_named(change: dict[str, np.ndarray], message: str) -> None:
+def test_refusal_names_misfit(change: dict[str, np.ndarray], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         check_inputs(SPECS, {**GOOD, **change})
 

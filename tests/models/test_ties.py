@@ -16,7 +16,7 @@ from tests.models.graphs import classifier, graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.models.importing.converters import CONVERTERS
 from toolchain.models.judging.reference import Reference, seeded_reference
-from toolchain.models.ties import Ties
+from toolchain.models.rounding import Ties
 
 
 def network(

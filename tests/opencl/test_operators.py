@@ -18,8 +18,8 @@ from tests.e2e.onnx_nodes.judge import BROKEN, REFUSED, compiled_library, judged
 from tests.e2e.onnx_nodes.table import operators
 from toolchain import tvm_compat
 from toolchain.models.importing.converters import CONVERTERS
+from toolchain.models.onnx_graph import CONTROL
 from toolchain.models.rewrites import RULES
-from toolchain.models.walk import CONTROL
 
 PARTS = 3
 """So many tests the operators are shared out to: what fails is found in less."""

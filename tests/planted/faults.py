@@ -12,8 +12,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
-from toolchain.models.parts import ArrayPart
-from toolchain.models.walk import attributes_of
+from toolchain.models.deviation import ArrayPart
+from toolchain.models.onnx_graph import attributes_of
 
 Region = tuple[slice, ...]
 """A part of an output, as its author would name it."""

@@ -26,8 +26,8 @@ from toolchain.measuring.run import run_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import reference_outputs
 from toolchain.models.load import Model
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 from toolchain.runtime import ensure_runtime
 from toolchain.runtime.fingerprint import NATIVE
 from toolchain.tasks.options import CodeOptions

@@ -22,8 +22,8 @@ from toolchain.building.build import BuildOptions as BuildOptions  # for `import
 from toolchain.building.build import BuildResult
 from toolchain.errors import UsageError
 from toolchain.models.load import Model
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import QUANTIZERS, ModelOptions
-from toolchain.models.several import load_shapes
 from toolchain.targets.build_for import BuildFor
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.task import Task

@@ -28,8 +28,8 @@ from toolchain.linking.table import linker_named
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.judging.reference import Reference, given_reference, seeded_reference
 from toolchain.models.load import Model
+from toolchain.models.multi_shape import shape_of
 from toolchain.models.quantising.result import Quantised
-from toolchain.models.several import shape_of
 from toolchain.quantities import counted
 from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore

@@ -34,7 +34,7 @@ from toolchain.linking.linker import Linker
 from toolchain.lowering.kernels.device import compilers_of
 from toolchain.lowering.objects.export import write_object_tar
 from toolchain.measuring.numerics import TOLERANCE
-from toolchain.models.importing.float16 import holds_float16
+from toolchain.models.importing.importer import holds_float16
 from toolchain.models.judging.reference import Reference
 from toolchain.models.load import Model
 from toolchain.models.spec import TensorSpec

@@ -13,8 +13,8 @@ from toolchain.measuring.numerics import OutputDeviation, compare
 from toolchain.measuring.verify import tolerances_of
 from toolchain.models.judging.session import Outputs, ReferenceSession
 from toolchain.models.load import Model
+from toolchain.models.multi_shape import input_elements, shape_of
 from toolchain.models.samples import UnusableSampleError
-from toolchain.models.several import input_elements, shape_of
 
 _HINT = (
     "leave --pad out; inputs of other shapes are refused then. Networks that take masks or lengths allow it"

@@ -14,7 +14,7 @@ from toolchain.bundles import layout
 from toolchain.errors import UsageError
 from toolchain.models.judging.reference import Reference
 from toolchain.models.load import Model
-from toolchain.models.several import shape_of
+from toolchain.models.multi_shape import shape_of
 
 # Compares the size of a bundle with its network, and says what would make it smaller.
 

@@ -13,10 +13,10 @@ from toolchain.arrays import Array
 from toolchain.bundles.manifest import OutputParts, OutputTolerance
 from toolchain.devices.device import CPU
 from toolchain.measuring.numerics import Tolerance, output_error
+from toolchain.models.deviation import Ends, parts_of
 from toolchain.models.judging.reference import RUNS, Reference, noisy_outputs
 from toolchain.models.load import Model
 from toolchain.models.options import MOST_PARTS
-from toolchain.models.parts import Ends, parts_of
 from toolchain.quantities import counted
 
 _MOST_ENDS = 1024  # of all outputs: a release has at most 4096 values

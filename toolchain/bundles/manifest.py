@@ -168,7 +168,7 @@ class OutputTolerance(_Strict):
 
 
 class OutputParts(_Strict):
-    """Parts of an output along one axis, each compared in its own scale; see `models.parts`."""
+    """Parts of an output along one axis, each compared in its own scale; see `models.deviation`."""
 
     output: str
     axis: int = Field(ge=0, lt=32)

@@ -155,7 +155,9 @@ def container_for(
 
 def _is_missing(model: str) -> bool:
     """Whether a model is a file that is not there, of which alone the user should read."""
-    return model.endswith((".onnx", ".tflite")) and not Path(model).exists()
+    from toolchain.models.reading.formats import endings
+
+    return model.endswith(endings()) and not Path(model).exists()
 
 
 def _say_once(reason: str) -> None:

@@ -7,10 +7,12 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from toolchain.architectures import table as architectures
 from toolchain.architectures.table import linux_rows
@@ -31,6 +33,8 @@ from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import states
 from toolchain.linking.zig import zig_program
+from toolchain.models.reading import formats
+from toolchain.plugins import PluginRows
 from toolchain.records.postgres.address import shown_address
 from toolchain.records.store import user_store
 from toolchain.runtime import ARCHES
@@ -241,26 +245,26 @@ print("loaded")
 
 
 def _check_plugins() -> Iterator[Check]:
-    """Yield a line for each kind of device and each architecture that an installed package adds."""
-    rows = [
-        ("devices of kind", "that kind", devices.__name__, plugin) for plugin in devices.PLUGINS.installed
-    ]
-    rows += [
-        ("the architecture", "it", architectures.__name__, plugin)
-        for plugin in architectures.PLUGINS.installed
-    ]
-    own = {*devices.OWN, *architectures.ARCHITECTURES}
-    for what, it, table, plugin in rows:
-        name, hint = f"plugin {plugin.package}", plugin.uninstall
-        found = f"{plugin.version}, {what} {plugin.row}"
-        if plugin.row in own:
-            yield Check(name, "note", f"{found}: not used, the toolchain has {it} itself", hint)
-            continue
-        check = check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, table, plugin.row)
-        if check.state == "ok":
-            yield replace(check, found=found)
-        else:
-            yield replace(check, state="optional", found=f"{plugin.version}: {check.found}")
+    """Yield a line for each row of a table that an installed package adds."""
+    own_formats = {ending.removeprefix(".") for row in formats.FORMATS for ending in row.endings}
+    tables: tuple[tuple[ModuleType, PluginRows[Any], str, Collection[str]], ...] = (
+        (devices, devices.PLUGINS, "devices of kind {}", devices.OWN),
+        (architectures, architectures.PLUGINS, "the architecture {}", architectures.ARCHITECTURES),
+        (formats, formats.PLUGINS, "networks in .{} files", own_formats),
+    )
+    for module, rows, adds, own in tables:
+        for plugin in rows.installed:
+            name, hint = f"plugin {plugin.package}", plugin.uninstall
+            declares = f"{plugin.version}, {adds.format(plugin.row)}"
+            if plugin.row in own:
+                yield Check(name, "note", f"{declares}: not used, the toolchain has that itself", hint)
+                continue
+            arguments = (module.__name__, plugin.row)
+            check = check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, *arguments)
+            if check.state == "ok":
+                yield replace(check, found=declares)
+            else:
+                yield replace(check, state="optional", found=f"{plugin.version}: {check.found}")
 
 
 # Counts the drivers that OpenCL's loader finds; the drivers themselves are not called.

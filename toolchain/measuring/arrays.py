@@ -10,8 +10,8 @@ import numpy as np
 
 from toolchain.errors import UsageError
 from toolchain.files import atomic
-from toolchain.models.npy import read_array
 from toolchain.models.options import split_named
+from toolchain.models.samples import read_array
 from toolchain.models.spec import TensorSpec, check_inputs
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the format's epoch: equal outputs give equal files

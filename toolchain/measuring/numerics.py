@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.models.deviation import deviation, index_of_largest
-from toolchain.models.parts import ArrayPart
+from toolchain.models.deviation import ArrayPart, deviation, index_of_largest
 from toolchain.quantities import counted
 
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "tfloat32": 1e-2, "int8": 1e-3}

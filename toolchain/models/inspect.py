@@ -13,16 +13,67 @@ from onnx import TensorProto
 
 from toolchain.errors import UsageError
 from toolchain.models.folding.evaluate import FEW_BITS
-from toolchain.models.folding.fold import fold
+from toolchain.models.folding.finish import COUNTING
+from toolchain.models.folding.fold import SPECIAL, fold
+from toolchain.models.folding.folded import Folded
 from toolchain.models.importing.importer import inputs_to_freeze, unsupported_operators, ways_to_cut
 from toolchain.models.load import load_model
+from toolchain.models.onnx_graph import all_nodes, all_tensors, input_values, node_name, opset_of
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.declared import Shape, dimensions, dtype_of, open_inputs, shapes_to_give
-from toolchain.models.preparing.prepare import prepare
-from toolchain.models.preparing.undecided import without_undecided
+from toolchain.models.preparing.prepare import prepare, read_by
+from toolchain.models.preparing.tensor_types import Shape, dimensions, dtype_of, open_inputs, shapes_to_give
 from toolchain.models.reading.source import is_zoo, read_source
-from toolchain.models.recurrent.spec import GATES
-from toolchain.models.walk import all_nodes, all_tensors, input_values, node_name, opset_of
+from toolchain.models.recurrent.recurrence import GATES
+
+# Separates problems of a graph with open shapes that fixed shapes may solve from those they cannot.
+
+Unsupported = dict[str, list[onnx.NodeProto]]
+
+_SHAPES = frozenset({"Shape", "Size"})
+
+
+def without_undecided(
+    folded: Folded, unsupported: Unsupported
+) -> tuple[Folded, Unsupported, list[onnx.NodeProto]]:
+    """Return the problems that remain whatever the open shapes are, and the nodes that depend on the shapes.
+
+    Nodes computed from shapes alone are folded away once the shapes are given; lists of tensors, loops and
+    branches may be.
+
+    Parameters
+    ----------
+    folded
+        The folded graph with open shapes, and its problems.
+    unsupported
+        Nodes that cannot be imported, by operator; those inside other nodes are returned unchanged.
+    """
+    graph = folded.model.graph
+    data = _depends_on_data(graph)
+    certain = [
+        problem
+        for problem in folded.problems
+        if problem.node.op_type in COUNTING and read_by(problem.node) & data
+    ]
+    undecided = [problem.node for problem in folded.problems if problem not in certain]
+    outermost = {name for node in graph.node for name in node.output}
+    left: Unsupported = {}
+    for operator, nodes in unsupported.items():
+        for node in nodes:
+            if outermost.isdisjoint(node.output) or (operator not in SPECIAL and read_by(node) & data):
+                left.setdefault(operator, []).append(node)
+            else:
+                undecided.append(node)
+    return Folded(folded.model, certain), left, undecided
+
+
+def _depends_on_data(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of tensors whose values depend on the values of inputs, not only on their shapes."""
+    data = {value.name for value in input_values(graph)}
+    for node in graph.node:
+        if node.op_type not in _SHAPES and read_by(node) & data:
+            data.update(name for name in node.output if name)
+    return data
+
 
 # Counts the parameters and multiply-accumulates of a network.
 
@@ -124,9 +175,9 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
         where the rank is unknown), operators (type -> count), unsupported ([{op, nodes}]), data_dependent
         ([{op, node, reason}]: nodes whose result cannot be compiled because it depends on the data), cut
         (tensors for `--outputs`, before what cannot be compiled), freeze (inputs for `--input-value` that
-        decide what the first of these nodes does), open (what to type after `--shape`, D for a number),
+        decide what the first of these nodes does), open (arguments for `--shape`, D for a number),
         undecided ([{op, node}]: nodes that can be compiled or not as these shapes are), refusal (message and
-        hint of the error that `build` would end with; null: none that shows here), parameters, macs and
+        hint of the error that `build` would end with; null: inspecting finds none), parameters, macs and
         flops (two per multiply-accumulate of convolutions, products and recurrent layers; null where shapes
         are open).
 
@@ -135,9 +186,9 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     UsageError
         The source cannot be read, or the options contradict it.
     """
-    found = read_source(source, options)
-    _, model, frozen = prepare(found, options, partly=True)
-    folded = fold(model, found.origin, frozen, strict=False)
+    network = read_source(source, options)
+    _, model, frozen = prepare(network, options, partly=True)
+    folded = fold(model, network.origin, frozen, strict=False)
     macs = count_macs(folded.model)
     inputs = input_values(folded.model.graph)
     unknown = open_inputs(inputs)
@@ -146,9 +197,9 @@ def inspect_model(source: str, options: ModelOptions) -> dict[str, Any]:
     if unknown:
         folded, unsupported, undecided = without_undecided(folded, unsupported)
     return {
-        "name": found.name,
-        "source": found.origin,
-        "sha256": found.sha256,
+        "name": network.name,
+        "source": network.origin,
+        "sha256": network.sha256,
         "opset": opset_of(model),
         "inputs": _describe(inputs),
         "outputs": _describe(folded.model.graph.output),

@@ -16,15 +16,14 @@ from typing import Any
 import onnx
 
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.names import Names
+from toolchain.models.onnx_graph import Names, all_names, all_nodes
 from toolchain.models.rewrites.quantised.groups import GROUPED
-from toolchain.models.rewrites.quantised.unsigned import (
+from toolchain.models.rewrites.quantised.values import (
     REAL,
     ROUND,
     with_unsigned_activations,
     with_unsigned_weights,
 )
-from toolchain.models.walk import all_names, all_nodes
 
 ROWS = 16
 """Threads for files with DynamicQuantizeLSTM: onnxruntime rounds states with one scale for all rows of a
@@ -67,22 +66,22 @@ def rounded_softmaxes(model: onnx.ModelProto) -> set[str]:
     number in place of the reciprocal of their scale: with a scale of 1/255.5, each value is 0.2 % off.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
-    floats = {each.name for each in model.graph.initializer if each.data_type == onnx.TensorProto.FLOAT}
-    found = set()
+    floats = {tensor.name for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
+    results = set()
     for end in model.graph.node:
         node = makers.get(end.input[0]) if end.op_type == ROUND else None
         begin = makers.get(node.input[0]) if node is not None and node.op_type == "Softmax" else None
         if begin is not None and begin.op_type == REAL and begin.input[1] in floats:
-            found.add(str(end.input[0]))
-    return found
+            results.add(str(end.input[0]))
+    return results
 
 
 def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model in which each node that rounds, or undoes it, has constant bytes of its own.
+    """Return a model whose QuantizeLinear and DequantizeLinear nodes share no constant bytes.
 
-    Weights that several nodes read, as in a detector's heads, are made floats for each of them.
+    Weights that several nodes read, as in a detector's heads, get a DequantizeLinear for each reader.
     """
-    stored = {each.name: each for each in model.graph.initializer if each.data_type in _BYTES}
+    stored = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type in _BYTES}
     reals = {
         node.output[0]: node for node in model.graph.node if node.op_type == REAL and node.input[0] in stored
     }
@@ -103,9 +102,9 @@ def with_own_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
             continue
         for place, name in enumerate(node.input):
             if name in seen:
-                own = copy.graph.initializer.add()
-                own.CopyFrom(stored[name])
-                own.name = node.input[place] = names.free(f"{name}.own")
+                copied = copy.graph.initializer.add()
+                copied.CopyFrom(stored[name])
+                copied.name = node.input[place] = names.free(f"{name}.own")
             elif name in stored:
                 seen.add(str(name))
     return copy
@@ -117,10 +116,10 @@ def _read_apart(graph: onnx.GraphProto, reals: Mapping[str, onnx.NodeProto], nam
     for node in graph.node:
         for place, name in enumerate(node.input):
             if name in seen:
-                own = onnx.NodeProto()
-                own.CopyFrom(reals[name])
-                own.name = own.output[0] = node.input[place] = names.free(f"{name}.own")
-                nodes.append(own)
+                dequantising = onnx.NodeProto()
+                dequantising.CopyFrom(reals[name])
+                dequantising.name = dequantising.output[0] = node.input[place] = names.free(f"{name}.own")
+                nodes.append(dequantising)
             elif name in reals:
                 seen.add(str(name))
         nodes.append(node)

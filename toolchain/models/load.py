@@ -15,37 +15,34 @@ from toolchain.arrays import Array
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.foreign import first_line
-from toolchain.models.bounds.insert import with_checks
+from toolchain.models.bounds import with_checks
+from toolchain.models.deviation import Ends
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
-from toolchain.models.importing.float16 import as_float32, holds_float16
+from toolchain.models.folding.folded import Folded
 from toolchain.models.importing.importer import (
+    as_float32,
     check_compiles,
     check_element_types,
+    holds_float16,
     import_module,
     output_specs,
 )
-from toolchain.models.joints import joined_parts
 from toolchain.models.options import AFFINE, POWERS_OF_TWO, ModelOptions
-from toolchain.models.parts import Ends
-from toolchain.models.preparing.cutting import with_output_types
-from toolchain.models.preparing.declared import input_specs
-from toolchain.models.preparing.empty import check_not_empty
+from toolchain.models.output_kinds import joined_parts, softmax_outputs
 from toolchain.models.preparing.infer_shapes import infer_shapes
-from toolchain.models.preparing.prepare import Prepared, prepare
+from toolchain.models.preparing.prepare import Prepared, prepare, with_output_types
+from toolchain.models.preparing.tensor_types import check_not_empty, input_specs
 from toolchain.models.preparing.validity import check_valid
 from toolchain.models.proof import ALIKE, ALIKE_IN_HALVES, check_alike
-from toolchain.models.quantising.affine import quantise as affine
-from toolchain.models.quantising.powers_of_two import quantise as powers_of_two
+from toolchain.models.quantising import affine_quantiser as affine
+from toolchain.models.quantising import shift_quantiser as powers_of_two
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.reading.source import Source, is_zoo, read_source
 from toolchain.models.rewrites import rewrite
 from toolchain.models.rewrites.quantised.groups import fold_in_groups
-from toolchain.models.rounding import Rounding, find_rounding
+from toolchain.models.rounding import Rounding, Ties, find_rounding, find_ties
 from toolchain.models.samples import samples, sorts_for
-from toolchain.models.softmax import softmax_outputs
 from toolchain.models.spec import TensorSpec, check_types
-from toolchain.models.ties import Ties, find_ties
 
 if TYPE_CHECKING:
     import tvm
@@ -83,11 +80,11 @@ class Model:
     rounding
         Where the network rounds to integers with scales that are no powers of two; None if nowhere.
     judged
-        What `onnx` is, in words.
+        Description of `onnx` for users: the file itself, a translation, or a quantised form.
     ties
-        What inputs ought to have beside random values, by input.
+        Input -> equal and extreme values that samples must contain.
     others
-        The same network in smaller shapes, whose functions are in `module`, too; see `models.several`.
+        The same network in smaller shapes, whose functions are in `module`, too; see `models.multi_shape`.
     """
 
     name: str
@@ -147,29 +144,29 @@ def fold_source(source: str, options: ModelOptions) -> FoldedSource:
     Raises
     ------
     UsageError
-        As of `load_model`.
+        For the reasons listed at `load_model`.
     """
-    found = read_source(source, options)
-    prepared = prepare(found, options)
-    check_valid(prepared.static, found.origin)
-    return FoldedSource(found, prepared, *_folded(prepared.static, found.origin, prepared.frozen))
+    network = read_source(source, options)
+    prepared = prepare(network, options)
+    check_valid(prepared.static, network.origin)
+    return FoldedSource(network, prepared, *_folded(prepared.static, network.origin, prepared.frozen))
 
 
 def check_source(source: str, options: ModelOptions) -> FoldedSource | None:
-    """Refuse a file that cannot be compiled, as `load_model` does, before anything slow is begun.
+    """Refuse a file that cannot be compiled, as `load_model` does, before slow steps begin.
 
-    What only the import to Relax notices is left to `load_model`: TVM is not imported here, and networks of
-    the zoo are not made.
+    Problems that only the import to Relax finds are left to `load_model`: this function does not import TVM,
+    and does not build networks of the zoo.
 
     Returns
     -------
     FoldedSource or None
-        What `load_model` continues from, of the first of several shapes; None for a network of the zoo.
+        The state from which `load_model` continues, in the first shape; None for a network of the zoo.
 
     Raises
     ------
     UsageError
-        As of `load_model`.
+        For the reasons listed at `load_model`.
     """
     if is_zoo(source):
         return None
@@ -193,35 +190,35 @@ def load_model(source: str, options: ModelOptions, half_loaded: FoldedSource | N
         unsupported.
     """
     half_loaded = half_loaded or fold_source(source, options)
-    found, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
-    judged = found.said
-    if found.proto.functions and not given.functions:
+    network, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
+    judged = network.judged
+    if network.proto.functions and not given.functions:
         judged = "the file with its functions written out, since --outputs names a tensor inside one"
     integers: Quantised | None = None
     if options.quantizer in AFFINE:
         integers, judged = quantised_for_cpus(half_loaded, options)
-        grouped, folded = _folded(integers.graph, found.origin, {})
-        graph, inputs = _typed(folded, found.origin)
+        grouped, folded = _folded(integers.graph, network.origin, {})
+        graph, inputs = _typed(folded, network.origin)
     else:
         grouped, (graph, inputs) = half_loaded.grouped, half_loaded.typed
-    computed = _in_float32(graph, found.origin)
+    computed = _in_float32(graph, network.origin)
     if options.quantizer in POWERS_OF_TWO:
-        integers = powers_of_two.quantise(computed, options.quantizer, options.calibration, found.origin)
+        integers = powers_of_two.quantise(computed, options.quantizer, options.calibration, network.origin)
         judged = _integers_of(half_loaded, computed, options)
         computed = integers.graph
-    module = import_module(computed, found.origin)
-    outputs = output_specs(graph, module, found.origin)
-    check_types(outputs, found.origin)
+    module = import_module(computed, network.origin)
+    outputs = output_specs(graph, module, network.origin)
+    check_types(outputs, network.origin)
     return Model(
-        name=found.name,
-        source=found.origin,
+        name=network.name,
+        source=network.origin,
         onnx=integers.graph if integers else with_output_types(given, graph),
         frozen={} if integers else frozen,  # constants of the quantised graph
         quantised=integers,
         module=module,
         inputs=inputs,
         outputs=outputs,
-        sha256=found.sha256,
+        sha256=network.sha256,
         softmax_outputs=softmax_outputs(graph),
         options=options,
         joined=joined_parts(graph),
@@ -232,7 +229,7 @@ def load_model(source: str, options: ModelOptions, half_loaded: FoldedSource | N
 
 
 def quantised_for_cpus(half_loaded: FoldedSource, options: ModelOptions) -> tuple[Quantised, str]:
-    """Return the integers of a folded float graph, whose own graph is in QDQ form, and what they are of.
+    """Return the quantised form of a folded float graph, in QDQ form, and its description for users.
 
     Raises
     ------
@@ -248,7 +245,7 @@ def quantised_for_cpus(half_loaded: FoldedSource, options: ModelOptions) -> tupl
 
 
 def _integers_of(half_loaded: FoldedSource, floats: onnx.ModelProto, options: ModelOptions) -> str:
-    """Say what the reference of a quantised network is computed from.
+    """Return a description of what the reference of a quantised network is computed from.
 
     The integers are made from a graph that we prepared, and are the reference themselves: so the floats
     before them are compared with the file's.
@@ -258,8 +255,8 @@ def _integers_of(half_loaded: FoldedSource, floats: onnx.ModelProto, options: Mo
     ToolchainError
         Preparing changed what the network computes.
     """
-    found, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
-    integers = f"{found.said}, in the integers of --quantizer {options.quantizer}"
+    network, (given, _static, frozen) = half_loaded.source, half_loaded.prepared
+    integers = f"{network.judged}, in the integers of --quantizer {options.quantizer}"
     half = holds_float16(given)
     why, unlike = "", None
     specs = input_specs(floats)
@@ -271,7 +268,7 @@ def _integers_of(half_loaded: FoldedSource, floats: onnx.ModelProto, options: Mo
                 samples(specs, 0, sort),
                 frozen,
                 "preparing it",
-                found.origin,
+                network.origin,
                 ALIKE_IN_HALVES if half else ALIKE,
                 joined=joined_parts(floats),
                 softmax_outputs=softmax_outputs(floats),
@@ -345,19 +342,19 @@ def export_model(source: str, options: ModelOptions, path: Path) -> Quantised | 
         )
     if options.quantizer:
         half_loaded = fold_source(source, options)
-        found = half_loaded.source
+        network = half_loaded.source
         quantised, _ = quantised_for_cpus(half_loaded, options)
         model = quantised.graph
     else:
-        found = read_source(source, options)
-        _, model, frozen = prepare(found, options)
-        check_valid(model, found.origin)
-        with_output_types(model, fold(model, found.origin, frozen).model)
+        network = read_source(source, options)
+        _, model, frozen = prepare(network, options)
+        check_valid(model, network.origin)
+        with_output_types(model, fold(model, network.origin, frozen).model)
         _store(model.graph, frozen)
     try:
         data = model.SerializeToString(deterministic=True)
     except ValueError as error:  # 2 GiB is protobuf's limit
-        raise ToolchainError(f"{found.origin} does not fit into one file: {first_line(error)}") from error
+        raise ToolchainError(f"{network.origin} does not fit into one file: {first_line(error)}") from error
     atomic.write_bytes(path, data)
     return quantised
 

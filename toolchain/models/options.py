@@ -25,7 +25,7 @@ _LIST = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class ShapeChoice:
-    """One of several shapes: the values of `--batch` and `--shape` that it stands for."""
+    """The values of `--batch` and `--shape` for one of several shapes."""
 
     batch: int | None
     shapes: Mapping[str, tuple[int, ...]]
@@ -51,7 +51,7 @@ class ShapeLists:
 
 
 def list_values(option: str, typed: str, text: str) -> list[str]:
-    """Return the texts that a text with lists in braces stands for; the text itself if it has none.
+    """Expand lists in braces to every combination; return the text itself if it has none.
 
     Several lists in one text give every combination: `{1,2},{3,4}` stands for four.
 
@@ -116,9 +116,9 @@ def choices_of(
     """
     counts = {name: len(listed) for name, listed in shapes.items() if len(listed) > 1}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
+        numbers = ", ".join(f"{count} of {name!r}" for name, count in counts.items())
         raise UsageError(
-            f"--shape lists shapes of different number: {told}",
+            f"--shape lists shapes of different number: {numbers}",
             "they go in step, the first of one input with the first of another: list equally many",
         )
     steps = max(counts.values(), default=1)
@@ -135,7 +135,7 @@ def choices_of(
 
 
 ARRAY_FILE = ".npy"
-"""Ending of a value that is read from a file."""
+"""Ending that marks a value of `--input-value` or `--calibrate` as a file to read."""
 
 
 AFFINE = ("mse", "minmax", "percentile")
@@ -150,7 +150,7 @@ QUANTIZERS = (*AFFINE, *POWERS_OF_TWO)
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a source becomes a Model.
+    """The user's options for loading a model: shapes, constants, outputs, quantising.
 
     Attributes
     ----------
@@ -200,19 +200,19 @@ class ModelOptions:
 
     def typed(self) -> str:
         """Return these options as typed on a command line, each preceded by a space."""
-        said = [] if self.batch is None else ["--batch", str(self.batch)]
-        said += self.several.typed if self.several else ()
+        words = [] if self.batch is None else ["--batch", str(self.batch)]
+        words += self.several.typed if self.several else ()
         for name, shape in self.shapes.items():
-            said += ["--shape", format_shape(name, shape)]
+            words += ["--shape", format_shape(name, shape)]
         for name, value in self.input_values.items():
-            said += ["--input-value", f"{name}={value}"]
+            words += ["--input-value", f"{name}={value}"]
         for names in self.outputs:
-            said += ["--outputs", names]
+            words += ["--outputs", names]
         if self.quantizer:
-            said += ["--quantizer", self.quantizer]
+            words += ["--quantizer", self.quantizer]
         for name, file in self.calibration.items():
-            said += ["--calibrate", f"{name}={file}"]
-        return "".join(f" {quote(word)}" for word in said)
+            words += ["--calibrate", f"{name}={file}"]
+        return "".join(f" {quote(word)}" for word in words)
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.batch < 1:
@@ -226,7 +226,7 @@ def split_named(text: str, names: Iterable[str]) -> tuple[str, str] | None:
 
     Names may hold `=`, and so may values: files do.
     """
-    name = max((each for each in names if text.startswith(f"{each}=")), key=len, default=None)
+    name = max((name for name in names if text.startswith(f"{name}=")), key=len, default=None)
     return None if name is None else (name, text[len(name) + 1 :])
 
 
@@ -280,7 +280,7 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, list[tuple[int, ...]]]:
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for text in texts:
         name, separator, extents = text.rpartition("=")
-        read = [parse_shape(f"{name}{separator}{each}") for each in list_values("--shape", text, extents)]
+        read = [parse_shape(f"{name}{separator}{extent}") for extent in list_values("--shape", text, extents)]
         listed = [shape for _name, shape in read]
         if shapes.setdefault(name, listed) != listed:
             raise UsageError(f"--shape {text}: {name!r} was given another shape before")
@@ -298,11 +298,11 @@ def parse_batch(text: str | None) -> list[int | None]:
     if text is None:
         return [None]
     listed = list_values("--batch", text, text)
-    if not all(each.strip().isdecimal() and int(each) > 0 for each in listed):
+    if not all(number.strip().isdecimal() and int(number) > 0 for number in listed):
         raise UsageError(
             f"--batch {text}: must be 1 or more, or a list of such numbers", "for example --batch '{1,8}'"
         )
-    return [int(each) for each in listed]
+    return [int(number) for number in listed]
 
 
 def shape_options(batch: str | None, shapes: Sequence[str]) -> dict[str, Any]:
@@ -317,7 +317,7 @@ def shape_options(batch: str | None, shapes: Sequence[str]) -> dict[str, Any]:
     typed = [*(["--batch", batch] if batch is not None else []), *(w for s in shapes for w in ("--shape", s))]
     several = choices_of(batches, listed, typed)
     if several is None:
-        return {"batch": batches[0], "shapes": {name: each[0] for name, each in listed.items()}}
+        return {"batch": batches[0], "shapes": {name: choices[0] for name, choices in listed.items()}}
     return {"several": several}
 
 

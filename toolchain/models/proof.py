@@ -11,10 +11,9 @@ from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.deviation import deviation
+from toolchain.models.deviation import Ends, deviation, parts_of
 from toolchain.models.options import MOST_PARTS
-from toolchain.models.parts import Ends, parts_of
-from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.reading.onnx_file import with_known_opsets
 from toolchain.quantities import counted
 
 ALIKE = 1e-4
@@ -50,7 +49,7 @@ def check_alike(
     frozen
         Values of inputs of `before` that may be constants of `after`.
     step
-        What makes `after` of `before`, for messages.
+        Name of the step that turned `before` into `after`, for messages.
     joined
         The parts of which outputs are joined, by output: each part is compared in its own scale.
     softmax_outputs
@@ -59,7 +58,7 @@ def check_alike(
     Returns
     -------
     str
-        Empty; or why onnxruntime cannot run `before`, which so proves nothing.
+        Empty; or why onnxruntime cannot run `before`, so that nothing was compared.
 
     Raises
     ------
@@ -68,12 +67,12 @@ def check_alike(
     """
     names = [output.name for output in after.graph.output]
     try:
-        wanted = _computed(before, names, {**inputs, **frozen})
+        expected = _computed(before, names, {**inputs, **frozen})
     except Exception as error:  # onnxruntime's errors have no common parent
         return first_line(error)
     stay = {value.name for value in after.graph.input}
-    found = _computed(after, names, {k: v for k, v in {**inputs, **frozen}.items() if k in stay})
-    for name, due, got in zip(names, wanted, found, strict=True):
+    results = _computed(after, names, {k: v for k, v in {**inputs, **frozen}.items() if k in stay})
+    for name, due, got in zip(names, expected, results, strict=True):
         if unlike := _unlike(due, got, joined.get(name), tolerance, softmax=name in softmax_outputs):
             raise ToolchainError(
                 f"{origin}: {step} changes what the network computes: output {name!r} {unlike} in "
@@ -85,9 +84,9 @@ def check_alike(
 
 
 def _unlike(due: Array, got: Array, joined: Ends | None, tolerance: float, *, softmax: bool) -> str:
-    """Say how an output differs from what is due; empty if it does not by more than the tolerance.
+    """Describe how an output differs from the expected one; empty if it is within the tolerance.
 
-    NaN and infinities must lie at the same places, integers must be equal.
+    NaN and infinities must be at the same indices, integers must be equal.
     """
     if due.shape != got.shape or due.dtype.kind != got.dtype.kind:
         return f"is {got.dtype}{list(got.shape)} instead of {due.dtype}{list(due.shape)}"

@@ -1,23 +1,85 @@
-"""Seeded sample inputs."""
+"""Sample inputs: seeded random ones, and arrays from `.npy` files."""
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from toolchain.errors import UsageError
+from toolchain.files.plain import open_plain
 from toolchain.models.spec import TensorSpec
+
+# Arrays in `.npy` files.
+
+_MOST_HEADER = 10_000  # bytes; as numpy's own
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (
+        3,
+        0,
+    ): np.lib.format.read_array_header_2_0,  # differs only in the encoding of field names
+}
+
+
+def read_array(file: Path, option: str) -> np.ndarray:
+    """Return the array of a `.npy` file, in C order and native byte order.
+
+    Raises
+    ------
+    UsageError
+        The file cannot be read, is not a `.npy` file, or contains Python objects.
+    """
+    how = "write it by numpy.save(FILE, array)"
+    if not file.is_file():
+        raise UsageError(f"{option}: {file}: {'not a file' if file.exists() else 'no such file'}", how)
+    try:
+        with open_plain(file) as opened:
+            start = opened.read(12)
+        if start[:6] != b"\x93NUMPY":
+            raise UsageError(f"{option}: {file} is not a .npy file", how)
+        if start[6:7] != b"\1" and int.from_bytes(start[8:], "little") > _MOST_HEADER:
+            raise ValueError("its header is too long")  # numpy would allocate it before checking
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # for files that Python 2 wrote
+            _check_shape(file)
+            warnings.simplefilter("error", RuntimeWarning)  # numpy's only sign of a size beyond 64 bits
+            # Mapped, the header's shape is checked against the file's size before memory is taken.
+            mapped = np.load(file, mmap_mode="r", allow_pickle=False)
+            return np.array(mapped, dtype=mapped.dtype.newbyteorder("="), order="C")
+    except UsageError:
+        raise
+    except Exception as error:  # the header is a Python expression, and numpy raises any error for a bad one
+        message = error.strerror if isinstance(error, OSError) else str(error)
+        reason = message or type(error).__name__
+        if "Object arrays" in reason or "object" in reason:
+            raise UsageError(f"{option}: {file} holds Python objects, not numbers", how) from error
+        raise UsageError(f"{option}: {file} cannot be read: {reason}", how) from error
+
+
+def _check_shape(file: Path) -> None:
+    """Refuse negative extents: numpy takes -1 for "the rest", and may then divide by zero."""
+    with open_plain(file) as opened:
+        version = np.lib.format.read_magic(opened)
+        if (read := _HEADERS.get(version)) is None:
+            raise ValueError(f"its format is {'.'.join(map(str, version))}, which numpy does not write")
+        shape, _, _ = read(opened)
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"its shape is {list(shape)}")
+
 
 Inputs = dict[str, np.ndarray]
 T = TypeVar("T")
 
 
 class UnusableSampleError(UsageError):
-    """With these inputs the network has no result that can be compared; other inputs may work.
+    """The network has no comparable result for these inputs; other inputs may work.
 
     Parameters
     ----------
@@ -63,16 +125,16 @@ class Sort:
         """Describe the values of these inputs, such as `normal floats, integers 0 and 1`."""
         counted = [spec for spec in specs if not (self.bytes and spec.dtype in BYTES)]
         kinds = {np.dtype(spec.dtype).kind for spec in counted}
-        said = []
+        phrases = []
         if "f" in kinds:
-            said.append(self.floats)
+            phrases.append(self.floats)
         if len(counted) < len(specs):
-            said.append("8-bit integers over their whole range")
+            phrases.append("8-bit integers over their whole range")
         if integers := kinds & set("iub"):
             most = min(self.high - 1, 1) if integers == {"b"} else self.high - 1
             values = {0: f"all {self.low}", 1: "0 and 1"}.get(most - self.low, f"{self.low} to {most}")
-            said.append(f"{'booleans' if integers == {'b'} else 'integers'} {values}")
-        return ", ".join(said)
+            phrases.append(f"{'booleans' if integers == {'b'} else 'integers'} {values}")
+        return ", ".join(phrases)
 
 
 BYTES = frozenset({"int8", "uint8"})
@@ -88,11 +150,11 @@ SORTS = tuple(
 
 
 def sorts_for(specs: Sequence[TensorSpec]) -> list[Sort]:
-    """Return the sorts that differ for inputs of these types, in the order of trial."""
-    found: dict[str, Sort] = {}
+    """Return the sorts of samples that differ for inputs of these types, in the order of trial."""
+    sorts: dict[str, Sort] = {}
     for sort in SORTS:
-        found.setdefault(sort.shown(specs), sort)
-    return list(found.values())
+        sorts.setdefault(sort.shown(specs), sort)
+    return list(sorts.values())
 
 
 @dataclass(frozen=True)
@@ -131,11 +193,11 @@ def first_usable(specs: Sequence[TensorSpec], attempt: Callable[[Sort], T]) -> U
         except UnusableSampleError as error:
             refused[drawn] = error
             continue
-        return Usable(sort, result, drawn, {each: error.reason for each, error in refused.items()})
+        return Usable(sort, result, drawn, {sample: refusal.reason for sample, refusal in refused.items()})
     first, *others = refused
     also = f"; nor with {'; '.join(others)}" if others else ""
-    told = refused[first]
-    raise UsageError(f"{told.message} (tried with {first}{also})", told.hint) from told
+    reason = refused[first]
+    raise UsageError(f"{reason.message} (tried with {first}{also})", reason.hint) from reason
 
 
 def samples(specs: Sequence[TensorSpec], seed: int = 0, sort: Sort = SORTS[0]) -> Inputs:

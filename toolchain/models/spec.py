@@ -31,7 +31,7 @@ NUMBERS = frozenset({"bool", "float16", "float32", "float64"}) | {
 """Tensor types that a program can pass in and read."""
 
 MOST_ELEMENTS = 2**40
-"""Of a tensor that a file declares, stored or computed: beyond, no file and no memory holds it."""
+"""Largest number of elements a file may declare for a tensor: no file or memory could hold more."""
 
 
 def check_types(specs: Sequence[TensorSpec], origin: str) -> None:

@@ -27,7 +27,7 @@ from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.stages.recurrent import pack_weight, recurrent
 from toolchain.models.recurrent.cell import activations
 from toolchain.models.recurrent.definition import define
-from toolchain.models.recurrent.spec import Recurrence
+from toolchain.models.recurrent.recurrence import Recurrence
 
 PLAIN = {
     "LSTM": tuple(activations(["Sigmoid", "Tanh", "Tanh"], [], [])),

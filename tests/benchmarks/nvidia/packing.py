@@ -13,7 +13,7 @@ from benchmarks.nvidia.building import Target
 from benchmarks.nvidia.contenders import OURS
 from benchmarks.nvidia.pack import ROOT, TRAVEL, Wanted
 from toolchain.models.zoo import ZooNetwork
-from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.models.zoo.graph_builder import GraphBuilder
 from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 CLASSES = 12

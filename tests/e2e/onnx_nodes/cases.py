@@ -17,7 +17,7 @@ from onnx import TensorProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from toolchain.arrays import Array
-from toolchain.models.walk import all_nodes, input_values
+from toolchain.models.onnx_graph import all_nodes, input_values
 
 # Inputs that say how an operator is meant, not what it works on: sizes, axes, counts. A network's file holds
 # them; the tests hand them over.

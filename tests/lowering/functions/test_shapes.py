@@ -12,8 +12,8 @@ from onnx import helper
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.lowering.functions.tasks import FusedTask, extract_tasks
 from toolchain.lowering.graph.pipeline import fuse
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

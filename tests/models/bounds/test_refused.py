@@ -106,7 +106,7 @@ def test_regions_are_finite(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 2, 1e9, np.nan])
-def test_a_region_names_an_image_that_there_is(value: float) -> None:
+def test_refuses_region_of_missing_image(value: float) -> None:
     case = next(each for each in CASES if each.operator == "MaxRoiPool")
     found, bad = ours(case), case.given["regions"].copy()
     bad[1, 0] = value
@@ -118,7 +118,7 @@ def test_a_region_names_an_image_that_there_is(value: float) -> None:
     assert np.isfinite(found({**case.given, "regions": bad})).all()
 
 
-def test_a_circle_has_no_end_and_a_beginning() -> None:
+def test_circular_cache_has_lower_bound_only() -> None:
     case = next(each for each in CASES if each.attributes.get("mode") == "circular")
     found, due = ours(case), theirs(case)
     for value, random in ((4, 1), (7, 2), (2**63 - 2, 3)):

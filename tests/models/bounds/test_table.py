@@ -16,7 +16,7 @@ from tests.models.bounds.cases import CASES
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import loaded, refused
 from toolchain.lowering.graph.confined import CONFINED
-from toolchain.models.bounds.insert import BOUNDS
+from toolchain.models.bounds import BOUNDS
 from toolchain.models.importing.converters import CONVERTERS
 from toolchain.models.rewrites import RULES
 
@@ -75,7 +75,7 @@ def test_an_operator_is_judged(operator: str) -> None:
         )
 
 
-def test_nothing_is_judged_twice_or_in_vain() -> None:
+def test_each_operator_has_one_row() -> None:
     assert not KNOWN & set(BOUNDS)
     assert {row for row in BOUNDS if "." not in row} <= set(OPERATORS)
     assert set(OPERATORS) | {"If", "Loop", "Scan"} >= KNOWN
@@ -107,7 +107,7 @@ MOVES = set(
 """Of Relax: those whose values decide an address or a division."""
 
 
-def test_what_the_importer_writes_is_confined() -> None:
+def test_importer_output_is_confined() -> None:
     source = inspect.getsource(onnx_frontend)
     ours = Path(inspect.getfile(loaded)).parents[3] / "toolchain" / "models"
     source += "".join(path.read_text() for path in ours.rglob("*.py"))
@@ -180,7 +180,7 @@ FIXED = [
 
 
 @pytest.mark.parametrize(("operator", "inputs", "outputs", "own"), FIXED, ids=[each[0] for each in FIXED])
-def test_what_must_be_constant_is_refused_where_it_is_computed(
+def test_refuses_computed_value_where_constant_is_required(
     operator: str,
     inputs: list[tuple[str, tuple[int, ...], int]],
     outputs: list[str],

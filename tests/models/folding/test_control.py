@@ -51,7 +51,7 @@ def kinds(graph: onnx.ModelProto) -> set[str]:
     return {each.op_type for each in fold(graph, "test").model.graph.node}
 
 
-def test_a_branch_of_a_shape_and_one_inside_it(tmp_path: Path) -> None:
+def test_inlines_nested_branches_decided_by_shapes(tmp_path: Path) -> None:
     """Names are captured from two levels up; the branches that are not taken use the same ones."""
     inner = body([node("Mul", "r b", "t")], {}, ["t"])
     inner_else = body([node("Sub", "r b", "t")], {}, ["t"])
@@ -80,7 +80,7 @@ def test_a_branch_of_a_shape_and_one_inside_it(tmp_path: Path) -> None:
     assert_same(loaded(graph, tmp_path))
 
 
-def test_names_of_a_branch_that_are_taken_outside_are_kept_apart() -> None:
+def test_branch_names_do_not_clash_with_outer_names() -> None:
     """The checker forbids it and onnxruntime does not: a name inside hides the one outside."""
     then = body([node("Add", "x b", "r"), node("Mul", "r b", "t")], {}, ["t"], b=np.float32(2))
     graph = model(
@@ -99,7 +99,7 @@ def test_names_of_a_branch_that_are_taken_outside_are_kept_apart() -> None:
     np.testing.assert_array_equal(found, np.maximum(x, 0) + (x + 2) * 2 + 5)
 
 
-def test_a_branch_may_hand_on_what_it_captures(tmp_path: Path) -> None:
+def test_branch_may_return_captured_tensor(tmp_path: Path) -> None:
     then = body([node("Identity", "x", "o")], {}, ["o"])
     other = body([node("Neg", "x", "t")], {}, ["t"])
     graph = model(
@@ -113,7 +113,7 @@ def test_a_branch_may_hand_on_what_it_captures(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("opset", [11, 17])
 @pytest.mark.parametrize("trips", [1, 3])
-def test_a_loop_with_carried_values_and_stacked_ones(tmp_path: Path, opset: int, trips: int) -> None:
+def test_unrolls_loop_with_carried_and_stacked_values(tmp_path: Path, opset: int, trips: int) -> None:
     once = body(
         [
             node("Cast", "i", "f", to=TensorProto.FLOAT),
@@ -132,7 +132,7 @@ def test_a_loop_with_carried_values_and_stacked_ones(tmp_path: Path, opset: int,
 
 
 @pytest.mark.slow
-def test_a_loop_that_its_own_condition_ends(tmp_path: Path) -> None:
+def test_unrolls_loop_ended_by_its_condition(tmp_path: Path) -> None:
     once = body(
         [
             node("Add", "count one", "next"),
@@ -161,7 +161,7 @@ def test_the_weights_of_a_loop_are_stored_once(tmp_path: Path) -> None:
     assert_same(loaded(graph, tmp_path))
 
 
-def test_a_loop_that_never_runs(tmp_path: Path) -> None:
+def test_loop_without_iterations_returns_initial_values(tmp_path: Path) -> None:
     once = body(
         [node("Relu", "state", "next")],
         {"i": INT, "going": BOOL, "state": TensorProto.FLOAT}, ["going", "next"],
@@ -174,7 +174,7 @@ def test_a_loop_that_never_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("backwards", [0, 1])
 @pytest.mark.parametrize("turned", [0, 1])
-def test_a_scan_in_both_directions(tmp_path: Path, backwards: int, turned: int) -> None:
+def test_unrolls_scan_in_both_directions(tmp_path: Path, backwards: int, turned: int) -> None:
     once = body(
         [node("Add", "state slice", "sum"), node("Relu", "sum", "out")],
         {"state": TensorProto.FLOAT, "slice": TensorProto.FLOAT}, ["sum", "out"],
@@ -204,9 +204,7 @@ def endless(limit: int) -> onnx.ModelProto:
     return model([node("Loop", "trips _ x", "s", body=once), node("Neg", "s", "y")], trips=limit)
 
 
-def test_a_loop_that_would_be_endless_code_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refuses_loop_with_too_many_iterations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "UNROLLED", 100)
     with pytest.raises(UsageError, match=r"Loop \(node 's'\) makes more than 10000 nodes when") as caught:
         loaded(endless(2**62), tmp_path)
@@ -215,7 +213,7 @@ def test_a_loop_that_would_be_endless_code_is_refused(
     assert fold(endless(101), "test").problems
 
 
-def test_a_loop_as_long_as_the_data_say_is_refused_with_the_cut(tmp_path: Path) -> None:
+def test_refuses_loop_with_computed_trip_count_and_hints_at_cut(tmp_path: Path) -> None:
     once = body(
         [node("Relu", "state", "next")],
         {"i": INT, "going": BOOL, "state": TensorProto.FLOAT}, ["going", "next"],

@@ -13,11 +13,11 @@ from tests.models.graphs import classifier, graph_of, tensor_info
 from tests.models.original import outputs_of
 from tests.models.rewrites.judge import assert_same, loaded
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
-from toolchain.models.preparing.declared import dimensions
+from toolchain.models.folding.folded import Folded
+from toolchain.models.preparing.tensor_types import dimensions
 
 
-def test_what_no_output_needs_is_no_obstacle(tmp_path: Path) -> None:
+def test_ignores_problem_of_unused_node(tmp_path: Path) -> None:
     extra = [
         helper.make_node("NonZero", ["prob"], ["z"]),
         helper.make_node("Relu", ["z"], ["rz"], domain="my"),
@@ -27,7 +27,7 @@ def test_what_no_output_needs_is_no_obstacle(tmp_path: Path) -> None:
     assert [spec.name for spec in loaded(graph, tmp_path).outputs] == ["prob"]
 
 
-def test_outputs_keep_their_names_whatever_they_are(tmp_path: Path) -> None:
+def test_outputs_keep_their_names(tmp_path: Path) -> None:
     graph = graph_of(
         [
             helper.make_node("Relu", ["x"], ["r"]),
@@ -49,7 +49,7 @@ def test_outputs_keep_their_names_whatever_they_are(tmp_path: Path) -> None:
     assert_same(model)
 
 
-def test_a_constant_output_that_is_read_too_is_made_by_a_node_of_its_own(tmp_path: Path) -> None:
+def test_constant_output_with_reader_gets_its_own_node(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Add", ["one", "one"], ["two"]),
         helper.make_node("Mul", ["x", "two"], ["y"]),
@@ -70,7 +70,7 @@ def folded(nodes: list[onnx.NodeProto], outputs: list[str], **weights: np.ndarra
     return fold(graph_of(nodes, [tensor_info("x", (2, 3))], ends, weights), "net.onnx")
 
 
-def test_nodes_and_weights_that_no_output_needs_are_gone() -> None:
+def test_drops_unused_nodes_and_weights() -> None:
     nodes = [
         helper.make_node("Mul", ["x", "kept"], ["y"]),
         helper.make_node("Add", ["x", "dropped"], ["z"]),
@@ -82,7 +82,7 @@ def test_nodes_and_weights_that_no_output_needs_are_gone() -> None:
     assert [value.name for value in graph.input] == ["x"]
 
 
-def test_types_of_inner_tensors_are_written_once_and_those_of_outputs_where_they_are_declared() -> None:
+def test_inner_types_are_in_value_info_and_output_types_in_outputs() -> None:
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"])]
     graph = folded(nodes, ["y"]).model.graph
     assert [value.name for value in graph.value_info] == ["a"]
@@ -90,7 +90,7 @@ def test_types_of_inner_tensors_are_written_once_and_those_of_outputs_where_they
 
 
 @pytest.mark.parametrize("taken", ["y.value", "y.value_"])
-def test_the_new_name_of_a_constant_output_meets_no_old_one(taken: str) -> None:
+def test_new_name_of_constant_output_is_unused(taken: str) -> None:
     nodes = [
         helper.make_node("Add", ["one", "one"], ["y"]),
         helper.make_node("Relu", ["x"], ["y.value"]),
@@ -110,14 +110,14 @@ def test_the_new_name_of_a_constant_output_meets_no_old_one(taken: str) -> None:
     np.testing.assert_array_equal(z, sign * np.maximum(x, 0) * 2)
 
 
-def test_what_depends_on_the_data_is_a_problem_only_if_it_is_needed() -> None:
+def test_data_dependent_node_is_a_problem_only_if_needed() -> None:
     nodes = [helper.make_node("NonZero", ["x"], ["places"], "where"), helper.make_node("Relu", ["x"], ["y"])]
     assert folded(nodes, ["y"]).problems == []
     (problem,) = folded(nodes, ["y", "places"]).problems
     assert problem.node.name == "where" and "depends on the data" in problem.reason
 
 
-def test_only_the_first_of_a_chain_is_a_problem() -> None:
+def test_only_first_node_of_a_chain_is_reported() -> None:
     """What reads a tensor of no known shape has none either, and is not to blame."""
     nodes = [
         helper.make_node("NonZero", ["x"], ["places"], "where"),

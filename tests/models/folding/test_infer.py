@@ -32,7 +32,7 @@ def shapes(found: dict[str, onnx.TypeProto]) -> dict[str, tuple[int, ...] | None
     return {name: static_shape(each) for name, each in found.items()}
 
 
-def test_a_shape_that_a_known_value_says() -> None:
+def test_infers_shape_from_known_value() -> None:
     node = helper.make_node("Reshape", ["x", "shape"], ["y"])
     target = Constant(np.array([3, -1]))
     types = {"x": floats(2, 6), "shape": target.type}
@@ -40,12 +40,12 @@ def test_a_shape_that_a_known_value_says() -> None:
     assert shapes(inference().outputs(node, types, {})) == {"y": None}
 
 
-def test_where_an_input_has_no_type_nothing_follows() -> None:
+def test_infers_nothing_from_untyped_input() -> None:
     node = helper.make_node("Add", ["x", "unknown"], ["y"])
     assert inference().outputs(node, {"x": floats(2)}, {}) == {}
 
 
-def test_an_input_that_is_left_out_needs_no_type() -> None:
+def test_omitted_input_needs_no_type() -> None:
     node = helper.make_node("Clip", ["x", "", "most"], ["y"])
     assert shapes(inference().outputs(node, {"x": floats(2, 3), "most": floats()}, {})) == {"y": (2, 3)}
 
@@ -75,12 +75,12 @@ def test_onnxruntimes_own_operators_have_its_types() -> None:
     assert static_shape(open_one.get("y")) is None
 
 
-def test_nobody_knows_another_domains_operator() -> None:
+def test_infers_nothing_for_unknown_domain() -> None:
     node = helper.make_node("Strange", ["x"], ["y"], domain="my.own")
     assert inference(my_own=1).outputs(node, {"x": floats(2)}, {}) == {}
 
 
-def test_inputs_that_do_not_fit_are_an_error() -> None:
+def test_refuses_inputs_that_do_not_fit() -> None:
     node = helper.make_node("MatMul", ["a", "b"], ["y"])
     with pytest.raises(InferenceError):
         inference().outputs(node, {"a": floats(2, 3), "b": floats(4, 5)}, {})
@@ -88,7 +88,7 @@ def test_inputs_that_do_not_fit_are_an_error() -> None:
 
 @pytest.mark.parametrize("opset", [12, 13, 15])
 @pytest.mark.parametrize("operator", ["GreaterOrEqual", "LessOrEqual"])
-def test_a_comparison_that_onnx_only_defines_by_others(operator: str, opset: int) -> None:
+def test_infers_comparison_from_its_definition(operator: str, opset: int) -> None:
     node = helper.make_node(operator, ["a", "b"], ["y"])
     found = inference(opset).outputs(node, {"a": floats(2, 1), "b": floats(3)}, {})
     assert shapes(found) == {"y": (2, 3)}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from toolchain.models.folding.scope import Scope
+from toolchain.models.folding.folded import Scope
 
 
-def test_an_inner_name_hides_an_outer_one_and_others_are_seen_through() -> None:
+def test_inner_name_hides_outer_name() -> None:
     whole = Scope()
     whole.names.update(x="x", w="w.3")
     inner = Scope(Scope(whole))

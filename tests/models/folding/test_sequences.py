@@ -23,7 +23,7 @@ def split(sizes: str, **attributes: object) -> list[onnx.NodeProto]:
     ("sizes", "attributes"),
     [("", {"axis": 0, "keepdims": 1}), ("", {"axis": 1, "keepdims": 0}), ("two", {"axis": 1}), ("list", {})],
 )
-def test_parts_are_taken_and_put_together(
+def test_folds_sequence_split_and_concatenation(
     tmp_path: Path, opset: int, sizes: str, attributes: dict[str, int]
 ) -> None:
     alone = attributes.get("keepdims") == 0
@@ -69,7 +69,7 @@ def test_a_loop_that_fills_a_sequence(tmp_path: Path) -> None:
     assert_same(loaded(graph, tmp_path))
 
 
-def test_a_place_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
+def test_refuses_computed_sequence_index(tmp_path: Path) -> None:
     graph = model(
         [
             node("SequenceConstruct", "x x", "s"),
@@ -82,7 +82,7 @@ def test_a_place_that_depends_on_the_data_is_refused(tmp_path: Path) -> None:
         loaded(graph, tmp_path)
 
 
-def test_no_sequence_is_an_output(tmp_path: Path) -> None:
+def test_refuses_sequence_as_output(tmp_path: Path) -> None:
     graph = model([*split(""), node("Relu", "x", "y")])
     graph.graph.output.append(onnx.helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
     with pytest.raises(UsageError):

@@ -30,9 +30,7 @@ places = st.none() | st.integers(-6, 6)
 
 
 @given(shape=st.lists(st.integers(1, 9), min_size=1, max_size=4), start=places, end=places)
-def test_a_part_of_a_shape_is_what_python_would_cut(
-    shape: list[int], start: int | None, end: int | None
-) -> None:
+def test_shape_attributes_slice_like_python(shape: list[int], start: int | None, end: int | None) -> None:
     asked = {name: place for name, place in (("start", start), ("end", end)) if place is not None}
     (found,) = stored(asking("Shape", shape, **asked)).values()
     assert found.dtype == np.int64 and found.tolist() == shape[start:end]
@@ -44,7 +42,7 @@ def test_the_known_part_of_an_open_shape_is_stored() -> None:
 
 
 @pytest.mark.parametrize(("shape", "attributes"), [(("n", 3), {}), (("n", 3), {"end": 1}), (None, {})])
-def test_an_open_part_is_left_to_be_computed(shape: Dimensions, attributes: dict[str, int]) -> None:
+def test_open_shape_slice_stays_computed(shape: Dimensions, attributes: dict[str, int]) -> None:
     nodes = fold(asking("Shape", shape, **attributes), "test").model.graph.node
     assert [node.op_type for node in nodes] == ["Shape"]
 
@@ -55,11 +53,11 @@ def test_the_number_of_elements(shape: tuple[int, ...], size: int) -> None:
     assert found.shape == () and found == size
 
 
-def test_the_size_of_an_open_shape_is_left_to_be_computed() -> None:
+def test_size_of_open_shape_stays_computed() -> None:
     assert [node.op_type for node in fold(asking("Size", ("n", 3)), "test").model.graph.node] == ["Size"]
 
 
-def test_a_chain_of_identities_leaves_its_first_name() -> None:
+def test_identity_chain_folds_to_first_name() -> None:
     nodes = [helper.make_node("Identity", [source], [made]) for source, made in ("xa", "ab", "bc")]
     nodes.append(helper.make_node("Add", ["c", "a"], ["y"]))
     model = graph_of(nodes, [tensor_info("x", (2,))], [tensor_info("y", (2,))], {})

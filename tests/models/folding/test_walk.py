@@ -79,7 +79,7 @@ def test_a_large_constant_is_not_computed() -> None:
     assert nodes_of(graph) == ["ConstantOfShape", "Add"]
 
 
-def test_random_numbers_are_not_computed_once_and_for_all() -> None:
+def test_random_numbers_are_not_folded() -> None:
     graph = graph_of(
         [
             helper.make_node("RandomNormal", [], ["noise"], shape=[3]),
@@ -92,7 +92,7 @@ def test_random_numbers_are_not_computed_once_and_for_all() -> None:
     assert nodes_of(graph) == ["RandomNormal", "Add"]
 
 
-def test_shapes_that_do_not_fit_name_the_node() -> None:
+def test_misfit_names_the_node() -> None:
     graph = graph_of(
         [helper.make_node("MatMul", ["x", "w"], ["y"], "product")],
         [tensor_info("x", (2, 3))],

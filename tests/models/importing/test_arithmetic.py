@@ -85,7 +85,7 @@ def wrapped(values: Sequence[int], kind: str) -> np.ndarray:
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(data=st.data(), case=st.sampled_from(of("BitShift")))
-def test_a_shift_by_more_than_all_bits_leaves_none(data: st.DataObject, case: Case) -> None:
+def test_shift_beyond_width_gives_0(data: st.DataObject, case: Case) -> None:
     kind = case[1]
     a, b = data.draw(integers(kind)), data.draw(integers(kind, 0, 80) | integers(kind))
     way = dict(case[3])["direction"]
@@ -116,7 +116,7 @@ reals = st.lists(
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(a=reals, b=reals)
-def test_a_remainder_of_reals_is_c_s_fmod(a: np.ndarray, b: np.ndarray) -> None:
+def test_float_remainder_is_fmod(a: np.ndarray, b: np.ndarray) -> None:
     with np.errstate(invalid="ignore"):
         expected = np.fmod(a, b)
     np.testing.assert_array_equal(computed(of("Mod", "float32")[0], a, b), expected)

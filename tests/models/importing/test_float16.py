@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
-from toolchain.models.importing.float16 import as_float32, holds_float16
+from toolchain.models.importing.importer import as_float32, holds_float16
 
 HALF, FULL = TensorProto.FLOAT16, TensorProto.FLOAT
 
@@ -46,7 +46,7 @@ def test_the_types_of_inputs_and_outputs_stay_and_sums_are_exact() -> None:
 
 @pytest.mark.parametrize("name", ["x/float32", "y/float32"])
 @pytest.mark.parametrize("place", ["weight", "inner"])
-def test_new_names_meet_no_old_ones(name: str, place: str) -> None:
+def test_new_names_are_unused(name: str, place: str) -> None:
     """As a file has them that was converted from this one's own output."""
     full = as_float32(dense(**{place: name}))
     onnx.checker.check_model(full, full_check=True)
@@ -59,7 +59,7 @@ def test_new_names_meet_no_old_ones(name: str, place: str) -> None:
     np.testing.assert_array_equal(outputs_of(full, {"x": x})[0], outputs_of(as_float32(dense()), {"x": x})[0])
 
 
-def test_a_node_that_has_its_outputs_name_keeps_it() -> None:
+def test_node_named_like_its_output_keeps_its_name() -> None:
     """Exporters name a node after its output, and onnxruntime takes each name of a node once."""
     model = dense()
     model.graph.node[-1].name = "y"
@@ -86,7 +86,7 @@ def test_a_code_of_a_type_becomes_that_of_float32(
     onnx.checker.check_model(full, full_check=True)
 
 
-def test_an_integer_of_ten_is_no_type() -> None:
+def test_attribute_of_value_10_is_not_taken_for_float16() -> None:
     """10 is also float16's code: an axis or a `to` of another kind is left alone."""
     model = graph_of(
         [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT32)],
@@ -98,7 +98,7 @@ def test_an_integer_of_ten_is_no_type() -> None:
     assert not holds_float16(model) and as_float32(model) is model
 
 
-def test_bits_that_are_read_as_such_stay() -> None:
+def test_bitcast_keeps_float16() -> None:
     model = dense()
     model.graph.node.append(helper.make_node("BitCast", ["m"], ["bits"], to=TensorProto.INT16))
     assert as_float32(model) is model
@@ -117,7 +117,7 @@ def test_float16_is_found_inside_a_branch() -> None:
     assert holds_float16(model)
 
 
-def test_the_graph_that_was_given_is_left_alone() -> None:
+def test_does_not_change_its_argument() -> None:
     model = dense()
     before = model.SerializeToString(deterministic=True)
     as_float32(model)

@@ -13,7 +13,7 @@ from tests.models.graphs import Dimensions, classifier, graph_of, tensor_info
 from tests.models.rewrites.judge import loaded, refused
 from toolchain.errors import UsageError
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
+from toolchain.models.folding.folded import Folded
 from toolchain.models.importing.importer import check_compiles, inputs_to_freeze, ways_to_cut
 from toolchain.models.inspect import inspect_model
 from toolchain.models.options import ModelOptions
@@ -45,7 +45,7 @@ def test_unsupported_operators_are_all_named(tmp_path: Path) -> None:
     assert found["operators"]["ImageDecoder"] == 2
 
 
-def test_nothing_to_cut_at(tmp_path: Path) -> None:
+def test_gives_no_cut_hint_without_cut_point(tmp_path: Path) -> None:
     graph = graph_of(
         [helper.make_node("NonZero", ["x"], ["y"], "where")],
         [tensor_info("x", (2, 3))],
@@ -111,11 +111,11 @@ def test_a_small_input_that_decides_a_shape_is_to_be_made_a_constant() -> None:
 
 
 @pytest.mark.parametrize(("size", "small"), [((16,), True), ((17,), False), ((4, 5), False), ((), True)])
-def test_an_input_of_many_values_is_no_parameter(size: tuple[int, ...], small: bool) -> None:
+def test_never_suggests_freezing_a_large_input(size: tuple[int, ...], small: bool) -> None:
     assert inputs_to_freeze(folded(cropped(size))) == (["end one"] if small else [])
 
 
-def test_an_image_is_not_to_be_frozen_and_the_graph_can_be_cut() -> None:
+def test_hints_at_cut_instead_of_freezing_an_image() -> None:
     graph = cropped((400,))
     assert ways_to_cut(folded(graph), graph) == ["z"]
     with pytest.raises(UsageError) as caught:
@@ -123,7 +123,7 @@ def test_an_image_is_not_to_be_frozen_and_the_graph_can_be_cut() -> None:
     assert str(caught.value.hint).endswith("do the rest in your own program: --outputs z")
 
 
-def test_the_only_input_is_never_to_be_frozen() -> None:
+def test_never_suggests_freezing_the_only_input() -> None:
     """Nothing would be left to compute."""
     graph = graph_of(
         [helper.make_node("ConstantOfShape", ["n"], ["y"], "fill")],
@@ -134,7 +134,7 @@ def test_the_only_input_is_never_to_be_frozen() -> None:
     assert inputs_to_freeze(folded(graph)) == []
 
 
-def test_what_counts_its_elements_cannot_be_helped_by_constants() -> None:
+def test_data_dependent_size_has_no_freeze_hint() -> None:
     graph = graph_of(
         [helper.make_node("Compress", ["x", "keep"], ["y"], axis=0)],
         [tensor_info("x", (3,)), tensor_info("keep", (3,), TensorProto.BOOL)],
@@ -144,7 +144,7 @@ def test_what_counts_its_elements_cannot_be_helped_by_constants() -> None:
     assert inputs_to_freeze(folded(graph)) == []
 
 
-def test_of_many_nodes_five_are_named() -> None:
+def test_names_five_of_many_nodes() -> None:
     nodes = [
         helper.make_node("Strange", ["x"], [f"y{each}"], f"n{each}", domain="my.own") for each in range(8)
     ]
@@ -163,7 +163,7 @@ def test_names_with_control_characters_are_escaped() -> None:
     assert str(caught.value).isprintable() and "red" in caught.value.message
 
 
-def test_what_can_be_compiled_passes() -> None:
+def test_accepts_compilable_graph() -> None:
     graph = graph_of(
         [helper.make_node("Relu", ["x"], ["y"])], [tensor_info("x", (2,))], [tensor_info("y", (2,))], {}
     )

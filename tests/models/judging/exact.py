@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from toolchain.arrays import Array
-from toolchain.models.walk import all_graphs, all_nodes, all_tensors
+from toolchain.models.onnx_graph import all_graphs, all_nodes, all_tensors
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
 _TYPES = frozenset({"to", "dtype", "output_dtype", "stash_type"})

@@ -18,7 +18,7 @@ from tests.models.judging.trials import WEAK, Trial, trials
 from toolchain.arrays import Array
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.judging.substitutes import with_substitutes
-from toolchain.models.reading.opsets import with_known_opsets
+from toolchain.models.reading.onnx_file import with_known_opsets
 
 RESULT = Path(__file__).parents[3] / "docs" / "judges.json"
 

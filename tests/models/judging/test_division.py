@@ -23,7 +23,7 @@ from toolchain.models.judging.reference import reference_outputs
         ("Mod", 17, {"fmod": 1}, [0, 1, 1]),
     ],
 )
-def test_it_wraps(
+def test_least_integer_divided_by_minus_one_wraps(
     dtype: type[np.signedinteger],
     operator: str,
     opset: int,

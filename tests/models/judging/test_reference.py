@@ -89,7 +89,7 @@ def elementary(operator: str) -> onnx.ModelProto:
     ],
     ids=["table", "small table", "mask", "divisor", "one less the divisor", "logarithm", "acosh"],
 )
-def test_a_sample_that_is_no_use_gives_way_to_the_next_sort(
+def test_tries_next_sort_of_sample_when_one_is_unusable(
     graph: onnx.ModelProto, drawn: str, instead_of: str, reason: str, tmp_path: Path
 ) -> None:
     found = seeded_reference(loaded(graph, tmp_path))
@@ -99,7 +99,7 @@ def test_a_sample_that_is_no_use_gives_way_to_the_next_sort(
     assert found.to_json()["reason"] == (found.reason or None)
 
 
-def test_where_no_sort_is_of_use_the_first_is_told_with_what_to_hand_over(tmp_path: Path) -> None:
+def test_no_usable_sort_reports_the_first_and_the_option(tmp_path: Path) -> None:
     """A table of one row, picked from at 2 and more alone."""
     nodes = [
         helper.make_node("Sub", ["ids", "nine"], ["row"]),
@@ -115,7 +115,7 @@ def test_where_no_sort_is_of_use_the_first_is_told_with_what_to_hand_over(tmp_pa
     assert reference_outputs(model, {"ids": np.full((1, 60), 9)})["y"].all()
 
 
-def test_what_onnxruntime_cannot_load_is_told_with_a_way_out(tmp_path: Path) -> None:
+def test_reports_file_that_onnxruntime_cannot_load_with_hint(tmp_path: Path) -> None:
     values = [tensor_info(name, (3,), TensorProto.UINT16) for name in ("x", "n")]
     node = helper.make_node("BitShift", ["x", "n"], ["y"], direction="LEFT")
     model = loaded(graph_of([node], values, [tensor_info("y", (3,), TensorProto.UINT16)], {}), tmp_path)
@@ -124,7 +124,7 @@ def test_what_onnxruntime_cannot_load_is_told_with_a_way_out(tmp_path: Path) -> 
     assert "--outputs" in raised.value.hint
 
 
-def test_weights_that_are_no_numbers_are_told_as_such(tmp_path: Path) -> None:
+def test_reports_nan_weights(tmp_path: Path) -> None:
     graph = classifier()
     weight = onnx.numpy_helper.to_array(graph.graph.initializer[0]).copy()
     weight[1, 2, 0, 0] = np.nan
@@ -135,7 +135,7 @@ def test_weights_that_are_no_numbers_are_told_as_such(tmp_path: Path) -> None:
     assert "export the network again" in raised.value.hint
 
 
-def test_a_nan_that_does_no_harm_is_not_blamed(tmp_path: Path) -> None:
+def test_does_not_blame_unrelated_nan(tmp_path: Path) -> None:
     """What is NaN for x below -9 is chosen by none; the square root is."""
     nodes = [
         helper.make_node("Sub", ["x", "nine"], ["less"]),
@@ -171,9 +171,7 @@ def test_reference_and_network_know_the_defaults_of_a_files_functions(tmp_path: 
     assert seeded_reference(model).computed_from == "the file as it is given"
 
 
-def test_an_error_of_preparing_is_no_part_of_the_reference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reference_does_not_depend_on_preparing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever modernising does wrong, the reference is what onnxruntime says of the file."""
 
     def wrong(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
@@ -195,7 +193,7 @@ def test_an_error_of_preparing_is_no_part_of_the_reference(
         assert_same(model, inputs={"x": x})
 
 
-def test_what_onnxruntime_cannot_run_as_it_is_given_is_told(tmp_path: Path) -> None:
+def test_reports_why_onnxruntime_cannot_run_the_file(tmp_path: Path) -> None:
     add = helper.make_node("Add", ["x", "w"], ["y"], broadcast=1)
     weights = {"w": np.ones(4, np.float32)}
     graph = graph_of([add], [tensor_info("x", (1, 4))], [tensor_info("y", (1, 4))], weights, 6)
@@ -213,7 +211,7 @@ def sigmoid_in_a_function() -> onnx.ModelProto:
     )
 
 
-def test_functions_with_what_others_judge_are_written_out_and_compared(
+def test_inlines_functions_with_substitutes_and_compares(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = loaded(sigmoid_in_a_function(), tmp_path)
@@ -240,7 +238,7 @@ def detector_in_a_function() -> onnx.ModelProto:
     )
 
 
-def test_a_function_that_is_written_out_wrong_shows_in_a_small_part(
+def test_wrong_inlining_shows_in_a_small_part_of_an_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = loaded(detector_in_a_function(), tmp_path)
@@ -257,7 +255,7 @@ def with_a_hard_sigmoid(model: onnx.ModelProto, *_keys: object, **_options: obje
     return flat
 
 
-def test_a_file_is_proven_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compares_forms_of_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proofs: list[str] = []
 
     def counted(*arguments: Any, **options: Any) -> str:

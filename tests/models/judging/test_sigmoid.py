@@ -46,7 +46,7 @@ def test_small_probabilities_are_exact(tmp_path: Path, names: tuple[str, ...]) -
     assert len(model.onnx.graph.output) == len(names)  # the model is as it was
 
 
-def test_onnxruntime_itself_is_not() -> None:
+def test_onnxruntime_own_sigmoid_is_inexact() -> None:
     session = onnxruntime.InferenceSession(
         network("p").SerializeToString(), providers=["CPUExecutionProvider"]
     )

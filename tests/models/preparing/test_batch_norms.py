@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.models.preparing.batch_norms import fold_batch_norms
+from toolchain.models.preparing.norms import fold_batch_norms
 
 SIZE = 6
 STATISTICS = ("gamma", "beta", "mean", "var")

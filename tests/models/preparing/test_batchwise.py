@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
+from toolchain.models.onnx_graph import all_nodes
 from toolchain.models.preparing.modernise import steps_first
-from toolchain.models.walk import all_nodes
 
 BATCH, STEPS, SIZE, UNITS = 2, 3, 4, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -75,7 +75,7 @@ def test_the_numbers_are_those_of_the_other_layout(
 
 
 @pytest.mark.parametrize("taken", ["x_steps_first", "y0_steps_first"])
-def test_new_names_meet_no_old_ones(taken: str) -> None:
+def test_new_names_are_unused(taken: str) -> None:
     model = network("GRU", 1, (0,))
     model.graph.node.append(helper.make_node("Neg", ["x"], [taken]))
     model.graph.output.append(tensor_info(taken, (BATCH, STEPS, SIZE)))

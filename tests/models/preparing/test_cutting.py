@@ -17,7 +17,7 @@ from toolchain.models.inspect import inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import export_model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.cutting import outputs_option
+from toolchain.models.preparing.prepare import outputs_option
 
 
 def detector(*, domain: str = "", boxes: str = "boxes", scores: str = "scores") -> onnx.ModelProto:

@@ -9,7 +9,7 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.errors import UsageError
-from toolchain.models.preparing.empty import check_not_empty
+from toolchain.models.preparing.tensor_types import check_not_empty
 
 EMPTY = np.zeros((0,), np.float32)
 
@@ -24,11 +24,11 @@ def resize(roi: np.ndarray = EMPTY) -> onnx.ModelProto:
     )
 
 
-def test_an_empty_parameter_is_as_good_as_none() -> None:
+def test_empty_parameter_counts_as_omitted() -> None:
     check_not_empty(resize(), "net.onnx")
 
 
-def test_what_another_operator_reads_too_is_refused_with_its_shape() -> None:
+def test_refuses_empty_tensor_with_shape() -> None:
     model = resize(np.zeros((0, 4), np.float32))
     model.graph.node.append(helper.make_node("Neg", ["roi"], ["z"]))
     with pytest.raises(UsageError, match=r"^net\.onnx: the tensor roi=0,4 is empty") as caught:
@@ -48,7 +48,7 @@ def test_an_empty_value_is_refused_wherever_it_is(where: str) -> None:
         check_not_empty(model, "net.onnx")
 
 
-def test_what_nothing_reads_may_be_empty() -> None:
+def test_accepts_empty_tensor_without_reader() -> None:
     model = graph_of(
         [helper.make_node("Relu", ["x"], ["y"])],
         [tensor_info("x", (2,)), tensor_info("unused", (0,))],

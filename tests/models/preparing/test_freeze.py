@@ -41,7 +41,7 @@ def by_rate(shape: Dimensions = ()) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize(("rate", "expected"), [("16000", [2, 4, 6, 8]), ("8000", [2, 3, 4, 5])])
-def test_a_frozen_input_decides(tmp_path: Path, rate: str, expected: list[float]) -> None:
+def test_frozen_input_decides_branch(tmp_path: Path, rate: str, expected: list[float]) -> None:
     model = loaded(by_rate(), tmp_path, input_values={"rate": rate})
     assert [spec.name for spec in model.inputs] == ["x"] == list(sample_inputs(model))
     assert [value.name for value in model.onnx.graph.input] == ["x", "rate"]
@@ -63,7 +63,7 @@ def test_the_branch_that_is_not_taken_may_not_fit_the_shapes(tmp_path: Path) -> 
         loaded(graph, tmp_path, shapes={"x": (4,)}, input_values={"rate": "8000"})
 
 
-def test_what_is_not_frozen_is_refused_with_the_option(tmp_path: Path) -> None:
+def test_refusal_names_option_to_freeze(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"If \(node 'choice'\) takes a branch that depends on the data"
     ) as no:

@@ -16,8 +16,8 @@ from tests.models.preparing.conftest import Save
 from toolchain.errors import UsageError
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.infer_shapes import LARGE, MOST_DIMENSIONS, infer_shapes
+from toolchain.models.preparing.tensor_types import dimensions
 
 
 def test_a_tensor_of_more_elements_than_32_bits_count_is_refused(save: Save) -> None:

@@ -14,8 +14,8 @@ from tests.models.original import outputs_of
 from tests.models.rewrites.judge import loaded
 from toolchain.errors import UsageError
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
+from toolchain.models.onnx_graph import all_nodes
 from toolchain.models.preparing.modernise import NEWEST_OPSET, WRITTEN_OPSET, modernise
-from toolchain.models.walk import all_nodes
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.original import outputs_of
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.preparing.infer_shapes import with_explicit_pads
-from toolchain.models.walk import attributes_of
 
 
 def windowed(
@@ -93,7 +93,7 @@ def test_a_graph_without_is_the_same_object() -> None:
     assert with_explicit_pads(model) is model
 
 
-def test_the_graph_that_was_given_is_left_alone() -> None:
+def test_does_not_change_its_argument() -> None:
     model = windowed("Conv", (4, 4), (3, 3), auto_pad="SAME_LOWER")
     before = model.SerializeToString(deterministic=True)
     with_explicit_pads(model)

@@ -10,8 +10,8 @@ from onnx import helper
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.errors import UsageError
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.prepare import prepare
+from toolchain.models.preparing.tensor_types import dimensions
 from toolchain.models.reading.source import Source
 
 
@@ -45,7 +45,7 @@ def test_the_source_stays_as_declared_and_the_static_view_has_the_shapes() -> No
     assert [node.op_type for node in found.static.graph.node] == ["Add", "Mul", "Mul"], "nothing is folded"
 
 
-def test_a_constant_that_only_what_was_cut_off_reads_is_none() -> None:
+def test_cut_drops_unread_frozen_input() -> None:
     options = ModelOptions(batch=2, input_values={"scale": "2.5"}, outputs=("square",))
     found = prepare(source(), options)
     assert found.frozen == {}
@@ -61,7 +61,7 @@ def test_an_open_shape_of_what_was_cut_off_is_not_asked_for() -> None:
         prepare(given, ModelOptions(shapes={"b": (2, 3)}))
 
 
-def test_partly_leaves_open_what_the_options_do_not_say() -> None:
+def test_partly_leaves_other_dimensions_open() -> None:
     with pytest.raises(UsageError, match="leaves open"):
         prepare(source(), ModelOptions())
     assert shapes(prepare(source(), ModelOptions(), partly=True).static)["a"] == ("n", 3)
@@ -73,7 +73,7 @@ def test_a_wrong_option_is_refused_even_for_what_is_cut_off() -> None:
         prepare(source(), options)
 
 
-def test_what_was_read_is_left_alone() -> None:
+def test_preparing_does_not_change_the_source() -> None:
     given = source()
     before = given.proto.SerializeToString(deterministic=True)
     prepare(given, ModelOptions(batch=4, input_values={"scale": "1"}, outputs=("scaled",)))

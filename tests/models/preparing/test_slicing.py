@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
         {"starts": [1, 0], "ends": [3, 1], "axes": [2, 0]},
     ],
 )
-def test_what_attributes_say(own: dict[str, Any], opset: int, tmp_path: Path) -> None:
+def test_slices_by_attributes(own: dict[str, Any], opset: int, tmp_path: Path) -> None:
     nodes = [helper.make_node("Slice", ["x"], ["cut"], **own), helper.make_node("Relu", ["cut"], ["y"])]
     inputs, outputs = [tensor_info("x", (2, 3, 5))], [tensor_info("y", ("a", "b", "c"))]
     assert_same(loaded(graph_of(nodes, inputs, outputs, {}, opset), tmp_path))

@@ -57,7 +57,7 @@ def test_open_dimensions_are_filled(save: Save, declared: Dimensions, options: M
         (("n", "c", 8, 8), ModelOptions(shapes={"data": (1, 4, 8, 8)}), "net.onnx.*conv"),
     ],
 )
-def test_what_is_open_or_contradicts_is_named(
+def test_names_open_or_contradictory_dimension(
     save: Save, declared: Dimensions, options: ModelOptions, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message) as caught:
@@ -65,7 +65,7 @@ def test_what_is_open_or_contradicts_is_named(
     assert caught.value.exit_code == 2
 
 
-def test_a_name_bound_by_one_input_holds_for_the_others(save: Save) -> None:
+def test_dimension_name_bound_by_one_input_binds_others(save: Save) -> None:
     model = graph_of(
         [helper.make_node("Add", ["a", "b"], ["sum"], "add")],
         [tensor_info("a", ("n", "m")), tensor_info("b", (1, "m"))],
@@ -78,7 +78,7 @@ def test_a_name_bound_by_one_input_holds_for_the_others(save: Save) -> None:
     assert batched.outputs[0].shape == (4, 6)
 
 
-def test_what_is_open_is_told_for_all_inputs_at_once(save: Save) -> None:
+def test_lists_open_dimensions_of_all_inputs(save: Save) -> None:
     model = graph_of(
         [helper.make_node("Concat", ["a b", "c"], ["both"], axis=1)],
         [tensor_info("a b", ("n", "m")), tensor_info("c", (1, None))],

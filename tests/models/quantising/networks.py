@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.models.quantising.powers_of_two.graph import Layer
+from toolchain.models.quantising.shift_graph import Layer
 
 SIZE = 9
 CLASSES = 6

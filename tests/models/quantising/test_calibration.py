@@ -16,7 +16,7 @@ SPECS = (TensorSpec("data", (2, 3, 4), "float32"), TensorSpec("scale", (2,), "fl
 GOOD = {"data": np.zeros((4, 3, 4), np.float32), "scale": np.ones(4, np.float32)}
 
 
-def test_they_are_cut_into_batches(tmp_path: Path) -> None:
+def test_images_are_cut_into_batches(tmp_path: Path) -> None:
     sets = given(SPECS, written(tmp_path, GOOD))
     assert len(sets) == 2 and all(each["data"].shape == (2, 3, 4) for each in sets)
 
@@ -57,7 +57,7 @@ def written(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, Path]:
         ({"other": np.zeros(4, np.float32)}, "--calibrate other: the network has no input of this name"),
     ],
 )
-def test_what_does_not_fit(changed: dict[str, np.ndarray], said: str, tmp_path: Path) -> None:
+def test_refuses_images_that_do_not_fit(changed: dict[str, np.ndarray], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said) as caught:
         given(SPECS, written(tmp_path, GOOD | changed))
     assert caught.value.hint
@@ -69,11 +69,11 @@ def test_an_input_without_images(tmp_path: Path) -> None:
     assert "--calibrate scale=FILE.npy" in caught.value.hint
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_refuses_missing_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         given(SPECS, {"data": tmp_path / "none.npy", "scale": tmp_path / "none.npy"})
 
 
-def test_seeded_ones_are_the_same_each_time() -> None:
+def test_seeded_images_are_reproducible() -> None:
     first, second = (seeded(SPECS, [7])[0]["data"] for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -13,7 +13,7 @@ from toolchain.errors import UsageError
 from toolchain.models.inspect import inspect_model
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reading.expansion import check_expansion
+from toolchain.models.preparing.validity import check_expansion
 
 OPTIONS = ModelOptions()
 

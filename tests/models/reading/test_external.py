@@ -16,7 +16,8 @@ from toolchain.errors import UsageError
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.reading.source import read_external_data
+from toolchain.models.reading.network_file import NetworkFile
+from toolchain.models.reading.onnx_file import read_external_data
 
 OPTIONS = ModelOptions()
 
@@ -100,7 +101,7 @@ def test_external_data_outside_the_folder_is_refused(external: Path, location: s
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder"])
-def test_what_would_be_read_for_ever_is_no_external_data(external: Path, kind: str) -> None:
+def test_refuses_pipe_as_external_data(external: Path, kind: str) -> None:
     weights = external.with_name("weights.bin")
     weights.unlink()
     if kind == "pipe":
@@ -134,12 +135,15 @@ def test_tensors_of_one_file_are_taken_from_their_places_and_files_are_listed_in
     (tmp_path / "b.bin").write_bytes(numbers.tobytes())
     (tmp_path / "a.bin").write_bytes(numbers[:2].tobytes())
     model = stored_at(("b.bin", "16", 8), ("a.bin", "0", None), ("b.bin", "0", 8))
-    files = read_external_data(model, tmp_path / "net.onnx")
-    assert files == [("a.bin", numbers[:2].tobytes()), ("b.bin", numbers.tobytes())]
+    file = NetworkFile(tmp_path / "net.onnx", b"")
+    read_external_data(model, file)
+    assert sorted(file.companions.items()) == [("a.bin", numbers[:2].tobytes()), ("b.bin", numbers.tobytes())]
     arrays = [onnx.numpy_helper.to_array(tensor).tolist() for tensor in model.graph.initializer]
     assert arrays == [[4, 5], [0, 1], [0, 1]]
     assert not any(tensor.external_data for tensor in model.graph.initializer)
-    assert read_external_data(model, tmp_path / "net.onnx") == [], "nothing is left to read"
+    again = NetworkFile(tmp_path / "net.onnx", b"")
+    read_external_data(model, again)
+    assert again.companions == {}, "nothing is left to read"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +159,7 @@ def test_tensors_of_one_file_are_taken_from_their_places_and_files_are_listed_in
 def test_a_place_that_the_file_does_not_have(tmp_path: Path, offset: str, length: int, says: str) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(8))
     with pytest.raises(UsageError, match=says):
-        read_external_data(stored_at(("w.bin", offset, length)), tmp_path / "net.onnx")
+        read_external_data(stored_at(("w.bin", offset, length)), NetworkFile(tmp_path / "net.onnx", b""))
 
 
 def test_a_type_that_onnx_does_not_know_is_named(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ def test_a_type_that_onnx_does_not_know_is_named(tmp_path: Path) -> None:
     model = stored_at(("w.bin", "0", 8))
     model.graph.initializer[0].data_type = 99
     with pytest.raises(UsageError, match="tensor 't0' has a broken entry"):
-        read_external_data(model, tmp_path / "net.onnx")
+        read_external_data(model, NetworkFile(tmp_path / "net.onnx", b""))
 
 
 def test_a_link_inside_the_folder_and_a_folder_below_are_read(tmp_path: Path) -> None:
@@ -171,10 +175,9 @@ def test_a_link_inside_the_folder_and_a_folder_below_are_read(tmp_path: Path) ->
     (tmp_path / "data" / "w.bin").write_bytes(bytes(8))
     (tmp_path / "link.bin").symlink_to("data/w.bin")
     model = stored_at(("data/w.bin", "0", 8), ("link.bin", "0", 8))
-    assert [name for name, _ in read_external_data(model, tmp_path / "net.onnx")] == [
-        "data/w.bin",
-        "link.bin",
-    ]
+    file = NetworkFile(tmp_path / "net.onnx", b"")
+    read_external_data(model, file)
+    assert sorted(file.companions) == ["data/w.bin", "link.bin"]
 
 
 def stored_beside(name: str) -> onnx.TensorProto:

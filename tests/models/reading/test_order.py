@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded, refused
-from toolchain.models.reading.order import put_in_order
+from toolchain.models.reading.onnx_file import put_in_order
 
 node = helper.make_node
 
@@ -32,7 +32,7 @@ def test_each_node_comes_behind_what_it_reads() -> None:
     assert sorted_outputs(network(nodes)) == ["b", "a", "y"]
 
 
-def test_what_is_in_order_stays_as_it_is() -> None:
+def test_sorted_nodes_keep_their_order() -> None:
     nodes = [node("Neg", ["x"], [name]) for name in "cab"] + [node("Sum", ["a", "b", "c"], ["y"])]
     model = network(nodes)
     before = model.SerializeToString(deterministic=True)
@@ -94,9 +94,7 @@ def test_a_file_out_of_order_computes_what_onnxruntime_does(tmp_path: Path) -> N
         ([node("Neg", ["x"], ["z"])], "nothing computes its output 'y'"),
     ],
 )
-def test_what_cannot_be_put_in_order_is_refused(
-    nodes: list[onnx.NodeProto], says: str, tmp_path: Path
-) -> None:
+def test_refuses_unsortable_graph(nodes: list[onnx.NodeProto], says: str, tmp_path: Path) -> None:
     error = refused(network(nodes), tmp_path)
     assert says in error.message
     assert "export the network again" in error.hint

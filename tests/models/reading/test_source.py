@@ -43,7 +43,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     [b"", b"hello", b"\x08\x08", classifier().SerializeToString()[:-20], b"PK\x03\x04" + bytes(100)],
     ids=["empty", "text", "no graph", "truncated", "zip"],
 )
-def test_what_is_no_onnx_file(tmp_path: Path, content: bytes) -> None:
+def test_refuses_other_content(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(content)
     for step in (load_model, inspect_model):

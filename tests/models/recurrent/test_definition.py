@@ -88,6 +88,6 @@ def test_multiplications_are_counted(tmp_path: Path) -> None:
         (Case("GRU", attributes={"hidden_size": 6}), "hidden_size"),
     ],
 )
-def test_what_cannot_be_compiled_is_refused_by_name(case: Case, words: str, tmp_path: Path) -> None:
+def test_refuses_unsupported_options_by_name(case: Case, words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"n0_node.*" + words):
         loaded(together([case]), tmp_path)

@@ -219,7 +219,7 @@ def test_a_fused_operator_computes_what_its_kernel_does(case: str, tmp_path: Pat
     assert_same(loaded(model, tmp_path), 2e-5, inputs=sample)
 
 
-def test_an_activation_that_nobody_knows_is_named(tmp_path: Path) -> None:
+def test_refuses_unknown_activation_by_name(tmp_path: Path) -> None:
     model, _ = fused("conv")
     next(each for each in model.graph.node[0].attribute if each.name == "activation").s = b"Strange"
     error = refused(model, tmp_path)

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import assert_same, loaded, refused
-from toolchain.models.rewrites.table import REDUCTIONS_RULES as RULES
+from toolchain.models.rewrites.rules import REDUCTIONS_RULES as RULES
 
 pytestmark = pytest.mark.slow
 

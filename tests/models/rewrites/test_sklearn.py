@@ -116,7 +116,7 @@ def test_labels_are_picked_by_places(tmp_path: Path) -> None:
     assert_same(loaded(model, tmp_path))
 
 
-def test_what_has_no_rule_is_refused_by_name(tmp_path: Path) -> None:
+def test_refuses_operator_without_rule_by_name(tmp_path: Path) -> None:
     node = ml("LinearRegressor", ["x"], ["y"], coefficients=W[:3], targets=1, post_transform="PROBIT")
     with pytest.raises(UsageError, match="LinearRegressor"):
         loaded(network(node, outputs={"y": ((4, 1), TensorProto.FLOAT)}), tmp_path)

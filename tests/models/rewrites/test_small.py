@@ -147,7 +147,7 @@ def test_a_concatenation_of_many_is_done_in_steps(count: int, tmp_path: Path) ->
     assert_same(model)
 
 
-def test_empty_parts_leave_no_trace(tmp_path: Path) -> None:
+def test_drops_empty_parts(tmp_path: Path) -> None:
     """As rotary embeddings write them that turn all of a head."""
     graph = graph_of(
         [

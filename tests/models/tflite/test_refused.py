@@ -163,7 +163,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("writer", "says"), REFUSED, ids=[says for _, says in REFUSED])
-def test_what_cannot_be_built_is_refused_by_name(writer: Writer, says: str) -> None:
+def test_refuses_unsupported_content_by_name(writer: Writer, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_tflite(writer.finish(), "net.tflite")
     assert says in caught.value.message and caught.value.message.startswith("net.tflite")
@@ -243,16 +243,22 @@ def test_a_file_of_another_ending_is_known_by_its_content(tmp_path: Path) -> Non
     assert source.sha256 == hashlib.sha256(data).hexdigest()
 
 
-def test_another_file_of_this_ending(tmp_path: Path) -> None:
+def test_refuses_other_content_of_tflite_ending(tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(UsageError, match="is a zip archive, not a TensorFlow Lite file") as caught:
+        load_model(str(path), ModelOptions())
+    assert "the .tflite file in it" in str(caught.value.hint)
+    path.write_bytes(bytes(100))
     with pytest.raises(UsageError, match="not a TensorFlow Lite file, or a truncated one"):
         load_model(str(path), ModelOptions())
     with pytest.raises(UsageError, match="there is no file"):
         load_model(str(tmp_path / "other.tflite"), ModelOptions())
 
 
-def test_without_the_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_the_extra_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = builtins.__import__
 
     def without(name: str, *args: Any, **named: Any) -> Any:
@@ -262,8 +268,9 @@ def test_without_the_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.delitem(sys.modules, "tflite", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingError, match="need the Python package tflite") as caught:
-        read_tflite(b"\0\0\0\0TFL3", "net.tflite")
+    (tmp_path / "net.tflite").write_bytes(b"\0\0\0\0TFL3")
+    with pytest.raises(MissingError, match=r"net.tflite: .* need the Python package tflite") as caught:
+        read_source(str(tmp_path / "net.tflite"), ModelOptions())
     assert caught.value.hint == "pip install 'edge-toolchain[tflite]'"
 
 
@@ -281,7 +288,7 @@ def test_names_shapes_and_types_are_the_files() -> None:
         assert value.type.tensor_type.elem_type == 3  # INT8
 
 
-def test_an_operators_code_may_be_in_the_newer_field_alone() -> None:
+def test_reads_operator_code_from_newer_field() -> None:
     """The package tflite reads such a code as ADD; ai-edge-quantizer writes them."""
     writer = _one("TANH")
     writer.deprecated = False

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.models.tflite.cases import CASES
-from toolchain.models.tflite.operators.table import RULES
+from toolchain.models.tflite.operators.translations import RULES
 
 PAGE = Path(__file__).parents[3] / "docs/howto/other-peoples-files.md"
 WEIGHTED = {"BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.infer_shapes import infer_shapes
-from toolchain.models.zoo.graph import GraphBuilder, Window
+from toolchain.models.preparing.tensor_types import dimensions
+from toolchain.models.zoo.graph_builder import GraphBuilder, Window
 
 
 @st.composite

@@ -15,11 +15,11 @@ from toolchain.models.inspect import count_macs, count_parameters, inspect_model
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
-from toolchain.models.preparing.declared import dimensions
 from toolchain.models.preparing.infer_shapes import infer_shapes
+from toolchain.models.preparing.tensor_types import dimensions
 from toolchain.models.reading.source import read_source
 from toolchain.models.zoo import ZOO
-from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.models.zoo.graph_builder import GraphBuilder
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +124,7 @@ def test_specs_are_those_of_the_graph(network: Model) -> None:
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_what_inspect_says_is_what_is_listed(name: str) -> None:
+def test_inspect_matches_the_listing(name: str) -> None:
     found = inspect_model(f"zoo:{name}", ModelOptions())
     assert (found["parameters"], found["macs"]) == (ZOO[name].parameters, ZOO[name].macs)
     assert found["flops"] == 2 * found["macs"] and found["unsupported"] == []
@@ -199,7 +199,7 @@ def test_a_shape_that_the_network_cannot_have_is_refused(options: ModelOptions, 
         ("inception_v3", (1, 3, 74, 74), "fit together: nothing is left of 'mixed7a_1_conv2'"),
     ],
 )
-def test_a_shape_that_leaves_nothing_is_refused(name: str, shape: tuple[int, ...], message: str) -> None:
+def test_refuses_shape_without_remaining_pixels(name: str, shape: tuple[int, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_model(name, ModelOptions(shapes={"data": shape}))
 

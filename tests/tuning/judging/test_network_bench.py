@@ -17,8 +17,8 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model, load_model
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 from toolchain.records.sqlite.file import FILE_NAME
 from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network

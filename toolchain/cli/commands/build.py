@@ -132,7 +132,7 @@ def command(
     from toolchain.api.networks import build
     from toolchain.building.build import BuildOptions
     from toolchain.measuring.arrays import read_inputs
-    from toolchain.models.several import load_shapes
+    from toolchain.models.multi_shape import load_shapes
     from toolchain.records.shipped.file import SHIPPED
 
     loaded = load_shapes(model, options, half_loaded)

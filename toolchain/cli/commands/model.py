@@ -80,7 +80,7 @@ def _show(found: dict[str, Any]) -> None:
         values = " ".join(f"--input-value {quote(name)}=V" for name in found["freeze"])
         click.echo(printable(f"can be compiled if these inputs never change: {values}"))
     if found["cut"]:
-        from toolchain.models.preparing.cutting import outputs_option
+        from toolchain.models.preparing.prepare import outputs_option
 
         click.echo(printable(f"can be compiled up to these tensors: {outputs_option(found['cut'])}"))
     if found["refusal"] and not (found["unsupported"] or found["data_dependent"]):

@@ -76,7 +76,7 @@ def command(
     from toolchain.building.chosen import chosen
     from toolchain.cli.output import show_explained
     from toolchain.models.load import check_source
-    from toolchain.models.several import load_shapes
+    from toolchain.models.multi_shape import load_shapes
     from toolchain.tasks.task import tasks_named
 
     if as_code and show is None:

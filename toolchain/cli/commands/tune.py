@@ -218,7 +218,7 @@ def command(
     from toolchain.api.networks import tune
     from toolchain.api.records import open_records
     from toolchain.devices.table import kind_of
-    from toolchain.models.several import load_shapes
+    from toolchain.models.multi_shape import load_shapes
     from toolchain.tuning.options import TuneOptions
     from toolchain.tuning.run.plan import plan_model
 

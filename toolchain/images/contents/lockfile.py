@@ -11,9 +11,10 @@ from packaging.markers import Marker
 
 from toolchain.errors import MissingError, UsageError
 from toolchain.images.catalogue import docker_folder
+from toolchain.models.reading.formats import reader_extras
 
 PROJECT = "edge-toolchain"
-EXTRAS = ("compile", "tflite")
+EXTRAS = ("compile", *reader_extras())
 """The extras that images have: a step in a container compiles and reads what one on this host does."""
 
 PYTHON = "3.11"  # Debian 12's

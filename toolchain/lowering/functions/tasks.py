@@ -19,7 +19,7 @@ from toolchain.errors import ToolchainError, UsageError
 from toolchain.foreign import first_line
 from toolchain.host import host_profile
 from toolchain.lowering.functions.definition import MAIN, definition_of, function_of, module_of
-from toolchain.models.entries import entries
+from toolchain.models.multi_shape import entries
 from toolchain.targets.target import target_for
 from toolchain.tasks.candidate import Parameter
 from toolchain.tasks.task import Task

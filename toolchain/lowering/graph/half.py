@@ -19,7 +19,7 @@ from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
-from toolchain.models.entries import entries
+from toolchain.models.multi_shape import entries
 
 HALF, FULL = "float16", "float32"
 

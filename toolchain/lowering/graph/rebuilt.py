@@ -12,7 +12,7 @@ from tvm import relax, te, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
-from toolchain.models.entries import MAIN, entries
+from toolchain.models.multi_shape import MAIN, entries
 
 
 class Rebuilt:

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
-from toolchain.models.entries import entries
+from toolchain.models.multi_shape import entries
 
 SHAPES = "shapes"
 """Function that returns, for each of the network's functions, a tuple of its inputs' shapes."""

@@ -1,4 +1,4 @@
-"""Constant tensors: those whose values are known."""
+"""Constant tensors, and errors for nodes whose inputs do not fit each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable, shortened
-from toolchain.models.walk import attributes_of, called, type_name
+from toolchain.models.onnx_graph import attributes_of, called, type_name
 from toolchain.quantities import counted
 
 SMALL = 1 << 16
@@ -57,7 +57,7 @@ class Constant:
 
     @cached_property
     def array(self) -> Array:
-        """The values."""
+        """Values of the tensor."""
         array: Array = numpy_helper.to_array(self.tensor)
         return array
 
@@ -68,7 +68,7 @@ class Constant:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """Shape of the tensor."""
         return tuple(self.tensor.dims) if "tensor" in self.__dict__ else self.array.shape
 
     @cached_property
@@ -140,21 +140,21 @@ _MOST_SHOWN = 4
 
 
 def reason(error: BaseException) -> str:
-    """Return what a library says of a node, without its names of errors and its objects."""
-    said = _KINDS.sub("", first_line(error))
-    place = _OBJECT.search(said)
-    return said if place is None else said[: place.start()].rstrip(" :,") or type(error).__name__
+    """Return a library's error message without the names of its exceptions and objects."""
+    message = _KINDS.sub("", first_line(error))
+    place = _OBJECT.search(message)
+    return message if place is None else message[: place.start()].rstrip(" :,") or type(error).__name__
 
 
-def check_fits(origin: str, node: onnx.NodeProto, types: Types, found: Types) -> None:
-    """Refuse what neither onnx notices nor the importer says well.
+def check_fits(origin: str, node: onnx.NodeProto, types: Types, result_types: Types) -> None:
+    """Refuse misfits that onnx overlooks and that the importer reports badly.
 
     Parameters
     ----------
     types
-        Of the inputs.
-    found
-        Of the outputs.
+        Types of the inputs.
+    result_types
+        Types of the outputs.
 
     Raises
     ------
@@ -162,22 +162,27 @@ def check_fits(origin: str, node: onnx.NodeProto, types: Types, found: Types) ->
         A scale of QuantizeLinear or DequantizeLinear does not fit its axis, a kernel its weight or its
         image, or a Reshape its input.
     """
-    if node.domain in ("", "ai.onnx") and (why := _problem(node, types, found)):
+    if node.domain in ("", "ai.onnx") and (why := _problem(node, types, result_types)):
         raise misfit(origin, node, types, why)
 
 
-def _problem(node: onnx.NodeProto, types: Types, found: Types) -> str:
+def _problem(node: onnx.NodeProto, types: Types, result_types: Types) -> str:
     shapes = [static_shape(types.get(name)) for name in node.input]
     first = shapes[0] if shapes else None
-    own = attributes_of(node)
-    if node.op_type in ("QuantizeLinear", "DequantizeLinear") and not own.get("block_size"):
-        return _scales(first, shapes[1], own.get("axis", 1))
+    attributes = attributes_of(node)
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear") and not attributes.get("block_size"):
+        return _scales(first, shapes[1], attributes.get("axis", 1))
     if node.op_type == "Conv" and len(shapes) > 1:
-        return _weight(first, shapes[1], own.get("kernel_shape"), own.get("group", 1))
-    result = found.get(node.output[0]) if node.output else None
-    made = static_shape(result)
-    if node.op_type == "Reshape" and first is not None and made is not None and prod(first) != prod(made):
-        return f"{counted(prod(first), 'value')} cannot become {','.join(map(str, made))}"
+        return _weight(first, shapes[1], attributes.get("kernel_shape"), attributes.get("group", 1))
+    result = result_types.get(node.output[0]) if node.output else None
+    extents = static_shape(result)
+    if (
+        node.op_type == "Reshape"
+        and first is not None
+        and extents is not None
+        and prod(first) != prod(extents)
+    ):
+        return f"{counted(prod(first), 'value')} cannot become {','.join(map(str, extents))}"
     if result is not None and any(dim.dim_value < 0 for dim in result.tensor_type.shape.dim):
         return f"nothing is left of {printable(repr(node.output[0]))}"
     return ""

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from toolchain.arrays import Array
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.folding.constants import Constant
-from toolchain.models.reading.opsets import for_onnxruntime
-from toolchain.models.walk import attributes_of
+from toolchain.models.onnx_graph import attributes_of
+from toolchain.models.reading.onnx_file import for_onnxruntime
 
 # Computes what files make of stored tensors in types of few bits: int4, 8-bit floats and their like.
 #
@@ -27,26 +27,28 @@ FEW_BITS = frozenset(
 
 
 def is_of_few_bits(constant: Constant | None) -> bool:
-    """Whether a known tensor is of such a type."""
+    """Whether a known tensor has elements of less than a byte, or 8-bit floats."""
     return constant is not None and constant.type.tensor_type.elem_type in FEW_BITS
 
 
 def widened(node: onnx.NodeProto, inputs: Sequence[Constant | None]) -> list[Array | None] | None:
-    """Return the result of a node that makes plain numbers of a tensor of few bits; None if it does not."""
+    """Return the plain numbers to which a node converts a tensor of few bits; None for other nodes."""
     if not inputs or not is_of_few_bits(inputs[0]) or node.domain not in ("", "ai.onnx"):
         return None
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     stored = inputs[0].array  # type: ignore[union-attr]  # it is one, as was just asked
-    if node.op_type == "Cast" and own["to"] not in FEW_BITS:
-        return [stored.astype(helper.tensor_dtype_to_np_dtype(own["to"]))]
+    if node.op_type == "Cast" and attributes["to"] not in FEW_BITS:
+        return [stored.astype(helper.tensor_dtype_to_np_dtype(attributes["to"]))]
     if node.op_type != "DequantizeLinear" or len(inputs) < 2 or inputs[1] is None:
         return None
     scale = inputs[1].array
     if scale.dtype not in (np.float32, np.float16):
         return None
     zero = inputs[2].array if len(inputs) > 2 and inputs[2] is not None else np.zeros((), np.float32)
-    axis, block = own.get("axis", 1), own.get("block_size", 0)
-    factors, middles = (_spread(each.astype(np.float32), stored.shape, axis, block) for each in (scale, zero))
+    axis, block = attributes.get("axis", 1), attributes.get("block_size", 0)
+    factors, middles = (
+        _spread(parameter.astype(np.float32), stored.shape, axis, block) for parameter in (scale, zero)
+    )
     return [((stored.astype(np.float32) - middles) * factors).astype(scale.dtype)]
 
 
@@ -65,7 +67,7 @@ KEPT = 256
 
 _DRAWN = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 RANDOM = frozenset({*_DRAWN, "Bernoulli", "Dropout", "Multinomial"})
-"""Operators whose results differ from run to run; of `Dropout` those in training."""
+"""Operators whose results differ from run to run; `Dropout` does in training mode only."""
 
 _CODES = {
     "tensor(float)": onnx.TensorProto.FLOAT,
@@ -93,10 +95,10 @@ class NodeEvaluator:
 
     def run(self, node: onnx.NodeProto, inputs: Sequence[Constant | None]) -> list[Array | None] | None:
         """Return the outputs of a node, None for an omitted output; return None if the node cannot run."""
-        if any(each is not None and not _plain(each) for each in inputs):
+        if any(constant is not None and not _plain(constant) for constant in inputs):
             return widened(node, inputs)
         try:
-            arrays = [None if each is None else each.array for each in inputs]
+            arrays = [None if constant is None else constant.array for constant in inputs]
         except ValueError:  # more dimensions than numpy has, or less data than it needs
             return None
         if node.op_type in ("Div", "Mod") and _overflows(arrays):
@@ -109,8 +111,10 @@ class NodeEvaluator:
             results = iter(session.run(None, feed))
         except Exception:  # onnxruntime's errors have no common parent; the node stays as it is
             return None
-        found = [next(results) if name else None for name in node.output]
-        return found if all(each is None or isinstance(each, np.ndarray) for each in found) else None
+        outputs = [next(results) if name else None for name in node.output]
+        return (
+            outputs if all(output is None or isinstance(output, np.ndarray) for output in outputs) else None
+        )
 
     def types(
         self, node: onnx.NodeProto, types: dict[str, onnx.TypeProto], values: dict[str, onnx.TensorProto]
@@ -125,22 +129,26 @@ class NodeEvaluator:
             stored[-1].CopyFrom(tensor)
             stored[-1].name = name
         outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
-        session = self._made([node], [each for each in inputs if each.name not in values], outputs, stored)
+        session = self._new_session(
+            [node], [value for value in inputs if value.name not in values], outputs, stored
+        )
         if session is None:
             return {}
         return {
-            each.name: helper.make_tensor_type_proto(
-                _CODES[each.type], [d if isinstance(d, int) else None for d in each.shape]
+            output.name: helper.make_tensor_type_proto(
+                _CODES[output.type], [d if isinstance(d, int) else None for d in output.shape]
             )
-            for each in session.get_outputs()
-            if each.type in _CODES and each.shape  # an empty one may be unknown as well as a scalar's
+            for output in session.get_outputs()
+            if output.type in _CODES and output.shape  # an empty one may be unknown as well as a scalar's
         }
 
     def _session(
         self, node: onnx.NodeProto, arrays: Sequence[Array | None]
     ) -> onnxruntime.InferenceSession | None:
         kinds = tuple(None if array is None else array.dtype.name for array in arrays)
-        attributes = b"\0".join(each.SerializeToString(deterministic=True) for each in node.attribute)
+        attributes = b"\0".join(
+            attribute.SerializeToString(deterministic=True) for attribute in node.attribute
+        )
         key = (node.domain, node.op_type, kinds, tuple(map(bool, node.output)), attributes)
         if key in self._sessions:
             self._sessions.move_to_end(key)
@@ -156,13 +164,13 @@ class NodeEvaluator:
             if array is not None
         ]
         outputs = [onnx.ValueInfoProto(name=name) for name in renamed.output if name]
-        session = self._made([renamed], inputs, outputs, [])
+        session = self._new_session([renamed], inputs, outputs, [])
         self._sessions[key] = session
         if len(self._sessions) > KEPT:
             self._sessions.popitem(last=False)
         return session
 
-    def _made(
+    def _new_session(
         self,
         nodes: list[onnx.NodeProto],
         inputs: list[onnx.ValueInfoProto],

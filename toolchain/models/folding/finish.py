@@ -7,10 +7,9 @@ from collections.abc import Collection
 import onnx
 from onnx import helper
 
-from toolchain.models.folding.result import Folded, Problem
-from toolchain.models.folding.scope import Scope
+from toolchain.models.folding.folded import Folded, Problem, Scope
 from toolchain.models.folding.walk import Walk
-from toolchain.models.walk import all_nodes, input_values
+from toolchain.models.onnx_graph import all_nodes, input_values
 
 COUNTING = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 """Operators whose output shapes depend on the data."""
@@ -118,4 +117,4 @@ def _needed(walk: Walk, outputs: list[str]) -> tuple[list[int], set[str]]:
 
 
 def _holds_graphs(node: onnx.NodeProto) -> bool:
-    return any(each.HasField("g") or each.graphs for each in node.attribute)
+    return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)

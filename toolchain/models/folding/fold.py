@@ -1,4 +1,4 @@
-"""Folding of a whole model."""
+"""Folds a whole model, with special rules for shapes, branches, loops and lists of tensors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from onnx import helper
 
 from toolchain.arrays import Array
 from toolchain.models.folding.finish import finish
-from toolchain.models.folding.result import Folded
-from toolchain.models.folding.scope import Scope
+from toolchain.models.folding.folded import Folded, Scope
 from toolchain.models.folding.walk import Special, Walk
-from toolchain.models.walk import attributes_of
+from toolchain.models.onnx_graph import attributes_of
 
 # Folds operators for which no values need to be known: Shape, from its input's type, and Identity.
 
@@ -26,11 +25,11 @@ def identity(_walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def shape_of(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Store the shape of a tensor, or the part of it that is asked for."""
+    """Fold `Shape`: store the shape of a tensor, or the slice that the node's attributes select."""
     type_ = walk.types.get(scope.find(node.input[0]))
     if type_ is None or not type_.tensor_type.HasField("shape"):
         return False
-    asked = {each.name: each.i for each in node.attribute}
+    asked = {attribute.name: attribute.i for attribute in node.attribute}
     dims = list(type_.tensor_type.shape.dim)[asked.get("start", 0) : asked.get("end")]
     if not all(dim.HasField("dim_value") for dim in dims):
         return False
@@ -40,7 +39,7 @@ def shape_of(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def size(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Store the number of a tensor's elements."""
+    """Fold `Size`: store the number of elements of a tensor whose shape is known."""
     shape = walk.shape(scope.find(node.input[0]))
     if shape is None:
         return False
@@ -49,7 +48,7 @@ def size(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
 
 
 def dropout(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
-    """Write a `Dropout` with the shape of its mask, which onnx infers only since operator set 10."""
+    """Fold `Dropout`: add the shape of its mask, which onnx infers only since operator set 10."""
     walk.plain(node, scope)
     shape = walk.shape(scope.find(node.input[0]))
     for name in (scope.find(name) for name in node.output[1:] if name):
@@ -102,11 +101,11 @@ def loop(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
         inner = _bound(outside, body, bound)
         walk.graph(body, inner)
         results = [inner.find(value.name) for value in body.output]
-        told = walk.values.get(results[0])
-        if told is None:
+        carried_condition = walk.values.get(results[0])
+        if carried_condition is None:
             walk.forget(start)
             return _refuse(walk, node, scope, "runs as often as the data say")
-        goes_on = bool(told.array.item())
+        goes_on = bool(carried_condition.array.item())
         carried = results[1 : 1 + len(carried)]
         for values, value in zip(stacked, results[1 + len(carried) :], strict=True):
             values.append(value)
@@ -125,7 +124,7 @@ def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
     count = int(given["num_scan_inputs"])
     inputs = [scope.find(name) for name in node.input]
     carried, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
-    made = len(node.output) - len(carried)
+    stacked_count = len(node.output) - len(carried)
     axes = given.get("scan_input_axes") or [0] * count
     shapes = [walk.shape(name) for name in scanned]
     if walk.opset < 9 or any(shape is None for shape in shapes):  # set 8 has batches and lengths of its own
@@ -135,9 +134,9 @@ def scan(walk: Walk, node: onnx.NodeProto, scope: Scope) -> bool:
         return _refuse(walk, node, scope, "scans tensors of different lengths, or of none")
     (length,) = steps
     backwards = given.get("scan_input_directions") or [0] * count
-    turned = given.get("scan_output_directions") or [0] * made
-    out_axes = given.get("scan_output_axes") or [0] * made
-    stacked: list[list[str]] = [[] for _ in range(made)]
+    turned = given.get("scan_output_directions") or [0] * stacked_count
+    out_axes = given.get("scan_output_axes") or [0] * stacked_count
+    stacked: list[list[str]] = [[] for _ in range(stacked_count)]
     outside = Scope(scope)
     walk.store(body, outside)
     start = walk.mark()

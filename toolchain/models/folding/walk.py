@@ -24,15 +24,13 @@ from toolchain.models.folding.constants import (
     static_shape,
 )
 from toolchain.models.folding.evaluate import RANDOM, NodeEvaluator, is_of_few_bits
-from toolchain.models.folding.result import Problem
-from toolchain.models.folding.scope import Scope
-from toolchain.models.names import Names
-from toolchain.models.walk import CONTROL, input_values, opset_of
+from toolchain.models.folding.folded import Problem, Scope
+from toolchain.models.onnx_graph import CONTROL, Names, input_values, opset_of
 
 # Infers the types of a node's outputs from those of its inputs.
 
 _BODIES = "toolchain.bodies"
-"""Domain of an operator whose definition is in the model."""
+"""Domain of the temporary function that holds an operator's definition for inference."""
 
 
 class Inference:
@@ -55,7 +53,7 @@ class Inference:
     def outputs(
         self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], values: Mapping[str, Constant]
     ) -> dict[str, onnx.TypeProto]:
-        """Return the types of the outputs, as far as they follow.
+        """Return the types of a node's outputs, as far as they follow from its inputs.
 
         Raises
         ------
@@ -69,18 +67,18 @@ class Inference:
         small = [name for name in names if name in values and values[name].nbytes <= SMALL]
         known = {name: values[name].tensor for name in small}
         schema = _schema(node.op_type, _standard(node.domain), self._versions.get(_standard(node.domain), 0))
-        found: dict[str, onnx.TypeProto] = {}
+        types_known: dict[str, onnx.TypeProto] = {}
         if schema is not None:
-            found = shape_inference.infer_node_outputs(
+            types_known = shape_inference.infer_node_outputs(
                 schema, node, given, known, opset_imports=self._opsets, ir_version=self._ir
             )
         if schema is not None and not schema.has_type_and_shape_inference_function:
-            found |= self._by_body(schema, node, given)
-        open_ones = [name for name in node.output if name and static_shape(found.get(name)) is None]
-        if open_ones and all(static_shape(each) is not None for each in given.values()):
+            types_known |= self._by_body(schema, node, given)
+        open_ones = [name for name in node.output if name and static_shape(types_known.get(name)) is None]
+        if open_ones and all(static_shape(type_) is not None for type_ in given.values()):
             second = self._evaluator.types(node, given, known)
-            found |= {name: second[name] for name in open_ones if name in second}
-        return found
+            types_known |= {name: second[name] for name in open_ones if name in second}
+        return types_known
 
     def _by_body(
         self, schema: defs.OpSchema, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]
@@ -108,9 +106,9 @@ class Inference:
         opsets = [helper.make_opsetid(schema.domain, version), helper.make_opsetid(_BODIES, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=self._ir, functions=[body])
         return {
-            each.name: each.type
-            for each in shape_inference.infer_shapes(model, data_prop=True).graph.output
-            if each.HasField("type")
+            value.name: value.type
+            for value in shape_inference.infer_shapes(model, data_prop=True).graph.output
+            if value.HasField("type")
         }
 
 
@@ -129,9 +127,9 @@ def function_body(
     if schema.has_function:
         raw = schema.get_function_with_opset_version(version)
     elif schema.has_context_dependent_function:
-        fitting = [each for each in schema.context_dependent_function_opset_versions if each <= version]
+        fitting = [opset for opset in schema.context_dependent_function_opset_versions if opset <= version]
         raw = schema.get_context_dependent_function_with_opset_version(
-            max(fitting), node.SerializeToString(), [each.SerializeToString() for each in types]
+            max(fitting), node.SerializeToString(), [type_.SerializeToString() for type_ in types]
         )
     else:
         return None
@@ -236,16 +234,16 @@ class Walk:
         if id(graph) not in self._stored:
             names = {}
             for tensor in graph.initializer:
-                names[tensor.name] = self._made(tensor.name, scope)
+                names[tensor.name] = self._unused_name(tensor.name, scope)
                 self._know(names[tensor.name], Constant(tensor))
             for sparse in graph.sparse_initializer:
-                names[sparse.values.name] = self._made(sparse.values.name, scope)
+                names[sparse.values.name] = self._unused_name(sparse.values.name, scope)
                 self._know(names[sparse.values.name], Constant(self._dense(sparse)))
             for node in graph.node:
                 tensor = _constant(node)
                 if tensor is not None:
                     name = node.output[0]
-                    names[name] = self._made(name, scope)
+                    names[name] = self._unused_name(name, scope)
                     self._know(names[name], Constant(tensor))
             self._stored[id(graph)] = (
                 graph,
@@ -276,7 +274,7 @@ class Walk:
                 written.input[index] = scope.find(name)
         for index, name in enumerate(node.output):
             if name:
-                scope.names[name] = self._made(name, scope)
+                scope.names[name] = self._unused_name(name, scope)
                 written.output[index] = scope.names[name]
         types = self._infer(written)
         if reason is None and self._compute(written, types):
@@ -300,7 +298,7 @@ class Walk:
         return name
 
     def mark(self) -> int:
-        """Return where the walk is, for `forget`."""
+        """Return the current position of the walk, for `forget`."""
         return len(self.nodes)
 
     def forget(self, mark: int) -> None:
@@ -313,7 +311,7 @@ class Walk:
         """Return the static shape of a tensor, if it is known."""
         return static_shape(self.types.get(name))
 
-    def _made(self, name: str, scope: Scope) -> str:
+    def _unused_name(self, name: str, scope: Scope) -> str:
         """Return a tensor's name in the folded graph: its own if that is unused, else a new one."""
         return name if scope.outer is None else self.names.free(name)
 
@@ -333,14 +331,14 @@ class Walk:
 
     def _infer(self, node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         try:
-            found = self._inference.outputs(node, self.types, self.values)
+            inferred = self._inference.outputs(node, self.types, self.values)
         except Exception as error:  # InferenceError, or whatever the C++ side throws at a broken node
             if not self.strict:
                 return {}
             raise misfit(self.origin, node, self.types, reason(error)) from error
         if self.strict:
-            check_fits(self.origin, node, self.types, found)
-        return found
+            check_fits(self.origin, node, self.types, inferred)
+        return inferred
 
     def _compute(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
         inputs = [self.values.get(name) if name else None for name in node.input]
@@ -352,8 +350,8 @@ class Walk:
         sizes = [size_of(types.get(name)) for name in node.output if name]
         known = [size for size in sizes if size is not None]
         # If a size is unknown (NonZero of a constant), the result is about as large as the input.
-        wanted = sum(known) if len(known) == len(sizes) else 8 * made_of
-        if wanted > ALWAYS and (wanted > GROWTH * made_of or wanted > self._budget):
+        bytes_needed = sum(known) if len(known) == len(sizes) else 8 * made_of
+        if bytes_needed > ALWAYS and (bytes_needed > GROWTH * made_of or bytes_needed > self._budget):
             return False
         results = self._evaluator.run(node, inputs)
         if results is None:
@@ -361,7 +359,7 @@ class Walk:
         for name, array in zip(node.output, results, strict=True):
             if name and array is not None:
                 self._know(name, Constant(array))
-        self._budget -= wanted
+        self._budget -= bytes_needed
         return True
 
 
@@ -369,4 +367,4 @@ def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
     """Return the tensor of a `Constant`."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
         return None
-    return next((each.t for each in node.attribute if each.name == "value"), None)
+    return next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)

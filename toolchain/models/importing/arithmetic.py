@@ -56,7 +56,7 @@ def _is_one_number(value: relax.Expr, rank: int) -> bool:
 
 
 def _raised(builder: relax.BlockBuilder, base: relax.Expr, by: float) -> relax.Expr:
-    """Return a power, by multiplications from 3 on since TVM's power would warn on stderr."""
+    """Return a power; exponents from 3 on become multiplications, since TVM's power would warn on stderr."""
     if not 3 <= by <= MOST_MULTIPLIED:
         return relax.op.power(base, relax.const(by, _dtype(base)))
     left = int(by) if by.is_integer() else int(by) - 1
@@ -87,7 +87,7 @@ def _modulo(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _equal(inputs: list[relax.Expr], _attributes: Attributes) -> relax.Expr:
-    """Convert `Equal`; LLVM has no comparison for truth values of TVM's."""
+    """Convert `Equal`; booleans by xor, since LLVM cannot compare TVM's booleans."""
     x, y = inputs
     if _dtype(x) == "bool":
         return relax.op.logical_not(relax.op.logical_xor(x, y))

@@ -12,18 +12,18 @@ from tvm import relax, te, tirx
 from tvm.ir.expr import GenericConst
 
 from toolchain.arrays import Array
-from toolchain.models.bounds.insert import DIVISOR, INDICES
+from toolchain.models.bounds import DIVISOR, INDICES
 from toolchain.models.importing.arithmetic import ARITHMETIC
-from toolchain.models.quantising.powers_of_two.exponents import HIGH
-from toolchain.models.quantising.powers_of_two.graph import PLAIN, ROUND, SUMMED
+from toolchain.models.quantising.shift_exponents import HIGH
+from toolchain.models.quantising.shift_graph import PLAIN, ROUND, SUMMED
 from toolchain.models.recurrent.dynamic import CELLS, ConvertDynamic
 from toolchain.tvm_compat import Converter
 
-# Converters of dynamic rounding, and of what `quantising/graph.py` writes.
+# Converters of dynamic rounding, and of what `quantising/shift_graph.py` writes.
 
 
 def _convolution(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Convert a convolution to 32-bit sums that are shifted right and clipped."""
+    """Convert the integer convolution of `shift_graph`: 32-bit sums, shifted right and clipped."""
     x, weight, bias, right, low, high, *summed = inputs
     sums = relax.op.nn.conv2d(
         x, weight, strides=list(attributes["strides"]), padding=list(attributes["pads"]), out_dtype="int32"
@@ -129,7 +129,9 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
     axis = attributes.get("axis", 0) % len(whole)
     indices = _counted(indices, [whole[axis]])
     reduction = _reduction(attributes)
-    alike = all(whole[each] == part[each] for each in range(len(whole)) if each not in (0, axis, axis + 1))
+    alike = all(
+        whole[place] == part[place] for place in range(len(whole)) if place not in (0, axis, axis + 1)
+    )
     if alike:
         return relax.op.scatter_elements(data, indices, updates, axis=axis, reduction=reduction)
     dtype, count = str(indices.ty.dtype), int(np.prod(part))
@@ -142,7 +144,7 @@ def _scattered(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
 
 
 def _counted(indices: relax.Expr, extents: Sequence[int]) -> relax.Expr:
-    """Resolve negative constant indices; computed ones were resolved by their check."""
+    """Resolve negative constant indices; the bounds check has resolved computed ones."""
     if not isinstance(indices, GenericConst):
         return indices
     stored = indices.value.numpy()
@@ -173,9 +175,9 @@ def _scattered_blocks(inputs: list[relax.Expr], attributes: Attributes) -> relax
 def _place_of(largest: bool) -> Converter:
     """Return a converter of `ArgMax` or `ArgMin`.
 
-    TVM's own starts from the place -1 and the least finite number, and answers -1 where nothing is beyond
-    that. Of equal values the first counts, or the last with `select_last_index`. NaN is passed over; where
-    all is NaN the place is 0.
+    TVM's own starts at index -1 with the least finite number, and returns -1 if no value exceeds it. Among
+    equal values the first wins, or the last with `select_last_index`. NaN is skipped; a row of NaN alone
+    gives index 0.
     """
 
     def converted(inputs: list[relax.Expr], attributes: Attributes) -> relax.Expr:
@@ -189,7 +191,7 @@ def _place_of(largest: bool) -> Converter:
             beyond = other[1] > one[1] if largest else other[1] < one[1]
             behind = other[0] > one[0] if last else other[0] < one[0]
             taken = tirx.any(beyond, tirx.all(tirx.EQ(other[1], one[1]), behind))
-            return [tirx.Select(taken, theirs, own) for own, theirs in zip(one, other, strict=True)]
+            return [tirx.Select(taken, theirs, size) for size, theirs in zip(one, other, strict=True)]
 
         def start(place: str, value: str) -> list[Any]:
             if "float" in value:
@@ -202,14 +204,14 @@ def _place_of(largest: bool) -> Converter:
 
         def reduced(x: te.Tensor) -> te.Tensor:
             along = te.reduce_axis((0, shape[axis]), "k")
-            kept = [1 if each == axis else extent for each, extent in enumerate(shape)]
-            found = [extent for each, extent in enumerate(kept) if keep or each != axis]
+            kept = [1 if place == axis else extent for place, extent in enumerate(shape)]
+            extents = [extent for place, extent in enumerate(kept) if keep or place != axis]
 
             def pair(*index: Any) -> Any:
                 begin, end = index[:axis], index[axis + 1 if keep else axis :]
                 return reducer((along.astype("int64"), x(*begin, along, *end)), axis=along)
 
-            places, _values = te.compute(found, pair, name="place_of_extreme")
+            places, _values = te.compute(extents, pair, name="place_of_extreme")
             zero = tirx.const(0, "int64")
             inside = zero if nowhere < 0 else tirx.const(nowhere - 1, "int64")
 
@@ -218,7 +220,7 @@ def _place_of(largest: bool) -> Converter:
                 lost = place < inside if nowhere < 0 else place > inside
                 return tirx.Select(lost, zero, place)
 
-            return te.compute(found, valid, name="place")
+            return te.compute(extents, valid, name="place")
 
         return relax.BlockBuilder.current().call_te(reduced, inputs[0])
 
@@ -305,7 +307,7 @@ tvm.register_global_func(CHECK_DIVISOR, _check_divisor, override=True)
 
 
 def _pairwise(operator: Callable[[relax.Expr, relax.Expr], relax.Expr]) -> Converter:
-    """Return a converter that combines two operands at a time, to be fused; TVM stacks all and reduces."""
+    """Return a converter that combines two operands at a time, which fuses; TVM stacks all and reduces."""
     return lambda inputs, _attributes: reduce(operator, inputs)
 
 
@@ -315,7 +317,7 @@ def _mean(inputs: list[relax.Expr], _attributes: dict[str, Any]) -> relax.Expr:
 
 
 def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Convert `Gather`; constants may count from the end, computed indices were resolved by their check."""
+    """Convert `Gather`; constant indices may be negative, the bounds check has resolved computed ones."""
     data, indices = inputs
     axis = attributes.get("axis", 0) % len(data.ty.shape)
     if isinstance(indices, GenericConst):
@@ -325,7 +327,7 @@ def _picked(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
 
 
 def _largest(inputs: list[relax.Expr], attributes: dict[str, Any]) -> relax.Expr:
-    """Convert `TopK`; of operator set 10 TVM's own reads an attribute, where the number is an input."""
+    """Convert `TopK`; TVM's own reads k from an attribute, which became an input in operator set 10."""
     number = inputs[1] if len(inputs) > 1 else relax.const(attributes.get("k", 1), "int64")
     if not isinstance(number, GenericConst):
         raise ValueError("TopK k must be a constant")

@@ -1,4 +1,4 @@
-"""Imports an ONNX graph as a Relax module."""
+"""Imports an ONNX graph as a Relax module: float16 as float32, and refusals of what cannot be compiled."""
 
 from __future__ import annotations
 
@@ -7,27 +7,116 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
-from toolchain.models.bounds.insert import with_checks
+from toolchain.models.bounds import with_checks
 from toolchain.models.folding.constants import reason, shown_inputs
 from toolchain.models.folding.finish import COUNTING
-from toolchain.models.folding.result import Folded
-from toolchain.models.preparing.batch_norms import fold_batch_norms
-from toolchain.models.preparing.cutting import cut_points, outputs_option, read_by
-from toolchain.models.preparing.declared import dimensions
+from toolchain.models.folding.folded import Folded
+from toolchain.models.onnx_graph import (
+    CONTROL,
+    Names,
+    all_names,
+    all_nodes,
+    called,
+    dtype_of_code,
+    nested_nodes,
+    node_name,
+    opset_of,
+    tensors_of,
+    type_name,
+)
 from toolchain.models.preparing.infer_shapes import with_explicit_pads
 from toolchain.models.preparing.modernise import with_slices_by_inputs
-from toolchain.models.preparing.resizing import with_new_resizes
+from toolchain.models.preparing.norms import fold_batch_norms
+from toolchain.models.preparing.prepare import cut_points, outputs_option, read_by
+from toolchain.models.preparing.tensor_types import dimensions
 from toolchain.models.rewrites import RULES, operator_of
 from toolchain.models.rewrites.fused import SAVED_WITHOUT
+from toolchain.models.rewrites.resampling import with_new_resizes
 from toolchain.models.spec import NUMBERS, TensorSpec
-from toolchain.models.walk import CONTROL, all_nodes, called, dtype_of_code, node_name, opset_of, type_name
 
 if TYPE_CHECKING:
     import tvm
+
+
+# Imports float16 files as float32, since few cores compute in float16 and float32 is at least as exact.
+#
+# Inputs and outputs keep their type, and weights keep their values. `--dtype float16` computes such a file
+# in float16 if the board can, as it does any other file.
+
+HALF, FULL = TensorProto.FLOAT16, TensorProto.FLOAT
+CODES = frozenset({"to", "dtype", "output_dtype", "stash_type"})
+"""Attributes that give the type of a result."""
+
+
+def holds_float16(model: onnx.ModelProto) -> bool:
+    """Whether a model has inputs, outputs or stored tensors of float16, or casts to it."""
+    values = (*model.graph.input, *model.graph.output)
+    if any(value.type.tensor_type.elem_type == HALF for value in values):
+        return True
+    if any(tensor.data_type == HALF for tensor in tensors_of(model)):
+        return True
+    bodies = (node for function in model.functions for node in nested_nodes(function.node))
+    return any(
+        _is_code(attribute) for node in (*all_nodes(model.graph), *bodies) for attribute in node.attribute
+    )
+
+
+def as_float32(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a static graph without branches with float32 in place of float16; itself if it has none.
+
+    The caller must infer the types of inner tensors again.
+    """
+    if not holds_float16(model) or any(node.op_type == "BitCast" for node in model.graph.node):
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    del graph.value_info[:]
+    for tensor in graph.initializer:
+        _widen(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if _is_code(attribute):
+                attribute.i = FULL
+            elif attribute.HasField("t"):
+                _widen(attribute.t)
+    used = Names(all_names(graph))
+    ends = sorted(_halves(graph.input) | _halves(graph.output))
+    names = {name: used.free(f"{name}/float32") for name in ends}
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            node.input[place] = names.get(name, name)
+        for place, name in enumerate(node.output):
+            node.output[place] = names.get(name, name)
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+
+    def cast(source: str, target: str, code: int) -> onnx.NodeProto:
+        return helper.make_node("Cast", [source], [target], used.free(f"{target}/cast"), to=code)
+
+    before = [cast(name, names[name], FULL) for name in sorted(_halves(graph.input))]
+    after = [cast(names[name], name, HALF) for name in sorted(_halves(graph.output))]
+    nodes = [*before, *graph.node, *after]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return copy
+
+
+def _is_code(attribute: onnx.AttributeProto) -> bool:
+    return attribute.name in CODES and attribute.type == onnx.AttributeProto.INT and attribute.i == HALF
+
+
+def _halves(values: list[onnx.ValueInfoProto]) -> set[str]:
+    return {value.name for value in values if value.type.tensor_type.elem_type == HALF}
+
+
+def _widen(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type == HALF:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float32"), tensor.name))
 
 
 # The names of operators that the import knows: so that a file is refused before TVM is imported.
@@ -36,7 +125,7 @@ MICROSOFT = "com.microsoft"
 """Domain of onnxruntime's own operators."""
 
 OF_MICROSOFT = frozenset({"DequantizeLinear", "DynamicQuantizeLSTM", "QuantizeLinear"})
-"""Operators of `com.microsoft` that the import knows; others are written out before (`models.rewrites`)."""
+"""Operators of `com.microsoft` that TVM's importer converts; `models.rewrites` replaces others before."""
 
 _NAMES = """
 Abs Acos Acosh Add AffineGrid AllClassNMS And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool
@@ -59,7 +148,7 @@ Upsample Where Xor
 """
 
 OPERATORS = frozenset(_NAMES.split())
-"""Operators of the standard, and our own, with a converter of TVM's or of ours (`converters.CONVERTERS`)."""
+"""Standard operators, and our own, that TVM's importer or `converters.CONVERTERS` can convert."""
 
 
 HINT_ONE = "check the shapes with `toolchain model inspect`, or export the network without this node"
@@ -73,7 +162,7 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
     inside
         Include nodes in the graphs of `If`, `Loop` and `Scan`, which may not be needed.
     """
-    found: dict[str, list[onnx.NodeProto]] = {}
+    unsupported: dict[str, list[onnx.NodeProto]] = {}
     for node in all_nodes(model.graph) if inside else model.graph.node:
         known = {
             "": node.op_type in CONTROL  # which folding writes flat, or says why it cannot
@@ -82,8 +171,8 @@ def unsupported_operators(model: onnx.ModelProto, *, inside: bool = False) -> di
         }
         domain = "" if node.domain == "ai.onnx" else node.domain
         if not known.get(domain, False) and operator_of(node) not in RULES:
-            found.setdefault(operator_of(node), []).append(node)
-    return found
+            unsupported.setdefault(operator_of(node), []).append(node)
+    return unsupported
 
 
 def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
@@ -105,7 +194,7 @@ def import_module(model: onnx.ModelProto, origin: str) -> tvm.ir.IRModule:
     try:
         return tvm_compat.import_onnx(fold_batch_norms(readable).graph, opset_of(model), CONVERTERS)
     except tvm_compat.NodeImportError as error:
-        node = next((each for each in readable.graph.node if node_name(each) == error.node), onnx.NodeProto())
+        node = next((node for node in readable.graph.node if node_name(node) == error.node), onnx.NodeProto())
         given = shown_inputs(node, _types(readable.graph))
         what = f"unsupported use of {error.operator} (node {printable(repr(error.node))}){given}"
         raise UsageError(f"{origin}: {what}: {reason(error)}", HINT_ONE) from error
@@ -148,10 +237,10 @@ def output_specs(model: onnx.ModelProto, module: tvm.ir.IRModule, origin: str) -
 
 NODES_SHOWN = 5
 SMALL = 16
-"""Most elements of an input that may be a parameter, such as a sample rate, a size or a threshold."""
+"""Most elements of an input that users may want as a constant, such as a sample rate or a threshold."""
 
 _DECIDING = {"If": slice(0, 1), "Loop": slice(0, 2)}
-"""The inputs that control such a node; for other nodes all but the first."""
+"""Operator -> which of its inputs decide a shape; for other operators all inputs but the first."""
 
 
 def check_compiles(folded: Folded, source: onnx.ModelProto, origin: str) -> None:
@@ -216,7 +305,7 @@ def check_element_types(model: onnx.ModelProto, origin: str) -> None:
 
 
 def ways_to_cut(folded: Folded, source: onnx.ModelProto) -> list[str]:
-    """Return the last tensors before the nodes that cannot be compiled; empty if there is a better way."""
+    """Return the last tensors before nodes that cannot be compiled; empty if freezing inputs helps."""
     if not unsupported_operators(folded.model) and inputs_to_freeze(folded):
         return []
     nodes = [problem.node for problem in folded.problems]
@@ -234,22 +323,22 @@ def _or_cut(folded: Folded, source: onnx.ModelProto) -> str:
 
 
 def inputs_to_freeze(folded: Folded) -> list[str]:
-    """Return the inputs that control the first such node, if these are few and small; else none."""
+    """Return the inputs that control the first node that cannot be compiled, if few and small; else none."""
     if not folded.problems or folded.problems[0].node.op_type in COUNTING:
         return []
     node = folded.problems[0].node
-    makers = {name: each for each in folded.model.graph.node for name in each.output if name}
+    makers = {name: node for node in folded.model.graph.node for name in node.output if name}
     inputs = {value.name: value for value in folded.model.graph.input}
-    wanted = [name for name in node.input[_DECIDING.get(node.op_type, slice(1, None))] if name]
+    deciding = [name for name in node.input[_DECIDING.get(node.op_type, slice(1, None))] if name]
     seen: set[str] = set()
-    while wanted:
-        name = wanted.pop()
+    while deciding:
+        name = deciding.pop()
         if name not in seen and name in makers:
-            wanted += read_by(makers[name])
+            deciding += read_by(makers[name])
         seen.add(name)
-    found = [name for name in inputs if name in seen]
-    small = all(_is_small(inputs[name]) for name in found)
-    return found if small and len(found) < len(inputs) else []
+    frozen = [name for name in inputs if name in seen]
+    small = all(_is_small(inputs[name]) for name in frozen)
+    return frozen if small and len(frozen) < len(inputs) else []
 
 
 def _is_small(value: onnx.ValueInfoProto) -> bool:

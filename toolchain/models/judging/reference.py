@@ -11,14 +11,13 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.models.judging.session import Outputs, ReferenceSession
-from toolchain.models.preparing.declared import dimensions
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.preparing.modernise import modernise
-from toolchain.models.rounding import APPROXIMATED
+from toolchain.models.preparing.tensor_types import dimensions
+from toolchain.models.rounding import APPROXIMATED, describe_ties, samples_with_ties
 from toolchain.models.samples import Inputs, Sort, UnusableSampleError, first_usable, samples
 from toolchain.models.spec import check_inputs
-from toolchain.models.ties import said_of, samples_with_ties
-from toolchain.models.walk import attributes_of
 
 if TYPE_CHECKING:
     from toolchain.models.load import Model
@@ -77,7 +76,7 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
     """Return the first sort of seeded inputs that onnxruntime can use, and its outputs.
 
     Inputs that an operator sees whose result depends on ties or extremes hold some, if the network can use
-    them; see `models.ties`.
+    them; see `models.rounding`.
 
     Parameters
     ----------
@@ -95,31 +94,31 @@ def seeded_reference(model: Model, seed: int = 0, option: str = "--sample") -> R
         inputs = samples(model.inputs, seed, sort)
         return inputs, session.outputs(inputs)
 
-    found = first_usable(model.inputs, attempt)
-    instead_of, reason = next(iter(found.refused.items()), ("", ""))
-    result, drawn = found.result, found.drawn
+    usable = first_usable(model.inputs, attempt)
+    instead_of, reason = next(iter(usable.refused.items()), ("", ""))
+    result, drawn = usable.result, usable.drawn
     for extremes in (True, False) if model.ties else ():
-        inputs = samples_with_ties(model.inputs, model.ties, seed, found.sort, extremes=extremes)
-        if all(np.array_equal(array, found.result[0][name]) for name, array in inputs.items()):
+        inputs = samples_with_ties(model.inputs, model.ties, seed, usable.sort, extremes=extremes)
+        if all(np.array_equal(array, usable.result[0][name]) for name, array in inputs.items()):
             break  # such as integers that are all 1, since the network divides by them
         try:
             result = inputs, session.outputs(inputs)
         except UnusableSampleError:  # such as a row that is masked as a whole: the random sample stays
             continue
-        drawn = f"{found.drawn}, with {said_of(model.ties, extremes=extremes)}"
+        drawn = f"{usable.drawn}, with {describe_ties(model.ties, extremes=extremes)}"
         break
     return Reference(*result, drawn, instead_of, reason, session.computed_from)
 
 
 def given_reference(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Reference:
-    """Return a user's inputs with their outputs; parameters and errors as of `reference_outputs`."""
+    """Return a user's inputs with their outputs; parameters and errors are those of `reference_outputs`."""
     check_inputs(model.inputs, inputs, option)
     session = ReferenceSession(model, option)
     return Reference(inputs, session.outputs(inputs), computed_from=session.computed_from)
 
 
 def reference_outputs(model: Model, inputs: Mapping[str, np.ndarray], option: str = "--sample") -> Outputs:
-    """Compute the outputs with onnxruntime; see `ReferenceSession`.
+    """Return the outputs for given inputs, computed by onnxruntime; see `ReferenceSession`.
 
     Parameters
     ----------
@@ -141,7 +140,7 @@ RUNS = 4
 """Number of runs with noise."""
 
 _SCALE_OF = 3
-"""Index of the input that is the scale of the output, for operators in `APPROXIMATED`."""
+"""Operator of `APPROXIMATED` -> index of its input with the output's scale."""
 
 
 def noisy_outputs(

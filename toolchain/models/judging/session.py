@@ -15,13 +15,13 @@ from toolchain.foreign import first_line
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.integer_sessions import ask_for_integers, rounded_softmaxes
 from toolchain.models.judging.substitutes import with_substitutes
+from toolchain.models.onnx_graph import all_nodes, all_tensors
+from toolchain.models.output_kinds import TRANSPARENT
 from toolchain.models.preparing.modernise import modernise
 from toolchain.models.proof import check_alike
-from toolchain.models.reading.opsets import with_known_opsets
-from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND
+from toolchain.models.reading.onnx_file import with_known_opsets
+from toolchain.models.rewrites.quantised.values import REAL, ROUND
 from toolchain.models.samples import UnusableSampleError
-from toolchain.models.softmax import TRANSPARENT
-from toolchain.models.walk import all_nodes, all_tensors
 from toolchain.quantities import counted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def sigmoid_inputs(model: onnx.ModelProto) -> dict[str, str]:
     """Return output -> name of the float32 tensor of which the output is the Sigmoid."""
     makers = {output: node for node in model.graph.node for output in node.output}
-    found = {}
+    sigmoids = {}
     for output in model.graph.output:
         node = makers.get(output.name)
         while node is not None and node.op_type in TRANSPARENT:
@@ -45,8 +45,8 @@ def sigmoid_inputs(model: onnx.ModelProto) -> dict[str, str]:
         if node is None or node.op_type != "Sigmoid" or not _is_float32(output):
             continue
         if node.input[0] in makers:
-            found[output.name] = node.input[0]
-    return found
+            sigmoids[output.name] = node.input[0]
+    return sigmoids
 
 
 def with_outputs(model: onnx.ModelProto, names: set[str]) -> bytes:
@@ -55,8 +55,8 @@ def with_outputs(model: onnx.ModelProto, names: set[str]) -> bytes:
     They are appended as a second message: protobuf merges consecutive messages, so no copy of the weights is
     needed.
     """
-    there = {output.name for output in model.graph.output}
-    more = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(names - there)]
+    listed = {output.name for output in model.graph.output}
+    more = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(names - listed)]
     tail = onnx.ModelProto(graph=onnx.GraphProto(output=more))
     return bytes(model.SerializeToString() + tail.SerializeToString())
 
@@ -130,7 +130,7 @@ class ReferenceSession:
         self._session = self._open(graph)
 
     def outputs(self, inputs: Mapping[str, np.ndarray]) -> Outputs:
-        """Compute the outputs.
+        """Return the outputs for given inputs.
 
         Raises
         ------
@@ -140,15 +140,15 @@ class ReferenceSession:
         """
         why = self._prove(self._unproven, inputs) if self._unproven else ""
         try:
-            found = self._run(self._session, inputs)
+            values = self._run(self._session, inputs)
         except Exception as error:  # onnxruntime's errors have no common parent
-            said = first_line(error)
+            message = first_line(error)
             raise UnusableSampleError(
-                f"{self._model.source}: onnxruntime, which gives the reference, cannot run it: {said}",
+                f"{self._model.source}: onnxruntime, which gives the reference, cannot run it: {message}",
                 f"hand over inputs that the network is made for: {self._typed()}",
-                f"onnxruntime: {said.rpartition('Status Message: ')[2]}",
+                f"onnxruntime: {message.rpartition('Status Message: ')[2]}",
             ) from error
-        if unlike := _not_finite(found):
+        if unlike := _not_finite(values):
             name, array = unlike[0]
             count = np.count_nonzero(~np.isfinite(array))
             reason = f"output {name!r} is NaN or infinite in {count} of {counted(array.size, 'place')}"
@@ -167,10 +167,10 @@ class ReferenceSession:
                 if why
                 else ", which onnxruntime computes alike"
             )
-        return found
+        return values
 
     def _prove(self, flat: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> str:
-        """Compare the file with the same without functions; return why onnxruntime cannot run the file."""
+        """Compare the file with its form without functions; return why onnxruntime cannot run the file."""
         model = self._model
         return check_alike(
             model.onnx,
@@ -217,22 +217,22 @@ class ReferenceSession:
             return ""
         copy = onnx.ModelProto()
         copy.CopyFrom(self._graph)
-        told = ""
+        blame = ""
         for tensor in filter(_holds_nan, all_tensors(copy.graph)):
             array = numpy_helper.to_array(tensor)
-            told = told or (
+            blame = blame or (
                 f": its tensor {tensor.name!r} holds NaN in {np.count_nonzero(np.isnan(array))} of "
                 f"{counted(array.size, 'place')}"
             )
             tensor.CopyFrom(numpy_helper.from_array(np.where(np.isnan(array), 0, array), tensor.name))
-        return "" if _not_finite(self._run(self._open(copy), inputs)) else told
+        return "" if _not_finite(self._run(self._open(copy), inputs)) else blame
 
     def _typed(self) -> str:
         return " ".join(f"{self._option} {quote(spec.name)}=FILE.npy" for spec in self._model.inputs)
 
 
 def is_judged_by_others(model: onnx.ModelProto) -> bool:
-    """Whether a graph has operators for which onnxruntime needs help: substitutes, integers or sigmoids."""
+    """Whether a graph has operators that need substitutes, integer sessions or exact sigmoids."""
     integers = any(node.op_type in (ROUND, REAL, "DynamicQuantizeLSTM") for node in all_nodes(model.graph))
     return integers or bool(sigmoid_inputs(model)) or with_substitutes(model, "") is not model
 

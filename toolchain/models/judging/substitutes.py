@@ -1,4 +1,4 @@
-"""Operators that onnxruntime computes less exactly than a board does, or not at all: what judges instead.
+"""Substitutes for operators that onnxruntime computes less exactly than a board does, or not at all.
 
 docs/judges.md has how far onnxruntime is off for each operator, and is made by measuring it.
 """
@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.preparing.infer_shapes import infer_shapes
 from toolchain.models.rewrites.graph import Graph, Rule, apply_rules, operator_of
-from toolchain.models.walk import attributes_of
 
 # Avoids division of the least integer by -1 in onnxruntime, which crashes the process on x86.
 
@@ -22,7 +22,7 @@ from toolchain.models.walk import attributes_of
 def safe_division(node: onnx.NodeProto, graph: Graph) -> bool:
     """Divide the least integer by 1 where the divisor is -1.
 
-    The quotient is that integer and the rest 0, which is what our code computes; all else stays as it is.
+    The quotient is that integer and the remainder 0, as in our code. Other elements are not changed.
     """
     x, divisor = node.input
     dtype = graph.dtype(divisor)
@@ -44,7 +44,7 @@ def safe_division(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 MOST_BYTES = 1 << 28
-"""Largest matrix of a spectrum in float64, which is 4096 points by as many frequencies."""
+"""Largest size in bytes of a Fourier matrix in float64: 4096 points by 4096 frequencies."""
 
 
 def with_substitutes(
@@ -52,12 +52,12 @@ def with_substitutes(
 ) -> onnx.ModelProto:
     """Return a model with onnxruntime's weak operators replaced; the same object if it has none.
 
-    Of nodes inside of `If`, `Loop` and `Scan`, and of a file's own functions, nothing is replaced.
+    Nodes inside `If`, `Loop` and `Scan`, and inside a file's own functions, are not replaced.
 
     Parameters
     ----------
     shapes
-        Of inputs that the file leaves open.
+        Shapes of inputs that the file leaves open.
     """
     if not any(operator_of(node) in RULES for node in model.graph.node):
         return model
@@ -73,7 +73,7 @@ def with_substitutes(
 
 
 def _named(rule: Rule) -> Rule:
-    """Return a rule that gives all nodes names of their own, as onnxruntime wants them."""
+    """Return a rule whose nodes get unique names, which onnxruntime requires."""
 
     def applied(node: onnx.NodeProto, graph: Graph) -> bool:
         if not rule(node, graph):
@@ -141,13 +141,13 @@ def _mean_variance(node: onnx.NodeProto, graph: Graph) -> bool:
 def _group_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `GroupNormalization` in float64, for the same reason."""
     x, *parameters = node.input
-    shape, own = graph.shape(x), attributes_of(node)
+    shape, attributes = graph.shape(x), attributes_of(node)
     if shape is None:
         return False
-    groups, kind = int(own["num_groups"]), onnx.TensorProto.DOUBLE
+    groups, kind = int(attributes["num_groups"]), onnx.TensorProto.DOUBLE
     rows = graph.reshape(graph.emit("Cast", [x], to=kind), [shape[0], groups, -1])
     apart, variance = _deviations(graph, rows, [2])
-    epsilon = graph.constant(np.float64(np.float32(own.get("epsilon", 1e-5))))
+    epsilon = graph.constant(np.float64(np.float32(attributes.get("epsilon", 1e-5))))
     unit = graph.emit("Div", [apart, graph.emit("Sqrt", [graph.emit("Add", [variance, epsilon])])])
     # Before operator set 21 a scale is one for each group.
     along = [1, -1, 1] if graph.opset < 21 else [1, -1, *[1] * (len(shape) - 2)]
@@ -160,7 +160,7 @@ def _group_norm(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _deviations(graph: Graph, x: str, axes: Sequence[int]) -> tuple[str, str]:
-    """Write what each value is away from the mean along `axes`, and the mean of its squares."""
+    """Write each value's deviation from the mean along `axes`, and the mean of the squared deviations."""
     apart = graph.emit("Sub", [x, graph.reduce("ReduceMean", x, axes)])
     return apart, graph.reduce("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
 
@@ -178,11 +178,11 @@ def _swish(node: onnx.NodeProto, graph: Graph) -> bool:
 def _softmax_of_one(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `QLinearSoftmax` over a single value, which is 1: onnxruntime answers 0."""
     x, _scale, _zero, y_scale, *y_zero = node.input
-    shape, own = graph.shape(x), attributes_of(node)
+    shape, attributes = graph.shape(x), attributes_of(node)
     if shape is None:
         return False
-    axis = int(own.get("axis", -1)) % len(shape)
-    summed = shape[axis : axis + 1] if own.get("opset", 0) >= 13 else shape[axis:]
+    axis = int(attributes.get("axis", -1)) % len(shape)
+    summed = shape[axis : axis + 1] if attributes.get("opset", 0) >= 13 else shape[axis:]
     if np.prod(summed) != 1:
         return False
     ones = graph.constant(np.ones(shape, np.float32))

@@ -10,8 +10,8 @@ from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, shortened
+from toolchain.models.onnx_graph import all_nodes, attributes_of
 from toolchain.models.options import format_shape
-from toolchain.models.walk import all_nodes, attributes_of
 
 WINDOWED = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})
 """Operators that move a kernel over an image."""
@@ -102,12 +102,16 @@ def _check_windows(model: onnx.ModelProto, origin: str) -> None:
 
 def _exceeds(node: onnx.NodeProto, image: onnx.ValueInfoProto | None) -> bool:
     """Whether a node is known to have a kernel that is larger than its image with its padding."""
-    own = attributes_of(node)
-    kernel = own.get("kernel_shape", ())
-    if image is None or own.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or own.get("ceil_mode"):
+    attributes = attributes_of(node)
+    kernel = attributes.get("kernel_shape", ())
+    if (
+        image is None
+        or attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")
+        or attributes.get("ceil_mode")
+    ):
         return False
     rank = len(kernel)
-    pads, dilations = own.get("pads", (0,) * 2 * rank), own.get("dilations", (1,) * rank)
+    pads, dilations = attributes.get("pads", (0,) * 2 * rank), attributes.get("dilations", (1,) * rank)
     return any(
         dim.HasField("dim_value") and dim.dim_value + before + after < (taps - 1) * apart + 1
         for dim, before, after, taps, apart in zip(
@@ -182,12 +186,12 @@ def with_explicit_pads(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _automatic(node: onnx.NodeProto) -> bool:
     return node.op_type in WINDOWED and any(
-        each.name == "auto_pad" and each.s not in (b"", b"NOTSET") for each in node.attribute
+        attribute.name == "auto_pad" and attribute.s not in (b"", b"NOTSET") for attribute in node.attribute
     )
 
 
 def _pads(size: list[int], kernel: list[int], attributes: dict[str, Any]) -> list[int]:
-    """Return ONNX's `pads`: the pads before each axis, then those after."""
+    """Return `auto_pad` as ONNX's `pads`: the padding before each axis, then that after each axis."""
     ones = [1] * len(size)
     strides, dilations = attributes.get("strides", ones), attributes.get("dilations", ones)
     before, after = [], []

@@ -11,11 +11,8 @@ from onnx import defs, helper, inliner, numpy_helper, shape_inference, version_c
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable
 from toolchain.models.folding.constants import dense
-from toolchain.models.names import Names
-from toolchain.models.preparing.early_norms import write_early_norms
-from toolchain.models.reading.expansion import check_expansion
-from toolchain.models.recurrent.spec import GATES
-from toolchain.models.walk import (
+from toolchain.models.onnx_graph import (
+    Names,
     all_graphs,
     all_names,
     all_nodes,
@@ -25,6 +22,9 @@ from toolchain.models.walk import (
     nodes_of,
     opset_of,
 )
+from toolchain.models.preparing.norms import write_early_norms
+from toolchain.models.preparing.validity import check_expansion
+from toolchain.models.recurrent.recurrence import GATES
 
 # Makes `Slice` of operator sets before 10, which cuts by attributes, readable for onnx and TVM.
 
@@ -32,9 +32,9 @@ _INPUTS_SINCE = 10
 
 
 def with_slices_by_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return `model` with `starts`, `ends` and `axes` as constants; the same object if nothing changes.
+    """Return `model` with the attributes of `Slice` as constant inputs; the same object if nothing changes.
 
-    TVM reads no attributes. Its operator set stays: the result is for TVM's importer alone.
+    TVM's importer does not read these attributes. The operator set is not raised: only TVM reads the result.
     """
     if opset_of(model) >= _INPUTS_SINCE or not any(map(_is_slice, all_nodes(model.graph))):
         return model
@@ -57,12 +57,12 @@ def with_slices_by_inputs(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def sort_axes(model: onnx.ModelProto) -> None:
-    """Sort the axes of such slices, in place: onnx infers no shape for others."""
+    """Sort the axes of `Slice` nodes with attributes, in place: onnx infers no shape for unsorted axes."""
     for node in filter(_is_slice, all_nodes(model.graph)):
-        own = {attribute.name: attribute.ints for attribute in node.attribute}
-        lists = [own.get(name, ()) for name in ("axes", "starts", "ends")]
+        attributes = {attribute.name: attribute.ints for attribute in node.attribute}
+        lists = [attributes.get(name, ()) for name in ("axes", "starts", "ends")]
         cuts = sorted(zip(*lists, strict=False))
-        if all(len(each) == len(cuts) for each in lists):  # else the file is refused later
+        if all(len(values) == len(cuts) for values in lists):  # else the file is refused later
             for numbers, ordered in zip(lists, zip(*cuts, strict=True), strict=False):
                 numbers[:] = ordered
 
@@ -88,7 +88,7 @@ def steps_first(model: onnx.ModelProto) -> None:
             continue
         if names is None:
             names = Names(all_names(model.graph))
-        nodes = [each for node in graph.node for each in _rewritten(node, names)]
+        nodes = [rewritten for node in graph.node for rewritten in _rewritten(node, names)]
         del graph.node[:]
         graph.node.extend(nodes)
 
@@ -105,32 +105,32 @@ def _rewritten(node: onnx.NodeProto, names: Names) -> Iterator[onnx.NodeProto]:
     if not _batchwise(node):
         yield node
         return
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    del made.attribute[:]
-    made.attribute.extend(attribute for attribute in node.attribute if attribute.name != "layout")
+    rewritten = onnx.NodeProto()
+    rewritten.CopyFrom(node)
+    del rewritten.attribute[:]
+    rewritten.attribute.extend(attribute for attribute in node.attribute if attribute.name != "layout")
     for place in _BATCHED_INPUTS:
         if place < len(node.input) and node.input[place]:
-            made.input[place] = names.free(f"{node.input[place]}_steps_first")
-            yield helper.make_node("Transpose", [node.input[place]], [made.input[place]], perm=_SWAPPED)
+            rewritten.input[place] = names.free(f"{node.input[place]}_steps_first")
+            yield helper.make_node("Transpose", [node.input[place]], [rewritten.input[place]], perm=_SWAPPED)
     for place, name in enumerate(node.output):
         if name:
-            made.output[place] = names.free(f"{name}_steps_first")
-    yield made
+            rewritten.output[place] = names.free(f"{name}_steps_first")
+    yield rewritten
     for place, name in enumerate(node.output):
         if name:
             order = _SWAPPED if place else _OUTPUT
-            yield helper.make_node("Transpose", [made.output[place]], [name], perm=order)
+            yield helper.make_node("Transpose", [rewritten.output[place]], [name], perm=order)
 
 
 OLDEST_OPSET = 7
 """onnxruntime runs operator set 7 and newer (its documentation, "Compatibility")."""
 
 NEWEST_OPSET = defs.onnx_opset_version()
-"""The newest operator set known to onnx. onnxruntime loads sets up to `opsets.NEWEST`."""
+"""The newest operator set known to onnx. onnxruntime loads sets up to `onnx_file.NEWEST`."""
 
 WRITTEN_OPSET = 17
-"""Operator set for our replacements of other domains' operators, in a file without a standard set."""
+"""Operator set in which other domains' operators are replaced, for a file that declares no standard set."""
 
 SHORT_CONSTANTS = {
     "value_int": np.int64,
@@ -164,7 +164,7 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
         if copy.functions:
             check_expansion(copy, origin)
             copy = _with_functions_written_out(copy)
-        if not any(each.domain in ("", "ai.onnx") for each in copy.opset_import):
+        if not any(opset.domain in ("", "ai.onnx") for opset in copy.opset_import):
             copy.opset_import.append(helper.make_opsetid("", WRITTEN_OPSET))
         if opset_of(copy) < OLDEST_OPSET:
             _list_stored(copy.graph)
@@ -193,44 +193,46 @@ def modernise(model: onnx.ModelProto, origin: str) -> onnx.ModelProto:
 def _with_functions_written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     """Replace the calls of the model's own functions by their bodies.
 
-    onnx's inliner does not know the defaults of a function's attributes: a node of the body that refers to
-    one would get the default of its own operator. So calls get these attributes before they are replaced,
-    those of the graph first: only then is it known which attributes the calls in their bodies have.
+    onnx's inliner ignores the defaults of a function's attributes: a node of the body that refers to one
+    would get the default of its own operator. So each call gets these attributes before it is inlined, calls
+    of the graph first, since the attributes of calls in their bodies depend on them.
     """
     keys = _reachable(model)
-    kept = [each for each in model.functions if (each.domain, each.name) in keys]
+    kept = [function for function in model.functions if (function.domain, function.name) in keys]
     del model.functions[:]
     model.functions.extend(kept)
     while model.functions:
-        functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+        functions = {
+            (function.domain, function.name, function.overload): function for function in model.functions
+        }
         for node in all_nodes(model.graph):
             function = functions.get((node.domain, node.op_type, node.overload))
             given = {attribute.name for attribute in node.attribute}
             for default in function.attribute_proto if function else ():
                 if default.name not in given:
                     node.attribute.append(default)
-        inner = {(n.domain, n.op_type) for each in model.functions for n in nested_nodes(each.node)}
-        outermost = {(each.domain, each.name) for each in model.functions} - inner
+        inner = {(n.domain, n.op_type) for function in model.functions for n in nested_nodes(function.node)}
+        outermost = {(function.domain, function.name) for function in model.functions} - inner
         model = inliner.inline_selected_functions(model, sorted(outermost), exclude=False)
     return model
 
 
 def _reachable(model: onnx.ModelProto) -> set[tuple[str, str]]:
-    """Return domain and name of the functions that the graph calls, or that these call."""
-    found: set[tuple[str, str]] = set()
-    wanted = {(node.domain, node.op_type) for node in all_nodes(model.graph)}
-    while wanted:
-        found |= wanted
-        bodies = (each.node for each in model.functions if (each.domain, each.name) in wanted)
-        wanted = {(n.domain, n.op_type) for body in bodies for n in nested_nodes(body)} - found
-    return found
+    """Return domain and name of the functions that the graph calls, directly or through others."""
+    reached: set[tuple[str, str]] = set()
+    calls = {(node.domain, node.op_type) for node in all_nodes(model.graph)}
+    while calls:
+        reached |= calls
+        bodies = (function.node for function in model.functions if (function.domain, function.name) in calls)
+        calls = {(n.domain, n.op_type) for body in bodies for n in nested_nodes(body)} - reached
+    return reached
 
 
 def _one_name_of_the_standard(model: onnx.ModelProto) -> None:
-    """Write the standard domain as onnx's checker knows it: `ai.onnx` is another name of it."""
+    """Rename the domain `ai.onnx` to the empty name, the only one onnx's checker accepts."""
     for opset in (
         *model.opset_import,
-        *(each for function in model.functions for each in function.opset_import),
+        *(opset for function in model.functions for opset in function.opset_import),
     ):
         if opset.domain == "ai.onnx":
             opset.domain = ""
@@ -248,10 +250,10 @@ def _drop_empty_types(model: onnx.ModelProto) -> None:
         for value in graph.output:
             if not (_names_elements(value) and _has_shape(value)):
                 value.ClearField("type")
-        told = [value for value in graph.value_info if _names_elements(value)]
-        if len(told) < len(graph.value_info):
+        typed = [value for value in graph.value_info if _names_elements(value)]
+        if len(typed) < len(graph.value_info):
             del graph.value_info[:]
-            graph.value_info.extend(told)
+            graph.value_info.extend(typed)
 
 
 def _names_elements(value: onnx.ValueInfoProto) -> bool:
@@ -264,13 +266,13 @@ def _has_shape(value: onnx.ValueInfoProto) -> bool:
 
 
 def _declare_once(model: onnx.ModelProto, origin: str) -> None:
-    """Keep one operator set of each domain; merged files may declare several.
+    """Keep one operator set per domain; merged files may declare several.
 
     ONNX uses the newest version and onnxruntime the last one, so refuse the file if these differ.
     """
     versions: dict[str, list[int]] = {}
-    for each in model.opset_import:
-        versions.setdefault("" if each.domain == "ai.onnx" else each.domain, []).append(each.version)
+    for opset in model.opset_import:
+        versions.setdefault("" if opset.domain == "ai.onnx" else opset.domain, []).append(opset.version)
     for domain, declared in versions.items():
         if declared[-1] < max(declared):
             raise UsageError(
@@ -299,10 +301,10 @@ def _check_opset(model: onnx.ModelProto, origin: str) -> None:
 
 
 def _list_stored(graph: onnx.GraphProto) -> None:
-    """Declare the stored tensors as inputs too, as in old files; onnx's converter needs it."""
-    there = {value.name for value in graph.input}
+    """List stored tensors among the inputs, as old files do; onnx's version converter needs that."""
+    listed = {value.name for value in graph.input}
     for tensor in graph.initializer:
-        if tensor.name not in there:
+        if tensor.name not in listed:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
 
 

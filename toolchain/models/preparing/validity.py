@@ -1,16 +1,76 @@
-"""Checks a graph against the ONNX standard, and says in words of ours which node violates it."""
+"""Checks the size of a graph with its functions inlined, and its nodes against the ONNX standard."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import onnx
 from onnx import AttributeProto, checker, defs, numpy_helper
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, printable, shortened
-from toolchain.models.walk import all_graphs, all_nodes, all_tensors, called
+from toolchain.models.onnx_graph import all_graphs, all_nodes, all_tensors, called, nested_nodes
+
+# Computes the size of a graph with its functions inlined, before they are inlined.
+#
+# Functions that call others twice double the size at each step, so a file of a few kilobytes could fill any
+# memory.
+
+MOST_NODES = 50_000
+"""Most nodes of a graph with inlined functions. The largest networks in use have some thousands."""
+
+MOST_BYTES = 2**30
+
+_DEEPEST = 200
+
+_Key = tuple[str, str, str]  # domain, name, overload
+
+
+class _Size(NamedTuple):
+    nodes: int
+    bytes: int
+
+
+def check_expansion(model: onnx.ModelProto, origin: str) -> None:
+    """Refuse a model that becomes too large when its functions are inlined.
+
+    Raises
+    ------
+    UsageError
+        The result has too many nodes or bytes, or a function calls itself.
+    """
+    functions = {
+        (function.domain, function.name, function.overload): function for function in model.functions
+    }
+    known: dict[_Key, _Size] = {}
+
+    def written_out(nodes: Iterator[onnx.NodeProto], calling: tuple[_Key, ...]) -> _Size:
+        count = size = 0
+        for node in nodes:
+            key = (node.domain, node.op_type, node.overload)
+            if key not in functions:
+                count, size = count + 1, size + node.ByteSize()
+                continue
+            if key in calling or len(calling) == _DEEPEST:
+                what = "calls itself" if key in calling else f"is the {_DEEPEST}th of a chain of calls"
+                raise UsageError(
+                    f"{origin}: its function {node.op_type!r} {what}", "export it again, without functions"
+                )
+            if key not in known:
+                known[key] = written_out(nested_nodes(functions[key].node), (*calling, key))
+            count, size = count + known[key].nodes, size + known[key].bytes
+        return _Size(count, size)
+
+    expanded = written_out(all_nodes(model.graph), ())
+    if expanded.nodes > MOST_NODES or expanded.bytes > MOST_BYTES:
+        raise UsageError(
+            f"{origin}: with its functions written out it has {expanded.nodes} nodes in "
+            f"{expanded.bytes} bytes; at most {MOST_NODES} and {MOST_BYTES} are taken",
+            "export it again, without functions, or in parts",
+        )
+
 
 _AGAIN = "export the network again"
 _LIKE = "an operator of this name is known: {}; " + _AGAIN
@@ -34,7 +94,9 @@ def check_valid(model: onnx.ModelProto, origin: str) -> None:
                 f"{origin}: tensor {shortened(repr(tensor.name))} is broken, {what}: {first_line(error)}",
                 "export or download it again",
             ) from error
-    versions = {"" if each.domain == "ai.onnx" else each.domain: each.version for each in model.opset_import}
+    versions = {
+        "" if opset.domain == "ai.onnx" else opset.domain: opset.version for opset in model.opset_import
+    }
     for node in all_nodes(model.graph):
         if problem := _violation(node, versions):
             what, hint = problem
@@ -76,7 +138,7 @@ def _check_ends(graph: onnx.GraphProto, origin: str) -> None:
 
 
 def _violation(node: onnx.NodeProto, versions: dict[str, int]) -> tuple[str, str] | None:
-    """Return what is wrong with a node of a known domain, and a hint; None: nothing that shows here."""
+    """Return the first violation by a node of a known domain, and a hint; None if this check finds none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     if domain not in versions:
         shown = printable(repr(domain))
@@ -91,7 +153,7 @@ def _violation(node: onnx.NodeProto, versions: dict[str, int]) -> tuple[str, str
     try:
         schema = defs.get_schema(node.op_type, versions[domain], domain)
     except defs.SchemaError:
-        newer = min(each for each in names[node.op_type] if each > versions[domain])
+        newer = min(version for version in names[node.op_type] if version > versions[domain])
         return (
             f"is an operator since set {newer}, and the file declares set {versions[domain]}",
             f"export the network with operator set {newer}: opset_version={newer} in torch.onnx.export",
@@ -128,9 +190,9 @@ def _wrong_attributes(node: onnx.NodeProto, schema: defs.OpSchema) -> tuple[str,
                 known = ", ".join(schema.attributes) or "none"
                 return f"has an attribute {printable(repr(name))}; the operator's are: {known}", _AGAIN
             continue
-        wanted = int(schema.attributes[name].type)
-        if attribute.type != wanted and not attribute.ref_attr_name:
-            kinds = [AttributeProto.AttributeType.Name(each).lower() for each in (attribute.type, wanted)]
+        expected = int(schema.attributes[name].type)
+        if attribute.type != expected and not attribute.ref_attr_name:
+            kinds = [AttributeProto.AttributeType.Name(code).lower() for code in (attribute.type, expected)]
             return f"has {kinds[0]} as its attribute {name!r}, which is {kinds[1]}", _AGAIN
     return None
 

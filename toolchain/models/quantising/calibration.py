@@ -1,4 +1,4 @@
-"""Calibration images, and the tensors' values for them as computed by onnxruntime."""
+"""Calibration images, the tensors' values for them by onnxruntime, and refusals of what has no scale."""
 
 from __future__ import annotations
 
@@ -13,15 +13,71 @@ import onnx
 
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
-from toolchain.foreign import first_line
+from toolchain.foreign import first_line, printable
 from toolchain.imports.onnxruntime_import import onnxruntime
 from toolchain.models.integer_sessions import ask_for_integers
-from toolchain.models.npy import read_array
 from toolchain.models.options import split_named
-from toolchain.models.reading.opsets import with_known_opsets
-from toolchain.models.samples import SORTS, Sort, UnusableSampleError, first_usable, samples
+from toolchain.models.reading.onnx_file import with_known_opsets
+from toolchain.models.samples import SORTS, Sort, UnusableSampleError, first_usable, read_array, samples
 from toolchain.models.spec import TensorSpec
 from toolchain.quantities import counted
+
+# Refuses what has no scale: networks without layers to quantise, and numbers that are NaN or infinite.
+
+_SHOWN = 3
+"""Number of layers that an error names."""
+
+
+def nothing_to_quantise(left: Mapping[str, str], otherwise: str, origin: str) -> UsageError:
+    """Return the error for a network without any layer that can be quantised.
+
+    Parameters
+    ----------
+    left
+        Name of a layer -> why it is not quantised.
+    otherwise
+        The reason if there is no such layer.
+    """
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in list(left.items())[:_SHOWN])
+    return UsageError(
+        f"{origin}: --dtype int8: nothing of it can be quantised ({reasons or otherwise})",
+        "build it with --dtype float32",
+    )
+
+
+def check_stored(what: str, values: Array, origin: str) -> None:
+    """Check that the weights which `what` names are numbers.
+
+    Raises
+    ------
+    UsageError
+        One is NaN or infinite.
+    """
+    if wrong := np.count_nonzero(~np.isfinite(values)):
+        raise UsageError(
+            f"{origin}: --dtype int8: its {what} holds NaN or infinity in {wrong} of "
+            f"{counted(values.size, 'place')}, for which there is no scale",
+            "export the network again, from weights that are numbers",
+        )
+
+
+def check_computed(name: str, values: Array, number: int, origin: str) -> None:
+    """Check that a tensor's values for a sample are numbers.
+
+    Raises
+    ------
+    UnusableSampleError
+        One is NaN or infinite.
+    """
+    if not np.isfinite(values).all():
+        reason = f"tensor {printable(name)!r} is NaN or infinite for sample {number}"
+        raise UnusableSampleError(
+            f"{origin}: --dtype int8: {reason}, so that it can have no scale",
+            "calibrate with inputs that the network is made for (--calibrate NAME=FILE.npy), or "
+            "build it with --dtype float32",
+            reason,
+        )
+
 
 Inputs = dict[str, Array]
 T = TypeVar("T")
@@ -41,7 +97,7 @@ def seeded(specs: Sequence[TensorSpec], seeds: Iterable[int], sort: Sort = SORTS
 def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs]:
     """Return the inputs of `--calibrate NAME=FILE.npy`: one set for each batch along the first dimension.
 
-    Of a scalar input each image has one number.
+    For a scalar input each image has one number.
 
     Raises
     ------
@@ -49,10 +105,10 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
         An input is unknown or missing, or an array has another shape or type than its input, contains NaN,
         or has another number of images than the others.
     """
-    wanted = "the inputs are: " + "; ".join(map(str, specs))
+    expected = "the inputs are: " + "; ".join(map(str, specs))
     files = dict(_split(first, rest, specs) for first, rest in files.items())
     if strangers := sorted(files.keys() - {spec.name for spec in specs}):
-        raise UsageError(f"--calibrate {strangers[0]}: the network has no input of this name", wanted)
+        raise UsageError(f"--calibrate {strangers[0]}: the network has no input of this name", expected)
     sets: dict[str, list[Array]] = {}
     for spec in specs:
         if spec.name not in files:
@@ -63,13 +119,13 @@ def given(specs: Sequence[TensorSpec], files: Mapping[str, Path]) -> list[Inputs
         sets[spec.name] = _batches(spec, files[spec.name])
     counts = {name: len(batches) for name, batches in sets.items()}
     if len(set(counts.values())) > 1:
-        raise UsageError(f"--calibrate: the inputs have unlike numbers of batches: {counts}", wanted)
-    return [dict(zip(sets, each, strict=True)) for each in zip(*sets.values(), strict=True)]
+        raise UsageError(f"--calibrate: the inputs have unlike numbers of batches: {counts}", expected)
+    return [dict(zip(sets, arrays, strict=True)) for arrays in zip(*sets.values(), strict=True)]
 
 
 @dataclass(frozen=True)
 class Calibrated(Generic[T]):
-    """The result of choosing with sample inputs.
+    """Scales chosen with sample inputs, and the inputs on which to measure their loss.
 
     Attributes
     ----------
@@ -100,8 +156,8 @@ def choose_with_inputs(
 
 def _split(first: str, rest: Path, specs: Sequence[TensorSpec]) -> tuple[str, Path]:
     """Split `NAME=FILE` behind a known name: at the last `=`, a folder's name may have been cut."""
-    found = split_named(f"{first}={rest}", [spec.name for spec in specs])
-    return (first, rest) if found is None else (found[0], Path(found[1]))
+    named = split_named(f"{first}={rest}", [spec.name for spec in specs])
+    return (first, rest) if named is None else (named[0], Path(named[1]))
 
 
 def _batches(spec: TensorSpec, file: Path) -> list[Array]:
@@ -139,7 +195,7 @@ class Tapped:
     def __init__(self, model: onnx.ModelProto, names: Iterable[str], origin: str) -> None:
         self._inputs = {value.name for value in model.graph.input}
         self._names = sorted(set(names) - self._inputs)
-        self._wanted = set(names)
+        self._tapped = set(names)
         self._origin = origin
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -169,12 +225,12 @@ class Tapped:
         try:
             results = self._session.run(self._names, inputs) if self._names else []
         except Exception as error:
-            said = first_line(error)
+            message = first_line(error)
             files = " ".join(f"--calibrate {quote(name)}=FILE.npy" for name in sorted(self._inputs))
             raise UnusableSampleError(
-                f"{self._origin}: onnxruntime, which calibrates, cannot run it: {said}",
+                f"{self._origin}: onnxruntime, which calibrates, cannot run it: {message}",
                 f"hand over inputs that the network is made for: {files}",
-                said,
+                message,
             ) from error
         computed = dict(zip(self._names, results, strict=True))
-        return computed | {name: array for name, array in inputs.items() if name in self._wanted}
+        return computed | {name: array for name, array in inputs.items() if name in self._tapped}

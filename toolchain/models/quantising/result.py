@@ -1,4 +1,4 @@
-"""The result of quantising a network."""
+"""The result of quantising a network, and the accuracy that it costs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import numpy as np
 import onnx
 
 from toolchain.arrays import Array
-from toolchain.models.joints import joined_parts
+from toolchain.models.deviation import Ends, divide, parts_of
 from toolchain.models.options import MOST_PARTS
-from toolchain.models.parts import Ends, divide, parts_of
+from toolchain.models.output_kinds import joined_parts, softmax_outputs
 from toolchain.models.quantising.calibration import Inputs, Tapped
-from toolchain.models.softmax import softmax_outputs
 
 # Measures the accuracy loss of quantising: how far integers are from the floats they represent.
 
@@ -41,7 +40,7 @@ class Watched:
     Attributes
     ----------
     name
-        Of the layer.
+        The layer's name.
     result
         The tensor that it computes, in the float graph.
     integers
@@ -65,7 +64,7 @@ class Watched:
         return np.asarray((integers.astype(np.float32) - self.zero) * np.float32(self.scale))
 
     def clipped(self, values: Array) -> int:
-        """Return how many numbers are more than half a step beyond the integers."""
+        """Return how many values are more than half a step outside the range of the integers."""
         low, high = ((end - self.zero) * self.scale for end in (self.low - 0.5, self.high + 0.5))
         return int(np.count_nonzero((values < low) | (values > high)))
 
@@ -113,13 +112,13 @@ class QuantisingCost:
 
     def warnings(self) -> list[str]:
         """Return a warning if the images were random, and one for each layer that clips too many values."""
-        said = [_RANDOM.format(self.images)] if self.random else []
+        lines = [_RANDOM.format(self.images)] if self.random else []
         if self.quantizer in COARSE:
             way_out = f"give each tensor a scale of its own: --quantizer {COARSE[self.quantizer]}"
         else:
             more = "" if self.random else "more "
             way_out = f"calibrate with {more}images that the network is made for: --calibrate NAME=FILE.npy"
-        return said + [
+        return lines + [
             f"{layer.name}: {layer.clipped:.1%} of its values are beyond 8 bits and were clipped; {way_out}"
             for layer in self.layers
             if layer.clipped > SATURATED
@@ -155,16 +154,16 @@ def cost_of(
     clipped = [[0, 0] for _ in layers]
     rows: list[tuple[Array, Array]] = []
     for inputs in images:
-        wanted, got = floats.values(inputs), whole.values(inputs)
+        expected, got = floats.values(inputs), whole.values(inputs)
         for layer, lost, beyond in zip(layers, noise, clipped, strict=True):
-            lost.add(wanted[layer.result], layer.real(got[layer.integers]))
-            beyond[0] += layer.clipped(wanted[layer.result])
-            beyond[1] += wanted[layer.result].size
+            lost.add(expected[layer.result], layer.real(got[layer.integers]))
+            beyond[0] += layer.clipped(expected[layer.result])
+            beyond[1] += expected[layer.result].size
         for name in outputs:
-            if np.issubdtype(wanted[name].dtype, np.floating):
-                lost_in_parts.add(name, wanted[name], got[name])
-                if wanted[name].ndim == 2 and wanted[name].shape[1] > 1:
-                    rows.append((wanted[name], got[name]))
+            if np.issubdtype(expected[name].dtype, np.floating):
+                lost_in_parts.add(name, expected[name], got[name])
+                if expected[name].ndim == 2 and expected[name].shape[1] > 1:
+                    rows.append((expected[name], got[name]))
     part, sqnr_db = lost_in_parts.worst()
     return QuantisingCost(
         images=sum(_rows(inputs) for inputs in images),
@@ -192,9 +191,9 @@ class _Noise:
     def __init__(self) -> None:
         self._signal = self._noise = 0.0
 
-    def add(self, wanted: Array, got: Array) -> None:
-        self._signal += float(np.square(wanted, dtype=np.float64).sum())
-        self._noise += float(np.square(got - wanted, dtype=np.float64).sum())
+    def add(self, expected: Array, got: Array) -> None:
+        self._signal += float(np.square(expected, dtype=np.float64).sum())
+        self._noise += float(np.square(got - expected, dtype=np.float64).sum())
 
     @property
     def db(self) -> float:
@@ -211,18 +210,18 @@ class _NoiseOfParts:
         self._ends: dict[str, Ends] = {}
         self._noise: dict[str, _Noise] = {}
 
-    def add(self, name: str, wanted: Array, got: Array) -> None:
+    def add(self, name: str, expected: Array, got: Array) -> None:
         """Add an output of a batch of images; the first batch says of which parts it is."""
         if name not in self._ends:
             whole = name in self._probabilities
-            ends = {} if whole else parts_of(wanted, self._joined.get(name), MOST_PARTS)
+            ends = {} if whole else parts_of(expected, self._joined.get(name), MOST_PARTS)
             self._ends[name] = {axis: at for axis, at in ends.items() if axis}  # the first one is of images
-        for part in divide(wanted.shape, self._ends[name]):
+        for part in divide(expected.shape, self._ends[name]):
             noise = self._noise.setdefault(f"{name}{part}", _Noise())
-            noise.add(wanted[part.slices], got[part.slices])
+            noise.add(expected[part.slices], got[part.slices])
 
     def worst(self) -> tuple[str, float]:
-        """Return name and SQNR of the part that lost most; the name is empty if there is only one."""
+        """Return name and SQNR of the part with the lowest SQNR; the name is empty if there is one part."""
         if not self._noise:
             return "", _MOST_DB
         part, noise = min(self._noise.items(), key=lambda item: item[1].db)
@@ -238,10 +237,10 @@ def _agreement(rows: Sequence[tuple[Array, Array]], most: int) -> float | None:
     if not rows:
         return None
     agree = [
-        wanted.argmax(axis=1)[:, None] == np.argsort(-got, axis=1, kind="stable")[:, :most]
-        for wanted, got in rows
+        expected.argmax(axis=1)[:, None] == np.argsort(-got, axis=1, kind="stable")[:, :most]
+        for expected, got in rows
     ]
-    return round(float(np.concatenate([each.any(axis=1) for each in agree]).mean()), 5)
+    return round(float(np.concatenate([row.any(axis=1) for row in agree]).mean()), 5)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from tvm import ir, tirx
 
-from toolchain.models.recurrent.spec import Activation, Recurrence
+from toolchain.models.recurrent.recurrence import Activation, Recurrence
 
 # Activations that a recurrent node may name.
 
@@ -46,7 +46,7 @@ _FUNCTIONS: dict[str, tuple[Function, tuple[float, ...]]] = {
 
 
 def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]) -> list[Activation]:
-    """Return the activations of a node; those that take an alpha or a beta take the next one given.
+    """Return the activations of a node; each that has an alpha or a beta takes the next of the lists.
 
     Raises
     ------
@@ -54,24 +54,27 @@ def activations(names: Sequence[str], alphas: Sequence[float], betas: Sequence[f
         A name is none of the standard's.
     """
     left, other = list(alphas), list(betas)
-    found = []
+    functions = []
     for name in names:
         known = _FUNCTIONS.get(name.lower())
         if known is None:
             raise ValueError(f"activation {name!r} is none of the standard's")
-        given = [own.pop(0) if own else value for own, value in zip((left, other), known[1], strict=False)]
-        found.append(Activation(name.lower(), *given))
-    return found
+        given = [
+            default.pop(0) if default else value
+            for default, value in zip((left, other), known[1], strict=False)
+        ]
+        functions.append(Activation(name.lower(), *given))
+    return functions
 
 
 def activated(activation: Activation, x: Expr) -> Expr:
-    """Return the activation of a number."""
+    """Return the expression of an activation applied to a number."""
     function, _defaults = _FUNCTIONS[activation.name]
     return function(x, _number(activation.alpha), _number(activation.beta))
 
 
 class Unit(Protocol):
-    """The values of one unit, by name.
+    """Access to the values of one hidden unit, by name.
 
     `h` and `c`: its state; `next`: the next `h`; `update`, `reset`: kept within a step; `bias`;
     `input`, `output`, `forget`: peepholes.

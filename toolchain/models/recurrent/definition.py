@@ -7,7 +7,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as build
 
 from toolchain.models.recurrent.cell import Expr, Phase, buffers, phases
-from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence
+from toolchain.models.recurrent.recurrence import ATTRIBUTE, Recurrence
 
 # Rounds a state to 8 bits before it is multiplied, with a new scale in each step.
 #
@@ -23,25 +23,25 @@ def _float(value: float) -> Expr:
 
 
 def size_of_step(low: Expr, high: Expr) -> Expr:
-    """Return the size of a step for numbers between `low`, 0 at most, and `high`, 0 at least."""
+    """Return the quantisation step for the range from `low`, at most 0, to `high`, at least 0."""
     size = (high - low) / _float(_MOST)
     return tirx.Select(tirx.EQ(size, _float(0)), _float(1), size)
 
 
 def zero_point(low: Expr, size: Expr) -> Expr:
-    """Return the step that 0 is, counted from `low`."""
+    """Return the zero point: the number of steps from `low` to 0."""
     return tirx.max(tirx.min(tirx.round(_float(0) - low / size), _float(_MOST)), _float(0))
 
 
 def steps_of_state(value: Expr, size: Expr, zero: Expr) -> Expr:
-    """Return a number in steps from 0, a float that is an integer."""
+    """Return a number in quantisation steps from 0, rounded and clipped to 8 bits, as a float."""
     step = tirx.round(value / size) + zero
     return tirx.max(tirx.min(step, _float(_MOST)), _float(0)) - zero
 
 
 _OPAQUE = 8  # relax.OpPatternKind.OPAQUE: nothing is fused with it
 PEEPHOLES = ("input", "output", "forget")
-"""In the order of ONNX's P."""
+"""Gates with peepholes, in the order of ONNX's input P."""
 
 
 def define(of: Recurrence) -> tirx.PrimFunc:
@@ -78,7 +78,7 @@ def steps_of(of: Recurrence, lengths: tirx.Buffer | None, row: Expr) -> Expr:
 
 
 def last_state(of: Recurrence, steps: Expr, state: Expr) -> Expr:
-    """Return the state that a sequence ends with: 0 if it has no steps, whatever it began with."""
+    """Return the state after a sequence's last step; 0 for a sequence without steps."""
     return tirx.Select(steps > 0, state, tirx.const(0, "float32")) if of.lengths else state
 
 
@@ -172,7 +172,7 @@ class _Definition:
 
 
 class _Numbers:
-    """One unit of one direction."""
+    """Loads and stores of one hidden unit in one direction, for the equations of `cell`."""
 
     def __init__(
         self, named: dict[str, tirx.Buffer], kept: dict[str, tirx.Buffer], direction: int, unit: Expr

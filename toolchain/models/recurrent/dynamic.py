@@ -13,7 +13,7 @@ from tvm.ir.expr import GenericConst
 from toolchain.arrays import Array
 from toolchain.models.recurrent.cell import activations
 from toolchain.models.recurrent.definition import define
-from toolchain.models.recurrent.spec import GATES, Cell, Recurrence
+from toolchain.models.recurrent.recurrence import GATES, Cell, Recurrence
 from toolchain.quantities import counted
 
 # Converts LSTM, GRU and RNN to Relax: one product for all inputs, then a loop over the steps.
@@ -31,7 +31,7 @@ class Convert:
         self.cell = cell
 
     def __call__(self, inputs: Inputs, attributes: dict[str, Any]) -> relax.Expr:
-        """Return the outputs, those that nothing reads included."""
+        """Return all outputs of the node, unused ones included."""
         x, weight, recurrent, bias, lengths, *states = [*inputs, *[None] * 8][:8]
         of = self.read(x, _shape(recurrent)[2], lengths, states[2], attributes)
         given = {
@@ -68,7 +68,7 @@ class Convert:
             raise ValueError("layout 1 is not brought to layout 0")
         steps, batch, _size = _shape(x)
         reverse = _DIRECTIONS[_text(attributes.get("direction", "forward"))]
-        functions = [_text(each) for each in attributes.get("activations", ())]
+        functions = [_text(name) for name in attributes.get("activations", ())]
         count = len(_FUNCTIONS[self.cell])
         functions = functions or list(_FUNCTIONS[self.cell]) * len(reverse)
         if len(functions) != count * len(reverse):
@@ -76,7 +76,7 @@ class Convert:
                 f"{counted(len(functions), 'activation')} for {counted(len(reverse), 'direction')}"
             )
         alphas, betas = (attributes.get(f"activation_{name}", ()) for name in ("alpha", "beta"))
-        found = activations(functions, list(alphas), list(betas))
+        activation_list = activations(functions, list(alphas), list(betas))
         if attributes.get("hidden_size", hidden) != hidden:
             raise ValueError(f"its hidden_size is {attributes['hidden_size']}, but R is of {hidden}")
         return Recurrence(
@@ -85,7 +85,10 @@ class Convert:
             batch,
             hidden,
             reverse,
-            tuple(tuple(found[start : start + count]) for start in range(0, len(found), count)),
+            tuple(
+                tuple(activation_list[start : start + count])
+                for start in range(0, len(activation_list), count)
+            ),
             float(attributes["clip"]) if attributes.get("clip") else None,
             bool(self.cell == "LSTM" and attributes.get("input_forget", 0)),
             bool(self.cell == "GRU" and attributes.get("linear_before_reset", 0)),
@@ -147,12 +150,12 @@ def _convert_input_products(
     product = relax.op.matmul(rows, relax.op.reshape(columns, (size, wide)))
     if bias is None:
         return product
-    own, theirs = biases(of, bias)
+    input_bias, state_bias = biases(of, bias)
     if of.reset_after:  # the last gate's is added behind the reset
-        known = relax.op.strided_slice(theirs, [1], [0], [2])
+        known = relax.op.strided_slice(state_bias, [1], [0], [2])
         none = relax.const(np.zeros((of.directions, 1, of.hidden), np.float32))
-        theirs = relax.op.concat([known, none], 1)
-    total = padded(of, relax.op.add(own, theirs))
+        state_bias = relax.op.concat([known, none], 1)
+    total = padded(of, relax.op.add(input_bias, state_bias))
     return relax.op.add(product, relax.op.reshape(total, (wide,)))
 
 
@@ -160,8 +163,8 @@ def biases(of: Recurrence, bias: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
     """Return the biases of W and of R, each (directions, gates, units)."""
     wide = of.gates * of.hidden
     halves = (relax.op.strided_slice(bias, [1], [start], [start + wide]) for start in (0, wide))
-    own, theirs = (relax.op.reshape(half, (of.directions, of.gates, of.hidden)) for half in halves)
-    return own, theirs
+    input_bias, state_bias = (relax.op.reshape(half, (of.directions, of.gates, of.hidden)) for half in halves)
+    return input_bias, state_bias
 
 
 def _hidden_bias(of: Recurrence, bias: relax.Expr | None) -> relax.Expr:
@@ -190,7 +193,7 @@ class ConvertDynamic(Convert):
         super().__init__("LSTM")
 
     def __call__(self, inputs: Sequence[relax.Expr | None], attributes: dict[str, Any]) -> relax.Expr:
-        """Return the outputs, those that nothing reads included."""
+        """Return all outputs of the node, unused ones included."""
         x, weight, recurrent, bias, lengths, h0, c0, peepholes, *rest = [*inputs, *[None] * 12][:12]
         w, w_scale = _integers(weight, rest[0], rest[1])
         r, r_scale = _integers(recurrent, rest[2], rest[3])
@@ -211,9 +214,9 @@ class ConvertDynamic(Convert):
 
 def _integers(weight: Any, scale: Any, zero: Any) -> tuple[Array, Array]:
     """Return constant weights less their zero points, and their scales."""
-    if not all(isinstance(each, GenericConst) for each in (weight, scale, zero)):
+    if not all(isinstance(constant, GenericConst) for constant in (weight, scale, zero)):
         raise ValueError("its weights, scales and zero points must be constants")
-    values, scales, zeros = (each.value.numpy() for each in (weight, scale, zero))
+    values, scales, zeros = (constant.value.numpy() for constant in (weight, scale, zero))
     by_column = zeros.reshape(zeros.shape[0], 1, -1).astype(np.float32)
     return values.astype(np.float32) - by_column, scales.astype(np.float32)
 
@@ -245,7 +248,7 @@ def _input_products(of: Recurrence, x: relax.Expr, weight: Array, scales: Array,
 
 
 def _rounded(x: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
-    """Return a tensor in steps from 0, and the size of one, as DynamicQuantizeLinear finds it."""
+    """Return a tensor in quantisation steps from 0, and the step size, as DynamicQuantizeLinear has it."""
     builder = relax.BlockBuilder.current()
     none, most = relax.const(0.0, "float32"), relax.const(_MOST, "float32")
     low = builder.emit(relax.op.minimum(relax.op.min(x), none))

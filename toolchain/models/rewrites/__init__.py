@@ -7,9 +7,9 @@ the expected output is never rewritten.
 from __future__ import annotations
 
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
+from toolchain.models.folding.folded import Folded
 from toolchain.models.rewrites.graph import Rule, apply_rules, operator_of
-from toolchain.models.rewrites.table import RULES
+from toolchain.models.rewrites.rules import RULES
 
 __all__ = ["RULES", "Rule", "operator_of", "rewrite"]
 

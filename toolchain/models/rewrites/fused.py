@@ -1,7 +1,7 @@
-"""Writes out the fused operators that onnxruntime's and optimum's optimisers leave in files that they save.
+"""Expands the fused operators that onnxruntime's and optimum's optimisers leave in files that they save.
 
-They are of the domain `com.microsoft`, and each is a few standard operators in one node. Onnxruntime's own
-kernel of each is the judge of what is written here.
+They have the domain `com.microsoft`, and each is a few standard operators in one node. Tests compare the
+result with onnxruntime's own kernel of each.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import onnx
 
 from toolchain.errors import UsageError
 from toolchain.foreign import printable
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule, input_of, operator_of, output_of
-from toolchain.models.walk import attributes_of, node_name
 
 SAVED_WITHOUT = (
     "take the network as it was before an optimiser saved it; or save it without one: in onnxruntime "
@@ -37,7 +37,7 @@ _SQUASHED = 1.702  # the factor of QuickGelu, as its schema says
 
 
 def unfused_first(node: onnx.NodeProto, graph: Graph, why: str) -> UsageError:
-    """Return the error for a fused node that is used in a way that is not written out."""
+    """Return the error for a fused node with options that this module does not support."""
     what = f"{operator_of(node)} (node {printable(repr(node_name(node)))})"  # with its domain
     return UsageError(f"{graph.origin}: unsupported use of {what}: {why}", SAVED_WITHOUT)
 
@@ -46,13 +46,13 @@ def _number(graph: Graph, value: float, like: str) -> str:
     return graph.constant(np.asarray(value, graph.dtype(like)))
 
 
-def _activated(node: onnx.NodeProto, graph: Graph, x: str, own: dict[str, Any]) -> bool:
+def _activated(node: onnx.NodeProto, graph: Graph, x: str, attributes: dict[str, Any]) -> bool:
     """Write the activation of a fused node."""
     kind, outputs = graph.dtype(node.input[0]), list(node.output)
-    if not own["activation"]:
+    if not attributes["activation"]:
         graph.emit("Identity", [x], outputs)
         return True
-    name, given = own["activation"].decode(), list(own["activation_params"])
+    name, given = attributes["activation"].decode(), list(attributes["activation_params"])
     if name == "Clip" and len(given) == 2:
         low, high = (graph.constant(np.asarray(value, kind)) for value in given)
         if graph.opset >= 11:
@@ -68,30 +68,30 @@ def _activated(node: onnx.NodeProto, graph: Graph, x: str, own: dict[str, Any]) 
 
 def convolution(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `FusedConv`: a convolution, to which a fourth input is added, and an activation."""
-    own = attributes_of(node)
-    behind = {name: own.pop(name, b"") for name in ("activation", "activation_params")}
+    attributes = attributes_of(node)
+    behind = {name: attributes.pop(name, b"") for name in ("activation", "activation_params")}
     z = input_of(node, 3)
-    made = graph.emit("Conv", [name for name in node.input[:3] if name], **own)
+    sums = graph.emit("Conv", [name for name in node.input[:3] if name], **attributes)
     if z:
-        made = graph.emit("Add", [made, z])
-    return _activated(node, graph, made, behind)
+        sums = graph.emit("Add", [sums, z])
+    return _activated(node, graph, sums, behind)
 
 
 def dense(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `FusedGemm`: a product with a bias, and an activation."""
-    own = attributes_of(node)
-    given = [own.pop(f"activation_{name}", None) for name in ("alpha", "beta", "gamma")]
+    attributes = attributes_of(node)
+    given = [attributes.pop(f"activation_{name}", None) for name in ("alpha", "beta", "gamma")]
     behind = {
-        "activation": own.pop("activation", b""),
+        "activation": attributes.pop("activation", b""),
         "activation_params": [value for value in given if value is not None],
     }
-    made = graph.emit("Gemm", list(node.input), **own)
-    return _activated(node, graph, made, behind)
+    sums = graph.emit("Gemm", list(node.input), **attributes)
+    return _activated(node, graph, sums, behind)
 
 
 def product(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `FusedMatMul`: a product of matrices, transposed as its attributes say, times a number."""
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     sides = []
     for place, side in enumerate("AB"):
         name = node.input[place]
@@ -100,15 +100,15 @@ def product(node: onnx.NodeProto, graph: Graph) -> bool:
             raise unfused_first(node, graph, "a shape that is not known")
         order = list(range(len(shape)))
         if len(shape) > 1:
-            if own.get(f"transBatch{side}"):
+            if attributes.get(f"transBatch{side}"):
                 order = [*order[1:-1], 0, order[-1]]
-            if own.get(f"trans{side}"):
+            if attributes.get(f"trans{side}"):
                 order[-2:] = order[:-3:-1]
         sides.append(name if order == sorted(order) else graph.emit("Transpose", [name], perm=order))
-    alpha = own.get("alpha", 1.0)
-    made = graph.emit("MatMul", sides, node.output if alpha == 1 else None)
+    alpha = attributes.get("alpha", 1.0)
+    result = graph.emit("MatMul", sides, node.output if alpha == 1 else None)
     if alpha != 1:
-        graph.emit("Mul", [made, _number(graph, alpha, node.input[0])], node.output)
+        graph.emit("Mul", [result, _number(graph, alpha, node.input[0])], node.output)
     return True
 
 
@@ -146,21 +146,21 @@ def quick_gelu(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _normalised(
-    graph: Graph, x: str, scale: str, shift: str, own: dict[str, Any], outputs: list[str], like: str
+    graph: Graph, x: str, scale: str, shift: str, attributes: dict[str, Any], outputs: list[str], like: str
 ) -> None:
     """Write a norm along the last axis; outputs may be the result, the mean and 1 / deviation."""
-    wanted = [*outputs, "", ""][1:3]
-    mean = graph.reduce("ReduceMean", x, [-1], outputs=[wanted[0]] if wanted[0] else None)
+    statistics = [*outputs, "", ""][1:3]
+    mean = graph.reduce("ReduceMean", x, [-1], outputs=[statistics[0]] if statistics[0] else None)
     apart = graph.emit("Sub", [x, mean])
-    _scaled(graph, apart, scale, shift, own, [outputs[0], wanted[1]], like)
+    _scaled(graph, apart, scale, shift, attributes, [outputs[0], statistics[1]], like)
 
 
 def _scaled(
-    graph: Graph, x: str, scale: str, shift: str, own: dict[str, Any], outputs: list[str], like: str
+    graph: Graph, x: str, scale: str, shift: str, attributes: dict[str, Any], outputs: list[str], like: str
 ) -> None:
     """Write x / sqrt(mean of squares + epsilon), times a scale, plus a shift if it has a name."""
     spread = graph.reduce("ReduceMean", graph.emit("Mul", [x, x]), [-1])
-    raised = graph.emit("Add", [spread, _number(graph, own["epsilon"], like)])
+    raised = graph.emit("Add", [spread, _number(graph, attributes["epsilon"], like)])
     inverse = graph.emit("Reciprocal", [graph.emit("Sqrt", [raised])], [outputs[1]] if outputs[1] else None)
     unit = graph.emit("Mul", [x, inverse])
     scaled = graph.emit("Mul", [unit, scale], None if shift else outputs[:1])
@@ -172,8 +172,8 @@ def skip_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `SkipLayerNormalization`: the norm of a sum, which itself may be an output."""
     x, skip, scale, shift, bias = (input_of(node, place) for place in range(5))
     total = _sum(graph, [x, skip, bias], output_of(node, 3))
-    own = {"epsilon": 1e-12, **attributes_of(node)}
-    _normalised(graph, total, scale, shift, own, list(node.output[:3]), x)
+    attributes = {"epsilon": 1e-12, **attributes_of(node)}
+    _normalised(graph, total, scale, shift, attributes, list(node.output[:3]), x)
     return True
 
 
@@ -181,17 +181,17 @@ def skip_rms_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     """Write `SkipSimplifiedLayerNormalization`: a sum divided by the root of its mean square."""
     x, skip, scale, bias = (input_of(node, place) for place in range(4))
     total = _sum(graph, [x, skip, bias], output_of(node, 3))
-    own = {"epsilon": 1e-12, **attributes_of(node)}
-    _scaled(graph, total, scale, "", own, [node.output[0], output_of(node, 2)], x)
+    attributes = {"epsilon": 1e-12, **attributes_of(node)}
+    _scaled(graph, total, scale, "", attributes, [node.output[0], output_of(node, 2)], x)
     return True
 
 
 def _sum(graph: Graph, names: list[str], output: str) -> str:
-    made, *others = (name for name in names if name)
+    total, *others = (name for name in names if name)
     for place, name in enumerate(others):
         last = place == len(others) - 1
-        made = graph.emit("Add", [made, name], [output] if last and output else None)
-    return made
+        total = graph.emit("Add", [total, name], [output] if last and output else None)
+    return total
 
 
 def embedding_norm(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -208,8 +208,8 @@ def embedding_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     if segments:
         rows.append(_rows(graph, kinds, segments))
     total = _sum(graph, rows, output_of(node, 2))
-    own = {"epsilon": 1e-12, **attributes_of(node)}
-    _normalised(graph, total, scale, shift, own, [node.output[0]], words)
+    attributes = {"epsilon": 1e-12, **attributes_of(node)}
+    _normalised(graph, total, scale, shift, attributes, [node.output[0]], words)
     if output_of(node, 1):
         if mask:
             ones = graph.emit("Equal", [mask, graph.constant(np.asarray(1, np.int32))])
@@ -221,10 +221,10 @@ def embedding_norm(node: onnx.NodeProto, graph: Graph) -> bool:
 
 
 def _rows(graph: Graph, table: str, places: str) -> str:
-    """Write rows of a table; no place counts from the end."""
-    made = graph.emit("Gather", [table, places], axis=0)
+    """Write rows of a table by their indices, none of which may be negative."""
+    rows = graph.emit("Gather", [table, places], axis=0)
     graph.emitted[-1].doc_string = FROM_BEGINNING
-    return made
+    return rows
 
 
 _MICROSOFT: dict[str, Rule] = {

@@ -10,9 +10,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
-from toolchain.models.names import Names
-from toolchain.models.preparing.declared import dtype_of
-from toolchain.models.walk import node_name, opset_of
+from toolchain.models.onnx_graph import Names, node_name, opset_of
+from toolchain.models.preparing.tensor_types import dtype_of
 
 FROM_BEGINNING = "its indices do not count from the end"
 """Doc string of a node that replaces an operator without negative indices."""
@@ -24,9 +23,9 @@ class Graph:
     Parameters
     ----------
     model
-        With inferred shapes; left alone.
+        The model with inferred shapes, not changed.
     origin
-        Where it came from, for messages.
+        Name of the source, for messages.
     """
 
     def __init__(self, model: onnx.ModelProto, origin: str) -> None:
@@ -136,7 +135,7 @@ class Graph:
         """Write a Slice; steps need operator set 10."""
         parts = [starts, stops, list(axes), steps if steps is not None else [1] * len(list(axes))]
         if self.opset < 10:
-            begin, end, along = ([int(each) for each in part] for part in parts[:3])
+            begin, end, along = ([int(number) for number in part] for part in parts[:3])
             return self.emit("Slice", [x], outputs, starts=begin, ends=end, axes=along)
         return self.emit(
             "Slice", [x, *(self.constant(np.asarray(part, np.int64)) for part in parts)], outputs
@@ -171,7 +170,7 @@ def output_of(node: onnx.NodeProto, place: int) -> str:
 
 
 def operator_of(node: onnx.NodeProto) -> str:
-    """Return the type of a node, with its domain unless that is the standard one."""
+    """Return a node's operator type, prefixed by its domain unless that is the standard one."""
     return str(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
 
 
@@ -192,8 +191,8 @@ def apply_rules(model: onnx.ModelProto, rules: dict[str, Rule], origin: str) -> 
         rule = rules.get(operator_of(node))
         graph.emitted = []
         if rule is not None and rule(node, graph):
-            for each in graph.emitted:
-                each.name = each.name or node_name(node)  # which messages are about
+            for written in graph.emitted:
+                written.name = written.name or node_name(node)  # which messages are about
             nodes += graph.emitted
             replaced = True
         else:

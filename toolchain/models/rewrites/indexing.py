@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.rewrites.graph import Graph
-from toolchain.models.walk import attributes_of, node_name
 
 INT32, INT64 = onnx.TensorProto.INT32, onnx.TensorProto.INT64
 
@@ -40,11 +40,11 @@ def concatenation(node: onnx.NodeProto, graph: Graph) -> bool:
     few = len(kept) <= MOST_PARTS
     if (few and len(kept) == len(node.input)) or not kept:
         return False
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     if not few:
         groups = [kept[begin : begin + MOST_PARTS] for begin in range(0, len(kept), MOST_PARTS)]
-        kept = [graph.emit("Concat", group, **own) for group in groups]
-    graph.emit("Concat", kept, node.output, **own)
+        kept = [graph.emit("Concat", group, **attributes) for group in groups]
+    graph.emit("Concat", kept, node.output, **attributes)
     return True
 
 
@@ -85,11 +85,11 @@ def largest(node: onnx.NodeProto, graph: Graph) -> bool:
 
 def space_to_depth(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `SpaceToDepth` in the mode CRD as a transposition; the importer knows the other mode."""
-    own, shape = attributes_of(node), graph.shape(node.input[0])
-    if shape is None or own.get("mode", b"DCR") != b"CRD":
+    attributes, shape = attributes_of(node), graph.shape(node.input[0])
+    if shape is None or attributes.get("mode", b"DCR") != b"CRD":
         return False
     batch, channels, height, width = shape
-    size = own["blocksize"]
+    size = attributes["blocksize"]
     apart = graph.reshape(node.input[0], [batch, channels, height // size, size, width // size, size])
     turned = graph.emit("Transpose", [apart], perm=[0, 1, 3, 5, 2, 4])
     graph.reshape(turned, [batch, channels * size * size, height // size, width // size], node.output)
@@ -111,13 +111,15 @@ def compress(node: onnx.NodeProto, graph: Graph) -> bool:
 
 def eye_like(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `EyeLike` as a constant, if the shape of its input is known."""
-    shape, own = graph.shape(node.input[0]), attributes_of(node)
+    shape, attributes = graph.shape(node.input[0]), attributes_of(node)
     if shape is None:
         return False
     kind = (
-        onnx.helper.tensor_dtype_to_np_dtype(own["dtype"]) if "dtype" in own else graph.dtype(node.input[0])
+        onnx.helper.tensor_dtype_to_np_dtype(attributes["dtype"])
+        if "dtype" in attributes
+        else graph.dtype(node.input[0])
     )
-    eye = np.eye(shape[0], shape[1], k=own.get("k", 0)).astype(kind)
+    eye = np.eye(shape[0], shape[1], k=attributes.get("k", 0)).astype(kind)
     graph.emit("Identity", [graph.constant(eye)], node.output)
     return True
 

@@ -11,10 +11,10 @@ from onnx import defs
 
 from toolchain.errors import UsageError
 from toolchain.models.folding.walk import function_body
-from toolchain.models.preparing.batch_norms import CONVOLUTIONS
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.preparing.modernise import spell_out
+from toolchain.models.preparing.norms import CONVOLUTIONS
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph
-from toolchain.models.walk import attributes_of, node_name
 
 # Inlines operators that ONNX itself defines as functions of others.
 
@@ -41,23 +41,25 @@ def with_its_body(node: onnx.NodeProto, graph: Graph) -> bool:
     body = _body(node, graph)
     if body is None:
         return False
-    attributes = {name: found.default_value for name, found in _schema(node, graph).attributes.items()}
+    attributes = {
+        name: attribute.default_value for name, attribute in _schema(node, graph).attributes.items()
+    }
     attributes |= {attribute.name: attribute for attribute in node.attribute}
     names = {inner: "" for inner in body.input}
     names |= dict(zip(body.input, node.input, strict=False))
-    wanted = dict(zip(body.output, node.output, strict=False))
-    copied = {inner for inner in wanted if wanted[inner] and inner in body.input}
+    results = dict(zip(body.output, node.output, strict=False))
+    copied = {inner for inner in results if results[inner] and inner in body.input}
     for inner in body.node:
         copy = onnx.NodeProto()
         copy.CopyFrom(inner)
-        _rename(copy, names, wanted, graph)
+        _rename(copy, names, results, graph)
         _fill_in(copy, attributes)
         if node.op_type == "RotaryEmbedding" and copy.op_type == "Gather":
             copy.doc_string = FROM_BEGINNING
         copy.name = ""  # the body's
         graph.emitted.append(copy)
     for inner in copied:  # an output that is an input
-        graph.emit("Identity", [names[inner]], [wanted[inner]])
+        graph.emit("Identity", [names[inner]], [results[inner]])
     return True
 
 
@@ -69,7 +71,7 @@ def _body(node: onnx.NodeProto, graph: Graph) -> onnx.FunctionProto | None:
     return function_body(_schema(node, graph), node, [graph.type(name) for name in node.input], graph.opset)
 
 
-def _rename(node: onnx.NodeProto, names: dict[str, str], wanted: dict[str, str], graph: Graph) -> None:
+def _rename(node: onnx.NodeProto, names: dict[str, str], results: dict[str, str], graph: Graph) -> None:
     """Rename the tensors of a body's node, and of its inner graphs, to names of the graph."""
     for place, name in enumerate(node.input):
         node.input[place] = names.get(name, name)
@@ -84,7 +86,7 @@ def _rename(node: onnx.NodeProto, names: dict[str, str], wanted: dict[str, str],
                 output.name = inside[output.name]
     for place, name in enumerate(node.output):
         if name:
-            names[name] = wanted.get(name) or graph.free(name)
+            names[name] = results.get(name) or graph.free(name)
             node.output[place] = names[name]
 
 
@@ -112,9 +114,11 @@ def _fill_in(node: onnx.NodeProto, attributes: dict[str, onnx.AttributeProto]) -
 
 def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `LpNormalization`: divide the input by its norm along an axis; zeros if the norm is zero."""
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     x = node.input[0]
-    norm = graph.reduce("ReduceL1" if own.get("p", 2) == 1 else "ReduceL2", x, [own.get("axis", -1)])
+    norm = graph.reduce(
+        "ReduceL1" if attributes.get("p", 2) == 1 else "ReduceL2", x, [attributes.get("axis", -1)]
+    )
     zero, one = (graph.constant(np.asarray(value, graph.dtype(x))) for value in (0, 1))
     safe = graph.emit("Where", [graph.emit("Equal", [norm, zero]), one, norm])
     graph.emit("Div", [x, safe], node.output)
@@ -123,35 +127,35 @@ def lp_normalisation(node: onnx.NodeProto, graph: Graph) -> bool:
 
 def lp_pool(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `LpPool`: compute the p-th root of a window's sum of p-th powers."""
-    own = attributes_of(node)
-    if own.get("ceil_mode") and _cut_off(own, graph.shape(node.input[0])):
+    attributes = attributes_of(node)
+    if attributes.get("ceil_mode") and _cut_off(attributes, graph.shape(node.input[0])):
         raise UsageError(
             f"{graph.origin}: unsupported use of LpPool (node {node_name(node)!r}): ceil_mode, where the "
             "last window does not fit",
             "pad its input by as much as that window is too long",
         )
-    x, p = node.input[0], own.pop("p", 2)
+    x, p = node.input[0], attributes.pop("p", 2)
     kind = graph.dtype(x)
     powers = graph.emit("Abs", [x])
     if p != 1:
         powers = graph.emit("Pow", [powers, graph.constant(np.asarray(p, kind))])
-    mean = graph.emit("AveragePool", [powers], count_include_pad=1, **own)
-    count = graph.constant(np.asarray(np.prod(own["kernel_shape"]), kind))
+    mean = graph.emit("AveragePool", [powers], count_include_pad=1, **attributes)
+    count = graph.constant(np.asarray(np.prod(attributes["kernel_shape"]), kind))
     total = graph.emit("Mul", [mean, count], node.output if p == 1 else None)
     if p != 1:
         graph.emit("Pow", [total, graph.constant(np.asarray(1 / p, kind))], node.output)
     return True
 
 
-def _cut_off(own: Mapping[str, Any], shape: Sequence[int] | None) -> bool:
-    """Whether a pool's last window is cut off: TVM's mean then divides by fewer values than it has."""
+def _cut_off(attributes: Mapping[str, Any], shape: Sequence[int] | None) -> bool:
+    """Whether a pool's last window exceeds the input: TVM's mean then divides by too few values."""
     if shape is None:
         return True
-    kernel = own["kernel_shape"]
-    ones, pads = [1] * len(kernel), own.get("pads", [0] * 2 * len(kernel))
-    for axis, (taps, step) in enumerate(zip(kernel, own.get("strides", ones), strict=True)):
+    kernel = attributes["kernel_shape"]
+    ones, pads = [1] * len(kernel), attributes.get("pads", [0] * 2 * len(kernel))
+    for axis, (taps, step) in enumerate(zip(kernel, attributes.get("strides", ones), strict=True)):
         padded = shape[2 + axis] + pads[axis] + pads[axis + len(kernel)]
-        if (padded - (taps - 1) * own.get("dilations", ones)[axis] - 1) % step:
+        if (padded - (taps - 1) * attributes.get("dilations", ones)[axis] - 1) % step:
             return True
     return False
 
@@ -193,8 +197,8 @@ def batch_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     With `training_mode` it uses the statistics of its input. Otherwise it becomes a product and a sum with
     constants; but after a convolution it stays, to be folded into that.
     """
-    own = attributes_of(node)
-    if own.get("training_mode"):
+    attributes = attributes_of(node)
+    if attributes.get("training_mode"):
         return _by_own_statistics(node, graph)
     shape = graph.shape(node.input[0])
     stored = [graph.value(name) for name in node.input[1:5]]
@@ -202,16 +206,16 @@ def batch_norm(node: onnx.NodeProto, graph: Graph) -> bool:
     if behind or shape is None or any(value is None for value in stored):
         return False
     scale, shift, mean, variance = (np.asarray(value, np.float64) for value in stored)
-    factor = scale / np.sqrt(variance + own.get("epsilon", 1e-5))
+    factor = scale / np.sqrt(variance + attributes.get("epsilon", 1e-5))
     along, kind = (-1, *[1] * (len(shape) - 2)), graph.dtype(node.input[0])
-    steps = [each.reshape(along).astype(kind) for each in (factor, shift - mean * factor)]
+    steps = [numbers.reshape(along).astype(kind) for numbers in (factor, shift - mean * factor)]
     scaled = graph.emit("Mul", [node.input[0], graph.constant(steps[0])])
     graph.emit("Add", [scaled, graph.constant(steps[1])], node.output[:1])
     return True
 
 
 def _by_own_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     x, scale, shift, mean, variance = node.input
     shape = graph.shape(x)
     if shape is None:
@@ -222,11 +226,11 @@ def _by_own_statistics(node: onnx.NodeProto, graph: Graph) -> bool:
     middle = graph.reduce("ReduceMean", x, axes)
     apart = graph.emit("Sub", [x, middle])
     spread = graph.reduce("ReduceMean", graph.emit("Mul", [apart, apart]), axes)
-    epsilon = graph.constant(np.asarray(own.get("epsilon", 1e-5), kind))
+    epsilon = graph.constant(np.asarray(attributes.get("epsilon", 1e-5), kind))
     unit = graph.emit("Div", [apart, graph.emit("Sqrt", [graph.emit("Add", [spread, epsilon])])])
     scaled = graph.emit("Mul", [unit, graph.reshape(scale, along)])
     graph.emit("Add", [scaled, graph.reshape(shift, along)], node.output[:1])
-    momentum = own.get("momentum", 0.9)
+    momentum = attributes.get("momentum", 0.9)
     for name, before, now in zip(node.output[1:], (mean, variance), (middle, spread), strict=False):
         if name:
             kind = graph.dtype(before)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph, Rule
-from toolchain.models.walk import attributes_of
 
 FLOAT = onnx.TensorProto.FLOAT
 _DOMAIN = "ai.onnx.ml."
@@ -16,11 +16,11 @@ _DOMAIN = "ai.onnx.ml."
 
 def scaler(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `Scaler` as (x - offset) * scale."""
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     x = graph.emit("Cast", [node.input[0]], to=FLOAT)
-    if own.get("offset"):
-        x = graph.emit("Sub", [x, _floats(graph, own["offset"])])
-    graph.emit("Mul", [x, _floats(graph, own.get("scale") or [1.0])], node.output)
+    if attributes.get("offset"):
+        x = graph.emit("Sub", [x, _floats(graph, attributes["offset"])])
+    graph.emit("Mul", [x, _floats(graph, attributes.get("scale") or [1.0])], node.output)
     return True
 
 
@@ -44,8 +44,11 @@ def normalizer(node: onnx.NodeProto, graph: Graph) -> bool:
 
 def imputer(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `Imputer` of floats: replace missing values (by default NaN) by the value of their column."""
-    own = attributes_of(node)
-    values, missing = own.get("imputed_value_floats"), own.get("replaced_value_float", float("nan"))
+    attributes = attributes_of(node)
+    values, missing = (
+        attributes.get("imputed_value_floats"),
+        attributes.get("replaced_value_float", float("nan")),
+    )
     if not values:
         return False
     x = node.input[0]
@@ -67,10 +70,10 @@ def binarizer(node: onnx.NodeProto, graph: Graph) -> bool:
 
 def linear_regressor(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `LinearRegressor` as a dense layer."""
-    own = attributes_of(node)
-    if own.get("post_transform", b"NONE") != b"NONE":
+    attributes = attributes_of(node)
+    if attributes.get("post_transform", b"NONE") != b"NONE":
         return False
-    _dense(node, graph, own, own.get("targets", 1), node.output)
+    _dense(node, graph, attributes, attributes.get("targets", 1), node.output)
     return True
 
 
@@ -79,18 +82,18 @@ def linear_classifier(node: onnx.NodeProto, graph: Graph) -> bool:
 
     Labels that are words cannot be computed as tensors: the node is kept if the network reads them.
     """
-    own = attributes_of(node)
-    labels = own.get("classlabels_ints")
-    classes = len(labels or own.get("classlabels_strings", ()))
+    attributes = attributes_of(node)
+    labels = attributes.get("classlabels_ints")
+    classes = len(labels or attributes.get("classlabels_strings", ()))
     label, scores = node.output
     finish = {b"NONE": "Identity", b"SOFTMAX": "Softmax", b"LOGISTIC": "Sigmoid"}
-    operator = finish.get(own.get("post_transform", b"NONE"))
+    operator = finish.get(attributes.get("post_transform", b"NONE"))
     read = label in graph.readers
-    if classes < 2 or len(own.get("intercepts", ())) not in (0, classes) or operator is None:
+    if classes < 2 or len(attributes.get("intercepts", ())) not in (0, classes) or operator is None:
         return False
     if read and labels is None:
         return False
-    raw = _dense(node, graph, own, classes, None)
+    raw = _dense(node, graph, attributes, classes, None)
     axis = {"axis": 1} if operator == "Softmax" else {}
     graph.emit(operator, [raw], [scores], **axis)
     if read:
@@ -122,14 +125,14 @@ RULES: dict[str, Rule] = {
     f"{_DOMAIN}Normalizer": normalizer,
     f"{_DOMAIN}Scaler": scaler,
 }
-"""By domain and type of the operator that they replace."""
+"""Operator, with its domain -> the rule that replaces it."""
 
 
-def _dense(node: onnx.NodeProto, graph: Graph, own: dict[str, Any], units: int, outputs: Any) -> str:
+def _dense(node: onnx.NodeProto, graph: Graph, attributes: dict[str, Any], units: int, outputs: Any) -> str:
     """Write the product with the coefficients, a row for each unit, and add the intercepts."""
-    weight = np.array(own["coefficients"], np.float32).reshape(units, -1).T
+    weight = np.array(attributes["coefficients"], np.float32).reshape(units, -1).T
     x = graph.emit("Cast", [node.input[0]], to=FLOAT)
-    intercepts = own.get("intercepts")
+    intercepts = attributes.get("intercepts")
     if not intercepts:
         return graph.emit("MatMul", [x, graph.constant(weight)], outputs)
     product = graph.emit("MatMul", [x, graph.constant(weight)])

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 
 from toolchain.errors import UsageError
+from toolchain.models.onnx_graph import attributes_of, node_name
 from toolchain.models.rewrites.graph import FROM_BEGINNING, Graph
-from toolchain.models.walk import attributes_of, node_name
 
 
 def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:
@@ -19,10 +19,10 @@ def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:
     sizes, kernel = graph.value(image), graph.value(block)
     if shape is None or sizes is None or kernel is None:
         return False
-    own, rank = attributes_of(node), len(kernel)
-    dilations = np.asarray(own.get("dilations", [1] * rank))
-    strides = np.asarray(own.get("strides", [1] * rank))
-    pads = np.asarray(own.get("pads", [0] * 2 * rank)).reshape(2, rank)
+    attributes, rank = attributes_of(node), len(kernel)
+    dilations = np.asarray(attributes.get("dilations", [1] * rank))
+    strides = np.asarray(attributes.get("strides", [1] * rank))
+    pads = np.asarray(attributes.get("pads", [0] * 2 * rank)).reshape(2, rank)
     reach = dilations * (kernel - 1) + 1
     counts = (sizes + pads.sum(0) - reach) // strides + 1
     taps = int(np.prod(kernel))
@@ -34,8 +34,8 @@ def columns_to_image(node: onnx.NodeProto, graph: Graph) -> bool:
     grid = graph.reshape(columns, [shape[0], shape[1], *map(int, counts)])
     full = graph.emit("ConvTranspose", [grid, whole], group=channels, strides=[int(s) for s in strides])
     # What the windows do not reach at the end is zero; what was padding is cut off.
-    made = strides * (counts - 1) + reach
-    missing = np.maximum(0, pads[0] + sizes - made)
+    covered = strides * (counts - 1) + reach
+    missing = np.maximum(0, pads[0] + sizes - covered)
     if missing.any():
         extents = [0] * (rank + 2) + [0, 0, *map(int, missing)]
         full = graph.pad(full, extents, np.zeros((), graph.dtype(columns)))
@@ -52,7 +52,7 @@ def padded(node: onnx.NodeProto, graph: Graph) -> bool:
     picked = graph.value(axes) if axes else np.arange(len(shape or ()))
     if shape is None or ends is None or picked is None:
         return False
-    own = attributes_of(node)
+    attributes = attributes_of(node)
     computed = bool(value) and graph.value(value) is None
     if not computed and not (ends < 0).any():
         return False
@@ -64,8 +64,8 @@ def padded(node: onnx.NodeProto, graph: Graph) -> bool:
         x = graph.slice(x, list(-np.minimum(both[0], 0)), list(stops), range(len(shape)))
     both = np.maximum(both, 0)
     flat = graph.constant(both.reshape(-1))
-    if not computed or own.get("mode", b"constant") != b"constant":
-        graph.emit("Pad", [x, flat, *([value] if value and not computed else [])], node.output, **own)
+    if not computed or attributes.get("mode", b"constant") != b"constant":
+        graph.emit("Pad", [x, flat, *([value] if value and not computed else [])], node.output, **attributes)
         return True
     zeros = graph.emit("Pad", [x, flat])
     inner = np.zeros(graph.shape(node.output[0]) or (), bool)
@@ -82,22 +82,22 @@ def max_pool_with_indices(node: onnx.NodeProto, graph: Graph) -> bool:
     shape, result = graph.shape(x), graph.shape(node.output[0])
     if len(node.output) < 2 or not node.output[1] or shape is None or result is None:
         return False
-    own, rank = attributes_of(node), len(shape) - 2
-    kernel = own["kernel_shape"]
-    strides = own.get("strides", [1] * rank)
-    dilations = own.get("dilations", [1] * rank)
+    attributes, rank = attributes_of(node), len(shape) - 2
+    kernel = attributes["kernel_shape"]
+    strides = attributes.get("strides", [1] * rank)
+    dilations = attributes.get("dilations", [1] * rank)
     image, out = np.asarray(shape[2:]), np.asarray(result[2:])
     reach = (np.asarray(kernel) - 1) * dilations + 1
     needed = np.maximum(0, (out - 1) * strides + reach - image)
-    before = np.asarray(own.get("pads", [0] * 2 * rank))[:rank]
-    if own.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
-        before = needed // 2 if own["auto_pad"] == b"SAME_UPPER" else needed - needed // 2
+    before = np.asarray(attributes.get("pads", [0] * 2 * rank))[:rank]
+    if attributes.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        before = needed // 2 if attributes["auto_pad"] == b"SAME_UPPER" else needed - needed // 2
     after = np.maximum(0, (out - 1) * strides + reach - image - before)
     kind = np.dtype(graph.dtype(x))
     lowest = -np.inf if kind.kind == "f" else np.iinfo(kind).min
     ends = [0, 0, *map(int, before), 0, 0, *map(int, after)]
     padded = graph.pad(x, ends, np.asarray(lowest, kind)) if any(ends) else x
-    numbers = _numbers(shape, bool(own.get("storage_order", 0)))
+    numbers = _numbers(shape, bool(attributes.get("storage_order", 0)))
     numbers = np.pad(numbers, list(zip(ends[: rank + 2], ends[rank + 2 :], strict=True)))
     best, where = "", ""
     for tap in product(*map(range, kernel)):
@@ -128,13 +128,13 @@ def _numbers(shape: tuple[int, ...], by_columns: bool) -> np.ndarray:
 def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
     """Rewrite `MaxUnpool`: put the maxima back in their places, and zeros elsewhere."""
     x, indices, *given = node.input
-    shape, own = graph.shape(x), attributes_of(node)
+    shape, attributes = graph.shape(x), attributes_of(node)
     if shape is None:
         return False
     rank = len(shape) - 2
-    strides = np.asarray(own.get("strides", [1] * rank))
-    pads = np.asarray(own.get("pads", [0] * 2 * rank)).reshape(2, rank)
-    image = (np.asarray(shape[2:]) - 1) * strides + np.asarray(own["kernel_shape"]) - pads.sum(0)
+    strides = np.asarray(attributes.get("strides", [1] * rank))
+    pads = np.asarray(attributes.get("pads", [0] * 2 * rank)).reshape(2, rank)
+    image = (np.asarray(shape[2:]) - 1) * strides + np.asarray(attributes["kernel_shape"]) - pads.sum(0)
     whole = [*shape[:2], *map(int, image)]
     kind = graph.dtype(x)
     zeros = graph.constant(np.zeros(int(np.prod(whole)), kind))
@@ -143,10 +143,10 @@ def max_unpool(node: onnx.NodeProto, graph: Graph) -> bool:
     if not (given and given[0]):
         graph.emit("Reshape", [filled, graph.constant(np.asarray(whole, np.int64))], node.output)
         return True
-    wanted = graph.value(given[0])
-    if wanted is None:
+    requested = graph.value(given[0])
+    if requested is None:
         return False
-    behind = np.asarray(wanted) - whole
+    behind = np.asarray(requested) - whole
     if (behind < 0).any():
         return False
     ends = [0] * len(whole) + [int(extent) for extent in behind]
@@ -159,18 +159,18 @@ def roi_align(node: onnx.NodeProto, graph: Graph) -> bool:
 
     `RoiAlign` by maxima is refused: TVM takes the maximum of other values than ONNX does.
     """
-    own = attributes_of(node)
-    if own.get("mode", b"avg") == b"max":
+    attributes = attributes_of(node)
+    if attributes.get("mode", b"avg") == b"max":
         raise UsageError(
             f"{graph.origin}: unsupported use of RoiAlign (node {node_name(node)!r}): its mode is max",
             "export the network with the mode avg",
         )
     default = b"half_pixel" if graph.opset >= 16 else b"output_half_pixel"
-    centred = own.get("coordinate_transformation_mode", default) == b"half_pixel"
+    centred = attributes.get("coordinate_transformation_mode", default) == b"half_pixel"
     x, regions, images = node.input
-    scale = own.pop("spatial_scale", 1.0)
+    scale = attributes.pop("spatial_scale", 1.0)
     if scale == 1 or not centred:
         return False
     scaled = graph.emit("Mul", [regions, graph.constant(np.array(scale, graph.dtype(regions)))])
-    graph.emit("RoiAlign", [x, scaled, images], node.output, **own)
+    graph.emit("RoiAlign", [x, scaled, images], node.output, **attributes)
     return True

@@ -1,4 +1,4 @@
-"""An operator beside the tensors it reads and writes, for the rules that translate it."""
+"""An operator with the tensors it reads and writes, for the rules that translate it; padding and means."""
 
 from __future__ import annotations
 
@@ -11,16 +11,40 @@ import numpy as np
 from onnx import TensorProto
 
 from toolchain.errors import UsageError
-from toolchain.models.tflite.graph import OnnxGraph
-from toolchain.models.tflite.layout import ChannelOrder
 from toolchain.models.tflite.network import (
     FUSED,
     Bounds,
+    ChannelOrder,
     Quantisation,
     TfliteOperator,
     TfliteTensor,
     in_integers,
 )
+from toolchain.models.tflite.onnx_builder import OnnxGraph
+
+# Paddings of windows, as TensorFlow computes them from extents.
+
+SAME, VALID = 0, 1
+"""Codes of the schema's enumeration `Padding`."""
+
+
+def window_padding(padding: int, size: int, window: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """Return the padding before and behind along one dimension.
+
+    With SAME the result has `ceil(size / stride)` elements; an odd element of padding goes behind.
+
+    Raises
+    ------
+    ValueError
+        The padding is unknown, or an extent is not positive.
+    """
+    if padding not in (SAME, VALID) or min(size, window, stride, dilation) < 1:
+        raise ValueError(f"padding {padding}, {window} of {size}, stride {stride}, dilation {dilation}")
+    if padding == VALID:
+        return 0, 0
+    count = -(-size // stride)
+    total = max((count - 1) * stride + (window - 1) * dilation + 1 - size, 0)
+    return total // 2, total - total // 2
 
 
 @dataclass(frozen=True)
@@ -53,10 +77,10 @@ class OperatorCall:
         ValueError
             It has no such input.
         """
-        found = self.optional(place)
-        if found is None:
+        tensor = self.optional(place)
+        if tensor is None:
             raise ValueError(f"input {place} is missing")
-        return found
+        return tensor
 
     def optional(self, place: int) -> TfliteTensor | None:
         """Return the tensor at a place of its inputs; None if it is left out."""
@@ -96,12 +120,12 @@ class OperatorCall:
         return FUSED[fused]
 
     def layout(self) -> ChannelOrder:
-        """Return `FIRST` if a value is only there, and all can be; else `LAST`."""
+        """Return `FIRST` if an operand exists in that layout only and all can have it; else `LAST`."""
         tensors = [tensor for tensor in self.inputs if tensor.index not in self.graph.constants]
         if not all(tensor.rank == 4 for tensor in tensors) or self.output.rank != 4:
             return ChannelOrder.LAST
-        found = {self.graph.layout_of(tensor.index) for tensor in tensors}
-        return ChannelOrder.FIRST if ChannelOrder.FIRST in found else ChannelOrder.LAST
+        layouts = {self.graph.layout_of(tensor.index) for tensor in tensors}
+        return ChannelOrder.FIRST if ChannelOrder.FIRST in layouts else ChannelOrder.LAST
 
     def refusal(self, what: str) -> UsageError:
         """Return the error that something of this operator is not supported."""
@@ -112,7 +136,7 @@ class OperatorCall:
 
 
 Rule = Callable[[OperatorCall], None]
-"""Translates one operator."""
+"""Function that emits the ONNX nodes of one TensorFlow Lite operator."""
 
 
 # Means of 8-bit integers, rounded as TensorFlow Lite's kernels round them.
@@ -126,7 +150,7 @@ _BELOW = 1 - 2**-22
 
 
 def in_steps(x: TfliteTensor, result: TfliteTensor) -> tuple[Quantisation, Quantisation] | None:
-    """Return how input and result are quantised, if both are so as LiteRT's kernels of int8 have it."""
+    """Return how input and result are quantised if both are int8 with one scale each; else None."""
     rules = x.quantisation, result.quantisation
     if x.dtype != "int8" or result.dtype != "int8" or rules[0] is None or rules[1] is None:
         return None
@@ -146,16 +170,16 @@ def mean_over(
     total = graph.emit("ReduceSum", [whole, graph.integers(axes)], name, keepdims=keeps)
     middle = graph.constant(np.array(count * int(rules[0].zero), np.int32))
     apart = graph.emit("Sub", [total, middle], name)
-    made = graph.emit("Cast", [apart], name, to=TensorProto.FLOAT)
-    scaled = graph.emit("Mul", [made, graph.float(factor * 2.0 ** max(power, 0))], name)
-    made = graph.emit("Floor", [graph.emit("Add", [scaled, graph.float(0.5)], name)], name)  # halves go up
+    mean = graph.emit("Cast", [apart], name, to=TensorProto.FLOAT)
+    scaled = graph.emit("Mul", [mean, graph.float(factor * 2.0 ** max(power, 0))], name)
+    mean = graph.emit("Floor", [graph.emit("Add", [scaled, graph.float(0.5)], name)], name)  # halves go up
     if power < 0:
-        made = _away(graph, graph.emit("Mul", [made, graph.float(2.0**power)], name), name)
-    made = graph.emit("Add", [made, graph.float(float(rules[1].zero))], name)
-    _define(call, made, layout)
+        mean = _away(graph, graph.emit("Mul", [mean, graph.float(2.0**power)], name), name)
+    mean = graph.emit("Add", [mean, graph.float(float(rules[1].zero))], name)
+    _define(call, mean, layout)
 
 
-def mean_of_windows(call: OperatorCall, made: str, count: int) -> None:
+def mean_of_windows(call: OperatorCall, mean: str, count: int) -> None:
     """Write the result of AVERAGE_POOL_2D, whose floats are the means of the integers themselves.
 
     Parameters
@@ -165,7 +189,7 @@ def mean_of_windows(call: OperatorCall, made: str, count: int) -> None:
     """
     rule = call.output.quantisation
     low, high = (-128.0, 127.0) if rule is None else in_integers(call.bounds(), rule, "int8")
-    rounded = _away(call.graph, made, call.output.name, 0.5 + 0.25 / count)  # whatever float32 made of a half
+    rounded = _away(call.graph, mean, call.output.name, 0.5 + 0.25 / count)  # whatever float32 made of a half
     _define(call, rounded, ChannelOrder.FIRST, low, high)
 
 
@@ -188,8 +212,10 @@ def _away(graph: OnnxGraph, x: str, name: str, half: float = 0.5) -> str:
 
 
 def _define(
-    call: OperatorCall, made: str, layout: ChannelOrder, low: float = -128.0, high: float = 127.0
+    call: OperatorCall, result: str, layout: ChannelOrder, low: float = -128.0, high: float = 127.0
 ) -> None:
-    limited = call.graph.emit("Clip", [made, call.graph.float(low), call.graph.float(high)], call.output.name)
+    limited = call.graph.emit(
+        "Clip", [result, call.graph.float(low), call.graph.float(high)], call.output.name
+    )
     whole = call.graph.emit("Cast", [limited], call.output.name, to=TensorProto.INT8)
     call.graph.define(call.output.index, whole, layout)

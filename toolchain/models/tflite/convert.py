@@ -10,11 +10,17 @@ from onnx import helper, shape_inference
 
 from toolchain.errors import UsageError
 from toolchain.foreign import first_line, shortened
+from toolchain.models.reading.network_file import NetworkFile
 from toolchain.models.tflite.call import OperatorCall
-from toolchain.models.tflite.graph import OnnxGraph
-from toolchain.models.tflite.layout import ChannelOrder, arranged
-from toolchain.models.tflite.network import TfliteNetwork, TfliteOperator, TfliteTensor
-from toolchain.models.tflite.operators.table import RULES
+from toolchain.models.tflite.network import (
+    ChannelOrder,
+    TfliteNetwork,
+    TfliteOperator,
+    TfliteTensor,
+    arranged,
+)
+from toolchain.models.tflite.onnx_builder import OnnxGraph
+from toolchain.models.tflite.operators.translations import RULES
 from toolchain.models.tflite.schema import read_network
 
 # Makes a model of the nodes: names of the file, and shapes that are what the file declares.
@@ -30,11 +36,11 @@ def finish(graph: OnnxGraph) -> onnx.ModelProto:
     UsageError
         A value's shape is not what the file declares, or the operators do not fit together.
     """
-    wanted = [graph.output_names[index] for index in graph.network.outputs]
-    made = [graph.stored(index) for index in graph.network.outputs]
+    final_names = [graph.output_names[index] for index in graph.network.outputs]
+    stored_outputs = [graph.stored(index) for index in graph.network.outputs]
     computed = {name for node in graph.nodes for name in node.output}
     names: dict[str, str] = {}
-    for name, final in zip(made, wanted, strict=True):
+    for name, final in zip(stored_outputs, final_names, strict=True):
         if name in computed and name not in names:
             names[name] = final
         else:  # an input, a constant, or a second name of an output
@@ -45,13 +51,14 @@ def finish(graph: OnnxGraph) -> onnx.ModelProto:
     for node in graph.nodes:
         for ends in (node.input, node.output):
             ends[:] = [names.get(name, name) for name in ends]
-    nodes = _needed(graph.nodes, wanted)
+    nodes = _needed(graph.nodes, final_names)
     read = {name for node in nodes for name in node.input}
     stored = [tensor for tensor in graph.initializers if tensor.name in read]
     inputs = [_value(graph.stored(index), graph.tensor(index)) for index in graph.network.inputs]
-    outputs = [_value(n, graph.tensor(i)) for n, i in zip(wanted, graph.network.outputs, strict=True)]
+    outputs = [_value(n, graph.tensor(i)) for n, i in zip(final_names, graph.network.outputs, strict=True)]
     typed = [
-        helper.make_tensor_value_info(each.name, each.type.tensor_type.elem_type, None) for each in outputs
+        helper.make_tensor_value_info(output.name, output.type.tensor_type.elem_type, None)
+        for output in outputs
     ]
     model = helper.make_model(
         helper.make_graph(nodes, "tflite", inputs, typed, stored),
@@ -67,11 +74,11 @@ def finish(graph: OnnxGraph) -> onnx.ModelProto:
 
 def _needed(nodes: list[onnx.NodeProto], outputs: list[str]) -> list[onnx.NodeProto]:
     """Return the nodes that outputs depend on."""
-    wanted, kept = set(outputs), []
+    needed, kept = set(outputs), []
     for node in reversed(nodes):
-        if not wanted.isdisjoint(node.output):
+        if not needed.isdisjoint(node.output):
             kept.append(node)
-            wanted.update(node.input)
+            needed.update(node.input)
     return kept[::-1]
 
 
@@ -95,17 +102,17 @@ def _check_shapes(graph: OnnxGraph, model: onnx.ModelProto, names: dict[str, str
         value.name: value.type.tensor_type for value in (*inferred.graph.value_info, *inferred.graph.output)
     }
     for (index, layout), name in graph.stored_as.items():
-        found = types.get(names.get(name, name))
+        inferred_type = types.get(names.get(name, name))
         tensor = graph.tensor(index)
-        if found is None or not found.HasField("shape"):
+        if inferred_type is None or not inferred_type.HasField("shape"):
             continue
         declared = arranged(tensor.shape, layout)
-        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in found.shape.dim]
+        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in inferred_type.shape.dim]
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-        if found.elem_type != kind or shape != declared:
+        if inferred_type.elem_type != kind or shape != declared:
             raise UsageError(
                 f"{graph.origin}: tensor {index} ({shortened(tensor.name)!r}) is declared as "
-                f"{tensor.dtype} {declared}, but computed as {_shown(found.elem_type)} {shape}",
+                f"{tensor.dtype} {declared}, but computed as {_shown(inferred_type.elem_type)} {shape}",
                 "convert the network with a fixed shape for each input",
             )
 
@@ -117,10 +124,10 @@ def _shown(kind: int) -> str:
 # Computes what follows from shapes alone, such as the shape that a RESHAPE is given.
 
 _SMALL = 64
-"""Most elements of such a constant."""
+"""Most elements of a constant that is computed here."""
 
 _FLAT = 2
-"""Most dimensions of one: a shape has one, paddings have two. Windows, which nothing bounds, have more."""
+"""Most dimensions of such a constant: a shape has one, paddings two. Weights, of any size, have more."""
 
 
 def evaluate(graph: OnnxGraph, operator: TfliteOperator, before: int) -> None:
@@ -172,7 +179,12 @@ def _is_small(tensor: TfliteTensor) -> bool:
 
 
 _CONTRADICTIONS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What a rule raises that meets shapes, types or options which no converter writes."""
+"""Errors of a rule that meets shapes, types or options which no converter writes."""
+
+
+def read_file(file: NetworkFile) -> onnx.ModelProto:
+    """Return the network of a `.tflite` file as an ONNX graph: the format's reader; see `read_tflite`."""
+    return read_tflite(file.data, str(file.path))
 
 
 def read_tflite(data: bytes, origin: str) -> onnx.ModelProto:
@@ -184,14 +196,14 @@ def read_tflite(data: bytes, origin: str) -> onnx.ModelProto:
     ------
     UsageError
         The file is broken, or holds what cannot be translated.
-    MissingError
+    ImportError
         The package `tflite` is not installed.
     """
     return convert(read_network(data, origin), origin)
 
 
 def convert(network: TfliteNetwork, origin: str) -> onnx.ModelProto:
-    """Return a network as an ONNX graph; errors as of `read_tflite`."""
+    """Return a network as an ONNX graph; errors are those of `read_tflite`."""
     if not network.inputs or not network.outputs:
         raise UsageError(f"{origin}: not a network: it has no inputs or no outputs", "convert it again")
     _refuse_unknown(network, origin)

@@ -1,10 +1,11 @@
-"""A TensorFlow Lite network as plain values, whatever library read its file."""
+"""A TensorFlow Lite network as plain values, independent of the library that read its file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,40 @@ from toolchain.errors import UsageError
 from toolchain.foreign import shortened
 from toolchain.models.spec import MOST_ELEMENTS
 from toolchain.quantities import counted
+
+# Layouts of values: TensorFlow Lite has channels last, ONNX's windows want them first.
+
+
+class ChannelOrder(Enum):
+    """Order of a value's dimensions; values of other ranks than 4 have only `LAST`."""
+
+    LAST = "nhwc"
+    FIRST = "nchw"
+
+
+TO_FIRST = (0, 3, 1, 2)
+"""Permutation of NHWC that makes NCHW."""
+
+TO_LAST = (0, 2, 3, 1)
+"""Permutation of NCHW that makes NHWC; so also the place of each dimension of NHWC in NCHW."""
+
+
+def placed(axis: int, rank: int, layout: ChannelOrder) -> int:
+    """Return the place in a layout of dimension `axis` of a tensor; negative ones count from the end.
+
+    Raises
+    ------
+    ValueError
+        The tensor has no such dimension.
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(f"dimension {axis} of {rank}")
+    return TO_LAST[axis % rank] if layout is ChannelOrder.FIRST else axis % rank
+
+
+def arranged(values: Sequence[int], layout: ChannelOrder) -> list[int]:
+    """Return one number for each dimension in the order of a layout."""
+    return [values[axis] for axis in TO_FIRST] if layout is ChannelOrder.FIRST else list(values)
 
 
 @dataclass(frozen=True)
@@ -118,7 +153,7 @@ class TfliteNetwork:
 # Activations that are part of another operator: limits of its result.
 
 Bounds = tuple[float, float]
-"""Least and greatest number."""
+"""Least and greatest value."""
 
 FUSED: dict[int, Bounds] = {
     0: (-math.inf, math.inf),  # NONE
@@ -156,7 +191,7 @@ DTYPES = {
     "INT64": "int64",
     "UINT8": "uint8",
 }
-"""The types that are read, by the schema's names -> numpy's."""
+"""Element types that are read: the schema's name -> numpy's."""
 
 QUANTISED = frozenset({"int8", "int32", "uint8"})
 _ADVICE = {
@@ -167,7 +202,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class DeclaredTensor:
-    """A tensor as the file states it; nothing is checked."""
+    """A tensor's entry in the file, before any check."""
 
     index: int
     name: str

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.errors import MissingError, UsageError
+from toolchain.errors import UsageError
 from toolchain.foreign import shortened
+from toolchain.models.reading.formats import is_tflite
 from toolchain.models.tflite.network import (
     DTYPES,
     MOST_TENSORS,
@@ -29,7 +30,7 @@ from toolchain.models.tflite.sparse import dense_bytes
 
 
 class ByteBudget:
-    """The bytes that may still be made of a file.
+    """Budget of bytes that may be read from a file, whose parts may overlap.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ class ByteBudget:
 # Reads the options of an operator, whatever fields their type has.
 
 MOST_NUMBERS = 1024
-"""Of a vector that is no weights: operands, dimensions, options."""
+"""Most elements of a vector of operands, dimensions or options."""
 
 
 def names_of(codes: type) -> dict[int, str]:
@@ -96,14 +97,14 @@ def read_options(schema: ModuleType, operator: Any, budget: ByteBudget) -> dict[
         name for name in members if not name.startswith("GetRootAs") and "BufferHasIdentifier" not in name
     ]
     vectors = {name.removesuffix("Length") for name in fields if name.endswith("Length")}
-    found: dict[str, Any] = {}
+    fields_read: dict[str, Any] = {}
     for name in vectors:
         if f"{name}AsNumpy" in fields:
-            found[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")(), budget)
+            fields_read[_snake(name)] = numbers(getattr(options, f"{name}AsNumpy")(), budget)
     for name in fields:
         if not any(name.startswith(vector) for vector in vectors):
-            found[_snake(name)] = getattr(options, name)()
-    return found
+            fields_read[_snake(name)] = getattr(options, name)()
+    return fields_read
 
 
 def numbers(vector: Any, budget: ByteBudget) -> list[int]:
@@ -131,27 +132,19 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-IDENTIFIER = b"TFL3"
-"""At byte 4 of every file."""
-
 VERSION = 3
 MOST_OPERATORS = 50_000
 """Most operators of a network, as of an ONNX graph with its functions inlined."""
 
 _BROKEN = (struct.error, IndexError, ValueError, OverflowError, TypeError)
 _BUILTIN_CODE = 10
-"""Of `OperatorCode.builtin_code` in a table of offsets: its field 3."""
+"""Offset of `OperatorCode.builtin_code` in a flatbuffer table: field 3."""
 
 _CONTROL = frozenset({"CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"})
 _COPIES, _SPARE = 8, 1 << 20
-"""Times the file's size, and bytes more, that its names and vectors of numbers may have."""
+"""Limit for names and vectors of numbers: this many times the file's size, plus this many bytes."""
 
 _AGAIN = "convert or download it again"
-
-
-def is_tflite(data: bytes) -> bool:
-    """Whether bytes begin as a `.tflite` file does."""
-    return data[4:8] == IDENTIFIER
 
 
 def read_network(data: bytes, origin: str) -> TfliteNetwork:
@@ -162,30 +155,19 @@ def read_network(data: bytes, origin: str) -> TfliteNetwork:
     UsageError
         The file is broken, or holds what no operator table can translate: several subgraphs, control flow,
         operators of its maker's own, types or sparse tensors that are unknown here.
-    MissingError
+    ImportError
         The package `tflite` is not installed.
     """
-    schema = _schema(origin)
+    import tflite
+
     if not is_tflite(data):
         raise UsageError(f"{origin}: not a TensorFlow Lite file, or a truncated one", _AGAIN)
     try:
-        return _network(schema, data, origin)
+        return _network(tflite, data, origin)
     except _BROKEN as error:
         raise UsageError(
             f"{origin}: a broken TensorFlow Lite file: its parts point outside of it", _AGAIN
         ) from error
-
-
-def _schema(origin: str) -> ModuleType:
-    try:
-        import tflite
-    except ImportError as error:
-        raise MissingError(
-            f"{origin}: TensorFlow Lite files need the Python package tflite",
-            "pip install 'edge-toolchain[tflite]'",
-        ) from error
-    module: ModuleType = tflite
-    return module
 
 
 def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
@@ -213,8 +195,8 @@ def _network(schema: ModuleType, data: bytes, origin: str) -> TfliteNetwork:
     _refuse_calls(operators, subgraphs, origin)
     size = _bounded(graph.TensorsLength(), MOST_TENSORS, "tensors", origin)
     inputs, outputs = (
-        tuple(index for index in _indices(found, size, budget) if index is not None)
-        for found in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
+        tuple(index for index in _indices(vector, size, budget) if index is not None)
+        for vector in (graph.InputsAsNumpy(), graph.OutputsAsNumpy())
     )
     types = names_of(schema.TensorType)
     entries = (
@@ -244,13 +226,13 @@ def _builtin_code(code: Any) -> int:
 
 
 def _operator(
-    schema: ModuleType, codes: list[str], place: int, found: Any, budget: ByteBudget
+    schema: ModuleType, codes: list[str], place: int, operator: Any, budget: ByteBudget
 ) -> TfliteOperator:
-    name = codes[found.OpcodeIndex()]
-    inputs = _indices(found.InputsAsNumpy(), None, budget)
-    outputs = _indices(found.OutputsAsNumpy(), None, budget)
+    name = codes[operator.OpcodeIndex()]
+    inputs = _indices(operator.InputsAsNumpy(), None, budget)
+    outputs = _indices(operator.OutputsAsNumpy(), None, budget)
     kept = tuple(index for index in outputs if index is not None)
-    return TfliteOperator(place, name, inputs, kept, read_options(schema, found, budget))
+    return TfliteOperator(place, name, inputs, kept, read_options(schema, operator, budget))
 
 
 def _entry(
@@ -315,10 +297,10 @@ def _bounded(count: int, most: int, what: str, origin: str) -> int:
 
 
 def _indices(vector: Any, tensors: int | None, budget: ByteBudget) -> tuple[int | None, ...]:
-    found = numbers(vector, budget)
-    if any(index < -1 or (tensors is not None and not 0 <= index < tensors) for index in found):
+    indices = numbers(vector, budget)
+    if any(index < -1 or (tensors is not None and not 0 <= index < tensors) for index in indices):
         raise ValueError("an index of no tensor")
-    return tuple(None if index == -1 else index for index in found)
+    return tuple(None if index == -1 else index for index in indices)
 
 
 def _refuse_calls(operators: tuple[TfliteOperator, ...], subgraphs: int, origin: str) -> None:

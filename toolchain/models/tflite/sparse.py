@@ -16,7 +16,7 @@ from toolchain.arrays import Array
 from toolchain.quantities import counted
 
 MOST_ZEROS = 64
-"""How many times the file its dense weights may be; networks in use have 5 to 20 zeros for a number."""
+"""Largest ratio of dense weights to the file's size; networks in use have 5 to 20 zeros per number."""
 
 _SPARE = 1 << 26
 
@@ -108,4 +108,4 @@ def _vector(schema: ModuleType, kind: int, table: Any) -> Array:
 
 
 def _numbers(vector: Any) -> list[int]:
-    return [] if isinstance(vector, int) else [int(each) for each in vector]
+    return [] if isinstance(vector, int) else [int(number) for number in vector]

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kMostElements = INT64_MAX / 1024;  // of all inputs: sums of two do not wrap around
 
-// The toolchain's name for the function of a shape (models/entries.py).
+// The toolchain's name for the function of a shape (models/multi_shape.py).
 std::string EntryName(size_t number) { return number == 0 ? "main" : "main_" + std::to_string(number); }
 
 Function Entry(const Module& machine, const std::string& name) {

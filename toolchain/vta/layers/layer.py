@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.arrays import Array
 from toolchain.errors import UsageError
 from toolchain.foreign import shortened
-from toolchain.models.quantising.powers_of_two.limits import (
+from toolchain.models.quantising.shift_exponents import (
     LEAST_RIGHT,
     MOST_COMMON,
     MOST_DIAGONAL,

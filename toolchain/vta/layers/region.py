@@ -10,7 +10,7 @@ import numpy as np
 
 from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
-from toolchain.models.quantising.powers_of_two.limits import LEAST_RIGHT, MOST_DIAGONAL, MOST_RIGHT
+from toolchain.models.quantising.shift_exponents import LEAST_RIGHT, MOST_DIAGONAL, MOST_RIGHT
 from toolchain.vta.layers.knobs import Knobs
 from toolchain.vta.layers.layer import ConvLayer, ConvShape
 

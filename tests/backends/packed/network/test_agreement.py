@@ -18,8 +18,8 @@ from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.backends.packed.network.steps import Generated, Plan
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.graph.shapes import copied_constants
+from toolchain.models.multi_shape import load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 from toolchain.profiles import load_profile
 from toolchain.targets.target import target_for
 

@@ -22,11 +22,10 @@ from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.lowering.graph.pipeline import fuse
 from toolchain.lowering.kernels.pickling import pickled
-from toolchain.models.entries import entries
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
+from toolchain.models.multi_shape import entries, load_shapes
 from toolchain.models.options import ModelOptions, shape_options
-from toolchain.models.several import load_shapes
 from toolchain.profiles import load_profile
 from toolchain.targets.target import device_target, target_for
 

@@ -17,7 +17,7 @@ from tests.models.recurrent.cases import GATES, Case, table, together
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.stages.recurrent import recurrence_of, recurrent
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
-from toolchain.models.recurrent.spec import Recurrence
+from toolchain.models.recurrent.recurrence import Recurrence
 
 pytestmark = pytest.mark.slow
 

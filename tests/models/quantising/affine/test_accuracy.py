@@ -12,7 +12,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from tests.models.quantising.training import drawn, network, trained
 from toolchain.models.options import AFFINE
-from toolchain.models.quantising.affine.quantise import quantise
+from toolchain.models.quantising.affine_quantiser import quantise
 from toolchain.models.quantising.calibration import Tapped
 
 TESTED, CALIBRATED = 2000, 100

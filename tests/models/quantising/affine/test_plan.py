@@ -9,9 +9,8 @@ import onnx
 import pytest
 
 from tests.models.quantising.affine.networks import Net
-from toolchain.models.quantising.affine.index import Index, IntegerRole
-from toolchain.models.quantising.affine.plan import IntegerPlan, plan_integers
-from toolchain.models.quantising.affine.quantise import shared_scales
+from toolchain.models.quantising.affine_plan import Index, IntegerPlan, IntegerRole, plan_integers
+from toolchain.models.quantising.affine_quantiser import shared_scales
 
 
 def started() -> Net:
@@ -42,7 +41,7 @@ def clip(net: Net) -> None:
 
 
 @pytest.mark.parametrize("limit", [relu, clip])
-def test_what_rounding_implies_is_no_layer(limit: Callable[[Net], None]) -> None:
+def test_implied_limit_is_not_a_layer(limit: Callable[[Net], None]) -> None:
     net = started()
     limit(net)
     net.conv("x", "y", (4, 2))
@@ -78,7 +77,7 @@ def test_an_activation_of_several_nodes_is_rounded_once() -> None:
     assert plan.rounded == {"data", "first", "silu", "y"}
 
 
-def test_what_only_float_layers_read_stays_in_floats() -> None:
+def test_tensor_read_by_float_layers_only_stays_float() -> None:
     net = started()
     net.node("Softmax", net.node("Flatten", net.node("GlobalAveragePool", "first", "pool"), "flat"), "y")
     plan, _index = planned(net.model("y"))
@@ -153,7 +152,7 @@ def test_operands_of_a_concatenation_have_its_scale() -> None:
     assert found["first"] == "first"
 
 
-def test_an_operand_that_others_read_keeps_its_own() -> None:
+def test_shared_operand_keeps_its_scale() -> None:
     found = shared(branches("Relu", "Relu", more=True))
     assert found["left.act"] == "left.act" and found["right.act"] == "both"
 
@@ -164,7 +163,7 @@ def test_an_operand_limited_by_rounding_has_no_scale_beyond_its_limits() -> None
     assert found["left.act"] == "left.act" and found["right"] == "both"
 
 
-def test_what_moves_has_the_scale_it_had() -> None:
+def test_moved_tensor_keeps_its_scale() -> None:
     net = started()
     x = net.node("MaxPool", "first", "pooled", kernel_shape=[2, 2])
     net.conv(net.node("Transpose", x, "turned", perm=[0, 1, 3, 2]), "y", (4, 2))

@@ -16,11 +16,11 @@ from tests.models.original import outputs_of
 from tests.models.quantising.affine.networks import Net, mobile
 from tests.models.quantising.networks import Block, blocks, network
 from toolchain.errors import UsageError
+from toolchain.models.onnx_graph import attributes_of
 from toolchain.models.options import AFFINE
-from toolchain.models.quantising.affine.quantise import quantise
+from toolchain.models.quantising.affine_quantiser import quantise
 from toolchain.models.quantising.calibration import Tapped
 from toolchain.models.quantising.result import Quantised
-from toolchain.models.walk import attributes_of
 
 
 def quantised(
@@ -202,7 +202,7 @@ def without_products() -> onnx.ModelProto:
     ],
     ids=["nan", "quantised", "nothing"],
 )
-def test_what_cannot_be_quantised(model: onnx.ModelProto, said: str, hint: str) -> None:
+def test_refuses_unquantisable_networks(model: onnx.ModelProto, said: str, hint: str) -> None:
     with pytest.raises(UsageError, match=f"net.onnx: --dtype int8: {said}") as caught:
         quantised(model)
     assert hint in caught.value.hint

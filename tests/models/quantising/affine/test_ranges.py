@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.models.quantising.affine.calibrate import METHODS, Histogram
-from toolchain.models.quantising.affine.scales import TOP, scale_for
+from toolchain.models.quantising.affine_scales import METHODS, TOP, Histogram, scale_for
 
 
 def histogram(*images: np.ndarray) -> Histogram:
@@ -64,7 +63,7 @@ def test_percentile_leaves_out_one_value_of_ten_thousand() -> None:
     assert 1e-5 < share < 4e-4
 
 
-def test_mse_clips_what_is_rare_and_far() -> None:
+def test_mse_clips_rare_outliers() -> None:
     values = np.random.default_rng(0).standard_normal(200_000).astype(np.float32)
     values[0] = 9
     low, high = METHODS["mse"](histogram(values))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.original import outputs_of
 from tests.models.quantising.affine.networks import Net
-from toolchain.models.quantising.affine.quantise import simplified
+from toolchain.models.quantising.affine_quantiser import simplified
 
 
 def tokens(shape: tuple[int, ...], bias: tuple[int, ...], *, first: bool = False) -> Net:
@@ -54,7 +54,7 @@ def norm() -> Net:
         (norm, 17, {"Relu", "Conv"}),
     ],
 )
-def test_it_computes_the_same(make: Callable[[], Net], opset: int, wanted: set[str]) -> None:
+def test_rules_keep_the_result(make: Callable[[], Net], opset: int, wanted: set[str]) -> None:
     net = make()
     model = net.model("y", opset=opset)
     plain = simplified(model, "net.onnx")

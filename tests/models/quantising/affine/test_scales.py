@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.models.quantising.affine.scales import (
+from toolchain.models.quantising.affine_scales import (
     BIAS_TOP,
     LEAST,
     MOST,

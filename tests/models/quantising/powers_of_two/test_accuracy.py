@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.quantising.training import drawn, network, trained
 from toolchain.models.quantising.calibration import Tapped
-from toolchain.models.quantising.powers_of_two.quantise import quantise
+from toolchain.models.quantising.shift_quantiser import quantise
 
 TESTED = 1000
 

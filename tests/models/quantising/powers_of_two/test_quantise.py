@@ -14,10 +14,10 @@ from tests.models.quantising.networks import Block, blocks, integers, network
 from toolchain.errors import UsageError
 from toolchain.models.options import POWERS_OF_TWO
 from toolchain.models.quantising.calibration import Tapped
-from toolchain.models.quantising.powers_of_two.exponents import ExponentSearch, rounded
-from toolchain.models.quantising.powers_of_two.graph import PLAIN, SUMMED
-from toolchain.models.quantising.powers_of_two.quantise import Shifted, quantise
 from toolchain.models.quantising.result import LayerCost, QuantisingCost
+from toolchain.models.quantising.shift_exponents import ExponentSearch, rounded
+from toolchain.models.quantising.shift_graph import PLAIN, SUMMED
+from toolchain.models.quantising.shift_quantiser import Shifted, quantise
 
 OWN_SCALES = "give each tensor a scale of its own: --quantizer power-of-two"
 MADE_FOR = "that the network is made for: --calibrate NAME=FILE.npy"
@@ -52,7 +52,7 @@ def test_onnxruntime_computes_the_table(drawn: tuple[Block, ...]) -> None:
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(blocks())
-def test_an_accelerator_can_shift_so(drawn: tuple[Block, ...]) -> None:
+def test_shifts_are_within_the_alus_range(drawn: tuple[Block, ...]) -> None:
     for layer in quantised(network(drawn)).layers:
         assert ((layer.right >= 1) & (layer.right <= 15)).all()
         assert np.abs(layer.weight.astype(int)).max(initial=0) <= 127
@@ -82,7 +82,7 @@ def test_what_stays_in_floats_is_exact() -> None:
 
 
 @pytest.mark.parametrize("quantizer", POWERS_OF_TWO)
-def test_the_cost_is_what_it_says(quantizer: str) -> None:
+def test_reported_cost_matches_measured_cost(quantizer: str) -> None:
     made = quantised(network(RESIDUAL, batch=2), quantizer)
     assert [layer.name for layer in made.cost.layers] == [layer.site.name for layer in made.layers]
     assert made.left == {"fc": "a product of matrices"}
@@ -98,7 +98,7 @@ def test_what_is_lost_by_it_is_less_than_by_one_scale() -> None:
     assert fine > coarse + 3
 
 
-def test_values_beyond_8_bits_are_told() -> None:
+def test_reports_clipped_values() -> None:
     loud = network((Block(8, scale=1.0), Block(8, scale=40.0)))
     drawn, *clipped = quantised(loud, "global-scale").cost.warnings()
     assert drawn.startswith("calibrated and judged by 4 random inputs")
@@ -120,7 +120,7 @@ def test_values_beyond_8_bits_are_told() -> None:
         ("global-scale", False, OWN_SCALES),
     ],
 )
-def test_a_warning_says_what_has_not_been_done(quantizer: str, random: bool, way_out: str) -> None:
+def test_warns_of_random_calibration(quantizer: str, random: bool, way_out: str) -> None:
     cost = QuantisingCost(
         5, random, quantizer, (LayerCost("loud", 3.0, 0.2), LayerCost("low", 9.0, 0.001)), 8.0, None, None
     )

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
-from toolchain.models.quantising.powers_of_two.sites import Sites, find_sites
+from toolchain.models.quantising.shift_sites import Sites, find_sites
 
 WEIGHTS = {
     **{f"w{width}": np.ones((4, width, 3, 3), np.float32) for width in (1, 3, 4)},
@@ -64,7 +64,7 @@ def test_the_first_stays_in_floats_of_rounded_operands() -> None:
     ],
     ids=["relu", "clip", "open clip", "sigmoid", "two readers", "sum", "sum relu", "constant", "inexact sum"],
 )
-def test_what_goes_into_its_sums(
+def test_site_includes_residual_and_activation(
     behind: tuple[onnx.NodeProto, ...], result: str, low: float, high: float
 ) -> None:
     (site,) = sites(conv("first", "c"), *behind).integers
@@ -72,7 +72,7 @@ def test_what_goes_into_its_sums(
     assert site.residual == ("first" if result != "c" and "Add" in [each.op_type for each in behind] else "")
 
 
-def test_of_two_that_are_added_the_larger_one_sums() -> None:
+def test_larger_of_two_added_convolutions_takes_the_residual() -> None:
     found = sites(conv("first", "big"), conv("first", "p", "small", pads=[0] * 4), node("Add", "big p", "y"))
     assert [(site.name, site.residual) for site in found.integers] == [("p", ""), ("big", "p")]
 
@@ -89,7 +89,7 @@ def test_of_two_that_are_added_the_larger_one_sums() -> None:
         ((node("Mul", "w4 half", "w"), conv("first", "y", "w")), "its weights are computed"),
     ],
 )
-def test_what_stays_as_it_is_has_a_reason(nodes: tuple[onnx.NodeProto, ...], reason: str) -> None:
+def test_unquantised_layers_have_reasons(nodes: tuple[onnx.NodeProto, ...], reason: str) -> None:
     found = sites(*nodes)
     assert not found.integers and found.left == {"y": reason}
 

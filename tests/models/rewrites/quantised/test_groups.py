@@ -197,7 +197,7 @@ def test_groups_of_int8_are_computed_as_the_judge_computes_them_as_uint8() -> No
          "rounded by channel"),
     ],
 )  # fmt: skip
-def test_what_no_integer_operator_says_stays_in_floats(change: Any, what: str) -> None:
+def test_groups_without_integer_operator_stay_float(change: Any, what: str) -> None:
     net = Network("uint8", [(1, 4, 5, 5)])
     x, w = net.steps("x0", 0.02), net.weight("w", (4, 4, 3, 3), None)
     net.weights |= {"b": np.arange(4, dtype=np.int32), "b.z": np.int32(0)}

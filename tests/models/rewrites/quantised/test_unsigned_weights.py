@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.imports.onnxruntime_import import onnxruntime
-from toolchain.models.rewrites.quantised.unsigned import with_unsigned_weights
+from toolchain.models.rewrites.quantised.values import with_unsigned_weights
 
 
 def product(activations: int, zeros: list[str]) -> onnx.ModelProto:

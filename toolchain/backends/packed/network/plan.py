@@ -32,7 +32,7 @@ from toolchain.backends.packed.recognise.convolution import Convolution
 from toolchain.backends.packed.recognise.expressions import variables_of
 from toolchain.backends.packed.recognise.read import Read, Var, loads, shape_of
 from toolchain.backends.packed.stages.recurrent import recurrence_of
-from toolchain.models.entries import MAIN, entries
+from toolchain.models.multi_shape import MAIN, entries
 
 # Functions that move the channels of a value to another axis, as from NCHW to NHWC.
 

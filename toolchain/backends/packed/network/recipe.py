@@ -15,7 +15,7 @@ from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read
 from toolchain.backends.packed.stages.convert import copy_function
 from toolchain.backends.packed.stages.recurrent import recurrent
-from toolchain.models.recurrent.spec import Recurrence
+from toolchain.models.recurrent.recurrence import Recurrence
 
 
 @dataclass(frozen=True)

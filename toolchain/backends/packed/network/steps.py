@@ -15,7 +15,7 @@ from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import Machine
 from toolchain.backends.packed.recognise.contraction import Contraction
 from toolchain.backends.packed.recognise.read import Read
-from toolchain.models.recurrent.spec import Recurrence
+from toolchain.models.recurrent.recurrence import Recurrence
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from toolchain.models.recurrent.definition import (
     time_of,
     zero_point,
 )
-from toolchain.models.recurrent.spec import ATTRIBUTE, Recurrence, recurrence_from
+from toolchain.models.recurrent.recurrence import ATTRIBUTE, Recurrence, recurrence_from
 
 # Panels of a recurrence's recurrent weight R: how its sums are grouped.
 

@@ -18,21 +18,20 @@ from onnx import helper, numpy_helper
 
 from toolchain.arrays import Array
 from toolchain.models.folding.fold import fold
-from toolchain.models.folding.result import Folded
-from toolchain.models.names import Names
-from toolchain.models.rewrites.quantised.table import (
+from toolchain.models.folding.folded import Folded
+from toolchain.models.onnx_graph import Names, all_nodes, attributes_of, opset_of
+from toolchain.models.rewrites.quantised.integer_operators import (
     CONVOLUTION_WITH_FLOATS,
     GEMM_WITH_FLOATS,
     MICROSOFT,
 )
-from toolchain.models.rewrites.quantised.unsigned import REAL, ROUND, with_unsigned_activations
-from toolchain.models.walk import all_nodes, attributes_of, opset_of
+from toolchain.models.rewrites.quantised.values import REAL, ROUND, with_unsigned_activations
 
 MOVING = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 NARROW = frozenset({"int8", "uint8"})
 _BYTES_SINCE = 12  # operator set since which MaxPool takes bytes
 BIAS_SCALE = 1e-5
-"""Largest relative difference of a bias's scale from the product of the other scales: float32 rounds it."""
+"""Largest relative error of a bias's scale, which float32 rounds, from the product of the other scales."""
 
 
 def fold_in_groups(model: onnx.ModelProto, origin: str, frozen: Mapping[str, Array]) -> Folded:
@@ -54,11 +53,11 @@ def with_groups(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = _Graph.of(copy)
     nodes: list[onnx.NodeProto] = []
     for node in copy.graph.node:
-        made = graph.group(node)
-        nodes += graph.moved if made is not None else []
-        nodes.append(made or node)
+        replacement = graph.group(node)
+        nodes += graph.moved if replacement is not None else []
+        nodes.append(replacement or node)
         graph.moved.clear()
-    if not graph.found:
+    if not graph.groups:
         return model
     del copy.graph.node[:]
     copy.graph.node.extend(nodes)
@@ -75,10 +74,10 @@ class _Graph:
     makers: dict[str, onnx.NodeProto]
     readers: dict[str, int]
     opset: int
-    found: int = 0
+    groups: int = 0
     added: list[onnx.TensorProto] = field(default_factory=list)
     moved: list[onnx.NodeProto] = field(default_factory=list)
-    """Nodes that move a group's integers in place of its floats."""
+    """New nodes that move a group's integers (Transpose, Reshape, …) where the file moves its floats."""
     _names: Names = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +89,7 @@ class _Graph:
         readers: dict[str, int] = {}
         for name in (*(n for node in graph.node for n in node.input), *(o.name for o in graph.output)):
             readers[name] = readers.get(name, 0) + 1
-        small = {each.name: each for each in graph.initializer}
+        small = {tensor.name: tensor for tensor in graph.initializer}
         return cls(
             {name: numpy_helper.to_array(tensor) for name, tensor in small.items()},
             {value.name: value.type for value in (*graph.input, *graph.value_info, *graph.output)},
@@ -108,11 +107,11 @@ class _Graph:
         make = _GROUPS.get(inner.op_type) if inner is not None and inner.domain in ("", "ai.onnx") else None
         if inner is None or make is None or self.readers[inner.output[0]] != 1:
             return None
-        made = make(self, inner, node)
-        if made is not None:
-            self.found += 1
-            made.name = inner.name or inner.output[0]
-        return made
+        replacement = make(self, inner, node)
+        if replacement is not None:
+            self.groups += 1
+            replacement.name = inner.name or inner.output[0]
+        return replacement
 
     def _behind_limits(self, node: onnx.NodeProto) -> onnx.NodeProto | None:
         """Return the node that computes a rounded value, skipping a Relu or Clip that rounding implies."""
@@ -122,7 +121,7 @@ class _Graph:
             parameters = self._parameters(node, one=True)
             if bounds is None or parameters is None:
                 break
-            scale, zero = (each.astype(np.float32).reshape(()) for each in parameters)
+            scale, zero = (parameter.astype(np.float32).reshape(()) for parameter in parameters)
             ends = np.iinfo(parameters[1].dtype)
             low, high = (np.rint(np.float32(bound) / scale) + zero for bound in bounds)
             if low > ends.min or high < ends.max:
@@ -133,12 +132,12 @@ class _Graph:
     def _bounds(self, node: onnx.NodeProto) -> tuple[float, float] | None:
         if node.op_type == "Relu":
             return 0.0, math.inf
-        own = attributes_of(node)
+        attributes = attributes_of(node)
         given = [self.values.get(name) if name else None for name in [*node.input[1:], "", ""][:2]]
         if any(name and value is None for name, value in zip(node.input[1:], given, strict=False)):
             return None
         low, high = (
-            float(value.reshape(())) if value is not None else own.get(name, end)
+            float(value.reshape(())) if value is not None else attributes.get(name, end)
             for value, name, end in zip(given, ("min", "max"), (-math.inf, math.inf), strict=True)
         )
         return low, high
@@ -187,20 +186,20 @@ class _Graph:
         scale, zero = parameters
         if axis is not None and scale.size > 1:
             rank = self._rank(node.input[0])
-            own = attributes_of(node).get("axis", 1)
-            if rank is None or own % rank != axis % rank or scale.ndim != 1:
+            channel_axis = attributes_of(node).get("axis", 1)
+            if rank is None or channel_axis % rank != axis % rank or scale.ndim != 1:
                 return None
         return [node.input[0], node.input[1], *self._zero(node, zero)]
 
     def _moved(self, node: onnx.NodeProto) -> list[str] | None:
-        found = self.integers(node.input[0])
-        if found is None:
+        integers = self.integers(node.input[0])
+        if integers is None:
             return None
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
-        copy.input[0], copy.output[0] = found[0], self._names.free(f"{node.output[0]}.integers")
+        copy.input[0], copy.output[0] = integers[0], self._names.free(f"{node.output[0]}.integers")
         self.moved.append(copy)
-        return [copy.output[0], *found[1:]]
+        return [copy.output[0], *integers[1:]]
 
     def _zero(self, node: onnx.NodeProto, zero: Array) -> list[str]:
         if len(node.input) > 2 and node.input[2]:
@@ -215,7 +214,7 @@ class _Graph:
         return None
 
     def out(self, node: onnx.NodeProto) -> list[str]:
-        """Return names of the scale and the zero point that a node rounds with."""
+        """Return the names of the scale and the zero point of a QuantizeLinear."""
         _scale, zero = self._parameters(node, one=True) or (None, np.zeros((), np.uint8))
         return [node.input[1], *self._zero(node, zero)]
 
@@ -230,8 +229,8 @@ class _Graph:
         zero = self.values.get(node.input[2]) if len(node.input) > 2 and node.input[2] else np.int32(0)
         if steps.dtype != np.int32 or scale is None or zero is None or np.any(zero):
             return None
-        wanted = np.ravel(self.values[one]) * np.ravel(self.values[other])
-        fits = np.allclose(np.ravel(scale), wanted, rtol=BIAS_SCALE, atol=0)
+        expected = np.ravel(self.values[one]) * np.ravel(self.values[other])
+        fits = np.allclose(np.ravel(scale), expected, rtol=BIAS_SCALE, atol=0)
         return str(node.input[0]) if fits else None
 
     def float_bias(self, name: str, one: str, other: str) -> str | None:
@@ -241,10 +240,10 @@ class _Graph:
             return None
         steps = np.ravel(self.values[one]) * np.ravel(self.values[other])
         with np.errstate(all="ignore"):
-            made = np.asarray(np.ravel(bias) / steps, np.float32)
-        if made.size != bias.size or not np.all(np.isfinite(made)):
+            in_steps = np.asarray(np.ravel(bias) / steps, np.float32)
+        if in_steps.size != bias.size or not np.all(np.isfinite(in_steps)):
             return None
-        return self.constant(made.reshape(bias.shape), f"{name}.steps")
+        return self.constant(in_steps.reshape(bias.shape), f"{name}.steps")
 
     def constant(self, array: Array, like: str) -> str:
         """Store an array under a name made from `like`."""
@@ -279,8 +278,8 @@ def _product(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.N
 
 
 def _gemm(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
-    own = attributes_of(node)
-    columns = 0 if own.get("transB", 0) else 1
+    attributes = attributes_of(node)
+    columns = 0 if attributes.get("transB", 0) else 1
     a, b = graph.integers(node.input[0]), graph.integers(node.input[1], axis=columns)
     if a is None or b is None:
         return None
@@ -289,11 +288,11 @@ def _gemm(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.Node
         bias = graph.bias(node.input[2], a[1], b[1]) or ""
         if not bias:
             bias, kind = graph.float_bias(node.input[2], a[1], b[1]) or "", GEMM_WITH_FLOATS
-        if not bias or own.get("beta", 1.0) != 1.0 or own.get("alpha", 1.0) != 1.0:
+        if not bias or attributes.get("beta", 1.0) != 1.0 or attributes.get("alpha", 1.0) != 1.0:
             return None
-    own.pop("beta", None)
+    attributes.pop("beta", None)
     inputs = [*a, *b, bias, *graph.out(end)]
-    return helper.make_node(kind, inputs, list(end.output), domain=MICROSOFT[:-1], **own)
+    return helper.make_node(kind, inputs, list(end.output), domain=MICROSOFT[:-1], **attributes)
 
 
 def _pair(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
@@ -309,8 +308,10 @@ def _pool(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.Node
     if x is None:
         return None
     inputs = [*x, *graph.out(end)]
-    own = attributes_of(node)
-    return helper.make_node(f"QLinear{node.op_type}", inputs, list(end.output), domain=MICROSOFT[:-1], **own)
+    attributes = attributes_of(node)
+    return helper.make_node(
+        f"QLinear{node.op_type}", inputs, list(end.output), domain=MICROSOFT[:-1], **attributes
+    )
 
 
 def _moving(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.NodeProto | None:
@@ -327,10 +328,10 @@ def _moving(graph: _Graph, node: onnx.NodeProto, end: onnx.NodeProto) -> onnx.No
     )
     if not same:
         return None
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    made.input[0], made.output[0] = x[0], end.output[0]
-    return made
+    moving = onnx.NodeProto()
+    moving.CopyFrom(node)
+    moving.input[0], moving.output[0] = x[0], end.output[0]
+    return moving
 
 
 _GROUPS = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.geometry import VALID, window_padding
-from toolchain.models.tflite.layout import ChannelOrder
+from toolchain.models.tflite.call import VALID, OperatorCall, Rule, window_padding
+from toolchain.models.tflite.network import ChannelOrder
 from toolchain.quantities import counted
 
 
@@ -18,9 +17,9 @@ def convolution(call: OperatorCall) -> None:
 
 def depthwise(call: OperatorCall) -> None:
     """Translate DEPTHWISE_CONV_2D; weights are [1, height, width, channels * multiplier]."""
-    channels, made = call.input(0).shape[3], call.input(1).shape[3]
-    if made % channels:
-        raise ValueError(f"{counted(made, 'channel')} of {channels}")
+    channels, results = call.input(0).shape[3], call.input(1).shape[3]
+    if results % channels:
+        raise ValueError(f"{counted(results, 'channel')} of {channels}")
     _windowed(call, (3, 0, 1, 2), channels)
 
 
@@ -42,7 +41,7 @@ def _windowed(call: OperatorCall, order: tuple[int, ...], groups: int) -> None:
     inputs = [graph.real(x.index, ChannelOrder.FIRST), graph.weights(weights.index, order)]
     if bias is not None:
         inputs.append(graph.bias(bias.index, x, weights))
-    made = graph.emit(
+    result = graph.emit(
         "Conv",
         inputs,
         call.output.name,
@@ -52,7 +51,7 @@ def _windowed(call: OperatorCall, order: tuple[int, ...], groups: int) -> None:
         pads=[before for before, _ in pads] + [behind for _, behind in pads],
         group=groups,
     )
-    graph.result(call.output.index, made, ChannelOrder.FIRST, call.bounds())
+    graph.result(call.output.index, result, ChannelOrder.FIRST, call.bounds())
 
 
 def transposed(call: OperatorCall) -> None:
@@ -63,8 +62,10 @@ def transposed(call: OperatorCall) -> None:
         raise ValueError(f"shape {shape} where {list(call.output.shape)} is declared")
     strides = [call.option("stride_h", 1), call.option("stride_w", 1)]
     ends, more = [], []
-    for size, made, window, stride in zip(x.shape[1:3], shape[1:3], weights.shape[1:3], strides, strict=True):
-        missing = made - ((size - 1) * stride + window)
+    for size, output, window, stride in zip(
+        x.shape[1:3], shape[1:3], weights.shape[1:3], strides, strict=True
+    ):
+        missing = output - ((size - 1) * stride + window)
         before = 0 if call.option("padding", 0) == VALID else max(-missing, 0) // 2
         ends.append((before, max(-missing, 0) - before))
         more.append(max(missing, 0))

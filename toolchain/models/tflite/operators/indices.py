@@ -9,8 +9,8 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.graph import outputs_of
-from toolchain.models.tflite.layout import ChannelOrder, placed
+from toolchain.models.tflite.network import ChannelOrder, placed
+from toolchain.models.tflite.onnx_builder import outputs_of
 
 
 def reverse(call: OperatorCall) -> None:
@@ -29,10 +29,10 @@ def reverse_beginnings(call: OperatorCall) -> None:
     if {time, batch} != {0, 1}:
         raise call.refusal(f"sequences along dimension {time} of batches along dimension {batch}")
     lengths = graph.emit("Cast", [graph.stored(call.input(1).index)], to=TensorProto.INT64)
-    made = graph.emit(
+    result = graph.emit(
         "ReverseSequence", [graph.real(x.index), lengths], call.output.name, time_axis=time, batch_axis=batch
     )
-    graph.result(call.output.index, made)
+    graph.result(call.output.index, result)
 
 
 def gather_places(call: OperatorCall) -> None:
@@ -46,16 +46,16 @@ def gather_places(call: OperatorCall) -> None:
 
 
 def scatter(call: OperatorCall) -> None:
-    """Translate SCATTER_ND: values at places among zeros; those at the same place are added."""
+    """Translate SCATTER_ND: write values into zeros by index; values at equal indices are added."""
     graph, result = call.graph, call.output
     if result.quantisation is not None:
         raise call.refusal("quantised values")
     places = graph.emit("Cast", [graph.stored(call.input(0).index)], to=TensorProto.INT64)
     zeros = _filled(call, 0)
-    made = graph.emit(
+    sums = graph.emit(
         "ScatterND", [zeros, places, graph.real(call.input(1).index)], result.name, reduction="add"
     )
-    graph.result(result.index, made)
+    graph.result(result.index, sums)
 
 
 def _filled(call: OperatorCall, value: float) -> str:
@@ -66,20 +66,20 @@ def _filled(call: OperatorCall, value: float) -> str:
 
 
 def one_hot(call: OperatorCall) -> None:
-    """Translate ONE_HOT: a value where the index is, another elsewhere."""
+    """Translate ONE_HOT: the on-value at each index, the off-value elsewhere."""
     graph = call.graph
     (depth,) = call.numbers(1, "a depth")
     on, off = (graph.real(call.input(place).index) for place in (2, 3))
     pair = graph.emit(
-        "Concat", [graph.emit("Reshape", [each, graph.integers([1])]) for each in (off, on)], axis=0
+        "Concat", [graph.emit("Reshape", [number, graph.integers([1])]) for number in (off, on)], axis=0
     )
     index = graph.emit("Cast", [graph.stored(call.input(0).index)], to=TensorProto.INT64)
     # Of indices below 0 ONNX counts from the end, TensorFlow Lite takes none: those are moved beyond the end.
     below, beyond = (graph.constant(np.array(value)) for value in (0, depth))
     index = graph.emit("Where", [graph.emit("Less", [index, below]), beyond, index])
     inputs = [index, graph.integers([depth]), pair]
-    made = graph.emit("OneHot", inputs, call.output.name, axis=call.option("axis", -1))
-    graph.result(call.output.index, made)
+    result = graph.emit("OneHot", inputs, call.output.name, axis=call.option("axis", -1))
+    graph.result(call.output.index, result)
 
 
 def largest(call: OperatorCall) -> None:
@@ -138,8 +138,8 @@ def any_of(call: OperatorCall) -> None:
     axes = sorted({placed(axis, x.rank, ChannelOrder.LAST) for axis in call.numbers(1, "axes")})
     whole = graph.emit("Cast", [graph.real(x.index)], to=TensorProto.INT32)
     keeps = int(bool(call.option("keep_dims", False)))
-    made = graph.emit(kind, [whole], call.output.name, axes=axes, keepdims=keeps)
-    graph.define(call.output.index, graph.emit("Cast", [made], call.output.name, to=TensorProto.BOOL))
+    result = graph.emit(kind, [whole], call.output.name, axes=axes, keepdims=keeps)
+    graph.define(call.output.index, graph.emit("Cast", [result], call.output.name, to=TensorProto.BOOL))
 
 
 def blocks_to_batch(call: OperatorCall) -> None:
@@ -157,12 +157,12 @@ def blocks_to_batch(call: OperatorCall) -> None:
     order = [2 + 2 * i for i in range(many)] + [0] + [1 + 2 * i for i in range(many)]
     order += [1 + 2 * many + i for i in range(len(rest))]
     turned = graph.emit("Transpose", [apart], perm=order)
-    made = graph.emit("Reshape", [turned, graph.integers(call.output.shape)], call.output.name)
-    graph.result(call.output.index, made)
+    result = graph.emit("Reshape", [turned, graph.integers(call.output.shape)], call.output.name)
+    graph.result(call.output.index, result)
 
 
 def batch_to_blocks(call: OperatorCall) -> None:
-    """Translate BATCH_TO_SPACE_ND, what SPACE_TO_BATCH_ND did back; crops cut the borders off."""
+    """Translate BATCH_TO_SPACE_ND, the inverse of SPACE_TO_BATCH_ND; crops cut the borders off."""
     graph, x = call.graph, call.input(0)
     block, crops = call.numbers(1, "a block"), call.numbers(2, "crops")
     many, rest = len(block), list(x.shape[1 + len(block) :])
@@ -175,10 +175,10 @@ def batch_to_blocks(call: OperatorCall) -> None:
     order += [2 * many + 1 + i for i in range(len(rest))]
     turned = graph.emit("Transpose", [apart], perm=order)
     whole = [size * step for size, step in zip(middle, block, strict=True)]
-    made = graph.emit("Reshape", [turned, graph.integers([count, *whole, *rest])])
+    spread = graph.emit("Reshape", [turned, graph.integers([count, *whole, *rest])])
     starts, ends = crops[::2], [size - cut for size, cut in zip(whole, crops[1::2], strict=True)]
     parts = (starts, ends, list(range(1, many + 1)))
-    cut = graph.emit("Slice", [made, *(graph.integers(part) for part in parts)], call.output.name)
+    cut = graph.emit("Slice", [spread, *(graph.integers(part) for part in parts)], call.output.name)
     graph.result(call.output.index, cut)
 
 

@@ -7,22 +7,28 @@ import math
 import numpy as np
 
 from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.graph import outputs_of
-from toolchain.models.tflite.layout import TO_LAST, ChannelOrder, arranged, placed
-from toolchain.models.tflite.network import Quantisation, TfliteTensor
+from toolchain.models.tflite.network import (
+    TO_LAST,
+    ChannelOrder,
+    Quantisation,
+    TfliteTensor,
+    arranged,
+    placed,
+)
+from toolchain.models.tflite.onnx_builder import outputs_of
 
 
 def reshape(call: OperatorCall) -> None:
-    """Translate whatever gives the same values another shape: the declared one."""
+    """Translate RESHAPE, SQUEEZE, EXPAND_DIMS: the same values in the declared shape."""
     graph, x, result = call.graph, call.input(0), call.output
     if math.prod(x.shape) != math.prod(result.shape):
         raise ValueError(f"shape {list(x.shape)} cannot become {list(result.shape)}")
-    made = graph.emit("Reshape", [graph.real(x.index), graph.integers(result.shape)], result.name)
-    graph.result(result.index, made)
+    output = graph.emit("Reshape", [graph.real(x.index), graph.integers(result.shape)], result.name)
+    graph.result(result.index, output)
 
 
 def transpose(call: OperatorCall) -> None:
-    """Translate TRANSPOSE; what only changes a layout costs nothing."""
+    """Translate TRANSPOSE; one that only changes the layout adds no node."""
     graph, x, result = call.graph, call.input(0), call.output
     order = call.numbers(1, "an order of dimensions")
     if sorted(order) != list(range(x.rank)):
@@ -37,8 +43,8 @@ def transpose(call: OperatorCall) -> None:
                 graph.define(result.index, graph.stored(x.index, layout), target)
                 return
         order = [TO_LAST[axis] for axis in order] if layout is ChannelOrder.FIRST else order
-    made = graph.emit("Transpose", [graph.real(x.index, layout)], result.name, perm=order)
-    graph.result(result.index, made)
+    output = graph.emit("Transpose", [graph.real(x.index, layout)], result.name, perm=order)
+    graph.result(result.index, output)
 
 
 def is_same(one: Quantisation | None, other: Quantisation | None) -> bool:
@@ -52,12 +58,12 @@ def concatenation(call: OperatorCall) -> None:
     layout = call.layout()
     axis = placed(call.option("axis", 0), rank, layout)
     inputs = [graph.real(tensor.index, layout) for tensor in call.inputs]
-    made = graph.emit("Concat", inputs, call.output.name, axis=axis)
-    graph.result(call.output.index, made, layout, call.bounds())
+    output = graph.emit("Concat", inputs, call.output.name, axis=axis)
+    graph.result(call.output.index, output, layout, call.bounds())
 
 
 def pad(call: OperatorCall) -> None:
-    """Translate PAD and PADV2, whose third input is the number around; PAD has zeros."""
+    """Translate PAD, and PADV2, whose third input is the padding value."""
     graph, x, value = call.graph, call.input(0), call.optional(2)
     layout, numbers = call.layout(), _paddings(call)
     inputs = [graph.real(x.index, layout), graph.integers(_pads(numbers, layout))]
@@ -92,19 +98,19 @@ def _paddings(call: OperatorCall) -> list[tuple[int, int]]:
 
 
 def _check_extents(call: OperatorCall, extents: list[int]) -> None:
-    """Check that a result is as large as it is declared, before anybody computes a larger one."""
+    """Check that a result has its declared shape, before a larger one is computed."""
     if extents != list(call.output.shape):
         raise ValueError(f"a result {extents} where {list(call.output.shape)} is declared")
 
 
 def _pads(numbers: list[tuple[int, int]], layout: ChannelOrder) -> list[int]:
     """Return paddings in ONNX's order: those before all dimensions, then those behind."""
-    before, behind = ([each[end] for each in numbers] for end in (0, 1))
+    before, behind = ([number[end] for number in numbers] for end in (0, 1))
     return [*arranged(before, layout), *arranged(behind, layout)]
 
 
 def _around(call: OperatorCall, tensor: TfliteTensor) -> str:
-    """Return the name of the number that a constant of one element means."""
+    """Return the name of the real number that a constant of one element represents."""
     stored = call.graph.array(tensor.index, "the number around").reshape(())
     rule = tensor.quantisation
     if rule is None:
@@ -114,19 +120,19 @@ def _around(call: OperatorCall, tensor: TfliteTensor) -> str:
 
 def _cut(call: OperatorCall, starts: list[int], ends: list[int], steps: list[int]) -> None:
     graph, x, result = call.graph, call.input(0), call.output
-    extents = [len(range(*each)) for each in zip(starts, ends, steps, strict=True)]
+    extents = [len(range(*cut)) for cut in zip(starts, ends, steps, strict=True)]
     if min(extents, default=1) < 1 or math.prod(extents) != math.prod(result.shape):
         raise ValueError(f"a part {extents} where {list(result.shape)} is declared")
     behind = [end if end >= 0 else -size - 1 for end, size in zip(ends, x.shape, strict=True)]
     whole = list(range(x.rank))
-    made = graph.emit(
+    output = graph.emit(
         "Slice",
-        [graph.real(x.index), *(graph.integers(each) for each in (starts, behind, whole, steps))],
+        [graph.real(x.index), *(graph.integers(numbers) for numbers in (starts, behind, whole, steps))],
         result.name,
     )
     if extents != list(result.shape):
-        made = graph.emit("Reshape", [made, graph.integers(result.shape)], result.name)
-    graph.result(result.index, made)
+        output = graph.emit("Reshape", [output, graph.integers(result.shape)], result.name)
+    graph.result(result.index, output)
 
 
 def part(call: OperatorCall) -> None:
@@ -266,8 +272,8 @@ def filled(call: OperatorCall) -> None:
         value = graph.real(call.input(1).index)
     else:
         value = graph.constant(np.zeros((), result.dtype))
-    made = graph.emit("Expand", [value, graph.integers(result.shape)], result.name)
-    graph.result(result.index, made)
+    output = graph.emit("Expand", [value, graph.integers(result.shape)], result.name)
+    graph.result(result.index, output)
 
 
 def rank_of(call: OperatorCall) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 from onnx import helper
 
 from toolchain.models.tflite.call import OperatorCall, Rule
-from toolchain.models.tflite.graph import OnnxGraph
-from toolchain.models.tflite.layout import TO_FIRST, ChannelOrder
-from toolchain.models.tflite.network import TfliteTensor
+from toolchain.models.tflite.network import TO_FIRST, ChannelOrder, TfliteTensor
+from toolchain.models.tflite.onnx_builder import OnnxGraph
 
 Formula = Callable[[OnnxGraph, str, OperatorCall], str]
-"""Emits a function of one value; returns the name of its result."""
+"""Function that emits nodes for an elementwise function of one tensor and returns the result's name."""
 
 
 def _single(kind: str, **attributes: Any) -> Rule:
@@ -26,8 +25,8 @@ def _single(kind: str, **attributes: Any) -> Rule:
 def _formula(formula: Formula) -> Rule:
     def rule(call: OperatorCall) -> None:
         layout = call.layout()
-        made = formula(call.graph, call.graph.real(call.input(0).index, layout), call)
-        call.graph.result(call.output.index, made, layout)
+        output = formula(call.graph, call.graph.real(call.input(0).index, layout), call)
+        call.graph.result(call.output.index, output, layout)
 
     return rule
 
@@ -36,8 +35,8 @@ def _limits(low: float, high: float) -> Rule:
     def rule(call: OperatorCall) -> None:
         layout = call.layout()
         real = call.graph.real(call.input(0).index, layout)
-        made = call.graph.limited(real, (low, high), call.output)
-        call.graph.result(call.output.index, made, layout)
+        output = call.graph.limited(real, (low, high), call.output)
+        call.graph.result(call.output.index, output, layout)
 
     return rule
 
@@ -48,8 +47,8 @@ def _pair(kind: str) -> Rule:
     def rule(call: OperatorCall) -> None:
         layout = call.layout()
         inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
-        made = call.graph.emit(kind, inputs, call.output.name)
-        call.graph.result(call.output.index, made, layout, call.bounds())
+        output = call.graph.emit(kind, inputs, call.output.name)
+        call.graph.result(call.output.index, output, layout, call.bounds())
 
     return rule
 
@@ -73,8 +72,8 @@ def _compared(kind: str, *, negated: bool = False) -> Rule:
     def rule(call: OperatorCall) -> None:
         layout = call.layout()
         inputs = [operand(call, tensor, layout) for tensor in (call.input(0), call.input(1))]
-        made = call.graph.emit(kind, inputs, call.output.name)
-        call.graph.define(call.output.index, call.graph.emit("Not", [made]) if negated else made, layout)
+        output = call.graph.emit(kind, inputs, call.output.name)
+        call.graph.define(call.output.index, call.graph.emit("Not", [output]) if negated else output, layout)
 
     return rule
 
@@ -83,8 +82,10 @@ def _choice(call: OperatorCall) -> None:
     if call.operator.name == "SELECT" and call.input(0).rank == 1 < call.output.rank:
         raise call.refusal("a condition for each row")  # of the first dimension, not of the last as elsewhere
     layout = call.layout()
-    made = call.graph.emit("Where", [operand(call, each, layout) for each in call.inputs], call.output.name)
-    call.graph.result(call.output.index, made, layout)
+    output = call.graph.emit(
+        "Where", [operand(call, tensor, layout) for tensor in call.inputs], call.output.name
+    )
+    call.graph.result(call.output.index, output, layout)
 
 
 def _quotient(call: OperatorCall) -> None:
@@ -92,9 +93,9 @@ def _quotient(call: OperatorCall) -> None:
     layout = call.layout()
     x, y = (operand(call, tensor, layout) for tensor in (call.input(0), call.input(1)))
     graph, name = call.graph, call.output.name
-    made = graph.emit("Div", [x, y], name)
+    quotient = graph.emit("Div", [x, y], name)
     if call.output.dtype.startswith("float"):
-        made = graph.emit("Floor", [made], name)
+        quotient = graph.emit("Floor", [quotient], name)
     else:  # ONNX rounds to zero: one less where there is a rest and the signs differ
         zero = graph.constant(np.zeros((), call.output.dtype))
         rest = graph.emit("Mod", [x, y], name)  # has the divisor's sign
@@ -102,8 +103,8 @@ def _quotient(call: OperatorCall) -> None:
         unlike = graph.emit("Xor", [graph.emit("Less", [x, zero]), graph.emit("Less", [y, zero])])
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(call.output.dtype))
         less = graph.emit("Cast", [graph.emit("And", [broken, unlike])], to=kind)
-        made = graph.emit("Sub", [made, less], name)
-    graph.result(call.output.index, made, layout)
+        quotient = graph.emit("Sub", [quotient, less], name)
+    graph.result(call.output.index, quotient, layout)
 
 
 def _rest(call: OperatorCall) -> None:
@@ -113,10 +114,10 @@ def _rest(call: OperatorCall) -> None:
     graph, name = call.graph, call.output.name
     if call.output.dtype.startswith("float"):
         whole = graph.emit("Floor", [graph.emit("Div", [x, y], name)], name)
-        made = graph.emit("Sub", [x, graph.emit("Mul", [whole, y], name)], name)
+        rest = graph.emit("Sub", [x, graph.emit("Mul", [whole, y], name)], name)
     else:
-        made = graph.emit("Mod", [x, y], name)
-    graph.result(call.output.index, made, layout)
+        rest = graph.emit("Mod", [x, y], name)
+    graph.result(call.output.index, rest, layout)
 
 
 def _angle(call: OperatorCall) -> None:
@@ -125,7 +126,7 @@ def _angle(call: OperatorCall) -> None:
     y, x = (operand(call, tensor, layout) for tensor in (call.input(0), call.input(1)))
     graph, name = call.graph, call.output.name
     zero, half, whole = (graph.float(value) for value in (0.0, math.pi / 2, math.pi))
-    down, left = (graph.emit("Less", [each, zero], name) for each in (y, x))
+    down, left = (graph.emit("Less", [side, zero], name) for side in (y, x))
     none = graph.emit("Equal", [x, zero], name)
     safe = graph.emit("Where", [none, graph.float(1.0), x], name)
     slope = graph.emit("Atan", [graph.emit("Div", [y, safe], name)], name)
@@ -137,10 +138,10 @@ def _angle(call: OperatorCall) -> None:
 
 def _sum_of_all(call: OperatorCall) -> None:
     layout = call.layout()
-    made, *others = [operand(call, each, layout) for each in call.inputs]
+    total, *others = [operand(call, tensor, layout) for tensor in call.inputs]
     for other in others:  # ONNX's Sum has no integers
-        made = call.graph.emit("Add", [made, other], call.output.name)
-    call.graph.result(call.output.index, made, layout)
+        total = call.graph.emit("Add", [total, other], call.output.name)
+    call.graph.result(call.output.index, total, layout)
 
 
 def _slopes(call: OperatorCall) -> None:

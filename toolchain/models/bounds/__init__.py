@@ -1,1 +1,0 @@
-"""Bounds checks of indices and divisors while a network computes."""

@@ -1,1 +1,0 @@
-"""Integers whose scales are powers of two, for accelerators that requantise by shifts."""
