@@ -184,7 +184,7 @@ def test_a_plugin_cannot_take_the_place_of_a_kind(tmp_path: Path, monkeypatch: p
 def test_plugin_for_a_format_has_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, reader: str, state: str, says: str
 ) -> None:
-    plugins.install(tmp_path, monkeypatch, group=PLUGINS, **{ending: "edge_format:ROW"})
+    plugins.install(tmp_path, monkeypatch, group=PLUGINS.group, **{ending: "edge_format:ROW"})
     (tmp_path / "edge_format.py").write_text(
         "from toolchain.models.reading.formats import FileFormat\n"
         f"ROW = FileFormat(name='numpy', endings=('.{ending}',), reader={reader!r}, judged='it')\n"

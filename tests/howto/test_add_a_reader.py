@@ -125,7 +125,7 @@ def test_plugin_adds_the_format_and_is_loaded_when_a_file_has_its_ending(
 ) -> None:
     (entry,) = blocks(PAGE, "toml")
     ((group, points),) = tomllib.loads(entry)["project"]["entry-points"].items()
-    assert group == formats.PLUGINS
+    assert group == formats.PLUGINS.group
     folder = tmp_path / "installed"
     plugins.install(folder, monkeypatch, group=group, **points)
     _reader, text = blocks(PAGE)
@@ -141,7 +141,7 @@ def test_plugin_adds_the_format_and_is_loaded_when_a_file_has_its_ending(
 
 def test_plugin_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plugins.install(
-        tmp_path, monkeypatch, group=formats.PLUGINS, odd="edge_odd:FORMAT", onnx="edge_odd:FORMAT"
+        tmp_path, monkeypatch, group=formats.PLUGINS.group, odd="edge_odd:FORMAT", onnx="edge_odd:FORMAT"
     )
     (tmp_path / "edge_odd.py").write_text("FORMAT = 'no row'\n")
     try:
