@@ -9,7 +9,7 @@ list(TRANSFORM FIELD_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/src/)
 set(INSTALL_SOURCES
   field/commands.cc field/disk.cc field/health.cc field/install.cc field/journal.cc field/newest.cc field/outcome.cc field/parts.cc
   field/place.cc field/policy.cc field/prune.cc field/recover.cc field/request.cc field/selftest.cc field/state.cc
-  field/status.cc field/stream.cc field/trusted.cc field/turn.cc field/unpack.cc apart.cc folder.cc memory.cc
+  field/status.cc field/stream.cc field/trusted.cc field/turn.cc field/unpack.cc apart.cc child.cc folder.cc memory.cc
   options.cc)
 list(TRANSFORM INSTALL_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/src/)
 

@@ -4,15 +4,15 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <thread>
+#include <optional>
 
+#include "child.h"
 #include "failure.h"
 
 namespace edge {
@@ -67,18 +67,6 @@ bool ReadAll(int pipe, Clock::time_point until, size_t most, std::string* answer
   return true;
 }
 
-// Its status as waitpid tells it; 0 where it does not end. One that is stuck in the kernel is left behind.
-int Reap(pid_t child) {
-  const auto until = Clock::now() + kReaped;
-  int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (Clock::now() >= until) return 0;
-    // Other units are compared as long doubles, by zig's objects, which bring zig's memcpy along on aarch64.
-    std::this_thread::sleep_for(std::chrono::nanoseconds(2'000'000));
-  }
-  return status;
-}
-
 }  // namespace
 
 Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most) {
@@ -94,17 +82,20 @@ Ended RunApart(const std::function<std::string()>& work, double seconds, size_t 
     close(ends[0]);
     throw Io("fork");
   }
-  Ended ended{};
+  const Child process(child);
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  ended.in_time = ReadAll(ends[0], until, most, &ended.answer);
+  Ended ended{};
+  const bool whole = ReadAll(ends[0], until, most, &ended.answer);
   close(ends[0]);
-  // Also what it left running; it may have ended before it had a group of its own.
-  int status = ended.in_time ? Reap(child) : 0;
-  kill(-child, SIGKILL);
-  kill(child, SIGKILL);
-  if (!ended.in_time) Reap(child);
-  ended.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  std::optional<Exit> exit;
+  // Its answer may come just in time: it has a moment more to end.
+  if (whole) exit = process.Await(std::max<Clock::duration>(until - Clock::now(), kReaped));
+  process.End(kReaped);  // also what it left running; one that is stuck in the kernel is left behind
+  ended.in_time = exit.has_value();
+  if (exit) {
+    ended.signal = exit->signal;
+    ended.code = exit->code;
+  }
   return ended;
 }
 

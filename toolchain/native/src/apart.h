@@ -8,9 +8,9 @@ namespace edge {
 
 struct Ended {
   std::string answer;
-  bool in_time;  // it ended before its time was over; if not, it was killed
+  bool in_time;  // it ended by itself before its time was over, or a second after its answer; else it was killed
   int signal;    // that ended it; 0: none
-  int code;      // with which it ended by itself
+  int code;      // with which it ended by itself; 0 after a signal
 };
 
 // Forks, and returns what `work` returned there: at most `most` bytes of it, however they came about. It has so many

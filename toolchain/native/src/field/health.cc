@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "child.h"
 #include "edge_rt.h"
 #include "failure.h"
 #include "text.h"
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::nanoseconds kBetweenTries = std::chrono::seconds(1);
 constexpr int kPause_ms = 20;
 constexpr std::chrono::nanoseconds kPause = std::chrono::milliseconds(kPause_ms);
-constexpr int kReapTries = 50;  // who is stuck in the kernel is left behind
+constexpr std::chrono::nanoseconds kReaped = std::chrono::seconds(1);  // one that is stuck in the kernel is left behind
 constexpr size_t kMostLine = 200;  // bytes
 
 [[noreturn]] void Become(const std::vector<std::string>& words, const Place& place, int pipe, pid_t parent) {
@@ -71,12 +71,16 @@ std::optional<Failure> Try(const Place& place, const Policy& policy) {
   const pid_t parent = getpid(), child = fork();
   if (child == 0) Become(policy.health, place, ends[1], parent);
   close(ends[1]);
+  if (child < 0) {
+    close(ends[0]);
+    throw Io("fork");
+  }
+  const Child process(child);
   const auto until = Clock::now() + std::chrono::seconds(policy.health_timeout_s);
   LastLine last;
-  int status = 0;
-  pid_t ended = 0;
   // Its own end counts: what it started may keep the pipe open.
-  while (child > 0 && (ended = waitpid(child, &status, WNOHANG)) == 0 && Clock::now() < until) {
+  std::optional<Exit> exit;
+  while (!(exit = process.Await()) && Clock::now() < until) {
     pollfd wait{ends[0], POLLIN, 0};
     if (poll(&wait, 1, kPause_ms) <= 0) continue;
     char bytes[4096];
@@ -84,25 +88,17 @@ std::optional<Failure> Try(const Place& place, const Policy& policy) {
     if (got > 0) last.Add({bytes, static_cast<size_t>(got)});
     if (got == 0) std::this_thread::sleep_for(kPause);
   }
-  if (child > 0) {
-    kill(-child, SIGKILL);
-    kill(child, SIGKILL);
-    for (int i = 0; ended == 0 && i < kReapTries && waitpid(child, nullptr, WNOHANG) == 0; ++i) {
-      std::this_thread::sleep_for(kPause);
-    }
-  }
+  process.End(kReaped);
   char bytes[4096];
   for (ssize_t got; (got = read(ends[0], bytes, sizeof bytes)) > 0;) last.Add({bytes, static_cast<size_t>(got)});
   close(ends[0]);
-  if (child < 0) throw Io("fork");
   const std::string said = last.text().empty() ? "" : ": " + last.text();
-  if (ended == 0) {
+  if (!exit) {
     return Failure(EDGE_FAILED, "health-timeout",
                    Cat({"the health command had not ended after ", policy.health_timeout_s, " s", said}));
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
-  const std::string how = WIFEXITED(status) ? Cat({"ended with ", WEXITSTATUS(status)})
-                                            : Cat({"was ended by signal ", WTERMSIG(status)});
+  if (exit->signal == 0 && exit->code == 0) return std::nullopt;
+  const std::string how = exit->signal == 0 ? Cat({"ended with ", exit->code}) : Cat({"was ended by signal ", exit->signal});
   return Failure(EDGE_FAILED, "health", "the health command " + how + said);
 }
 
