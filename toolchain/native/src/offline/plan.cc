@@ -144,7 +144,7 @@ class Reader {
   void CheckVersion() const {
     const std::string first = text_.substr(0, text_.find('\n'));
     if (!first.starts_with("edge-toolchain-plan ")) {
-      RefuseFolder(plan_->folder + " holds no plan: `toolchain tune --export` writes one");
+      RefuseFolder((plan_->folder.empty() ? "this" : plan_->folder) + " holds no plan: `toolchain tune --export` writes one");
     }
     if (first != "edge-toolchain-plan 3") {
       RefuseFolder("the plan has version " + Quote(first.substr(20, 20)) + ", this edge-rt reads version 3: export it again");
@@ -280,9 +280,18 @@ bool IsDigest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
+Plan ParsePlan(const std::string& text, const std::string& members) {
+  if (text.size() > static_cast<size_t>(kMostPlan)) RefuseFolder("the plan has more than " + std::to_string(kMostPlan) + " bytes");
+  Plan plan{};
+  plan.members = members;
+  Reader(&plan, text).Read();
+  return plan;
+}
+
 Plan ReadPlan(const std::string& folder) {
   Plan plan{};
   plan.folder = folder;
+  plan.members = folder + "/members";
   std::string text;
   EachPart(folder + "/plan", kMostPlan, [&](const char* data, size_t size) { text.append(data, size); });
   Reader(&plan, text).Read();

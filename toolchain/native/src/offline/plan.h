@@ -1,4 +1,5 @@
-// The plan of a folder of candidates, which a host exported: what to measure here, in which order, and how.
+// A plan of candidates: what to measure here, in which order, and how. A host has exported it to a folder, or sends it to
+// an RPC session.
 //
 // Lines of ASCII with single blanks. In this order:
 //
@@ -6,7 +7,7 @@
 //   runtime FINGERPRINT                        of the edge-rt that the candidates are for
 //   compute DEVICE THREADS CLUSTER REQUIRES    as edge_options has them; "-" for none
 //   samples NUMBER REPEAT MIN_REPEAT_MS
-//   member SHA256 BYTES                        each file of the folder `members`, named by its digest
+//   member SHA256 BYTES                        each file that is needed, named by its digest
 //   candidate DIGEST NAME SECONDS LIBRARY FUNCTION MEMORY    or `probe …`: a known-good one, the first
 //     case                                     one or more
 //     stored MEMBER STEPS                      the inputs, in the order of the function's parameters: from a file, or
@@ -48,18 +49,22 @@ struct Candidate {
 };
 
 struct Plan {
-  std::string folder;
+  std::string folder;   // that holds it; empty: it was sent to a session
+  std::string members;  // the folder of the files that it names
   std::string digest;
   std::string device, cluster, requirements;  // empty: none
   int threads, number, repeat, min_repeat_ms;
   bool probed;  // the first candidate is a probe
   std::vector<Candidate> candidates;
 
-  std::string Member(const std::string& digest) const { return folder + "/members/" + digest; }
+  std::string Member(const std::string& digest) const { return members + "/" + digest; }
 };
 
-// Throws EDGE_USAGE for a plan that is none, of another version or edge-rt, damaged, or with a member that is missing
+// `members`: the folder of the files that it names. Throws EDGE_USAGE for a plan that is none, of another version or edge-rt, damaged, or with a member that is missing
 // or changed. All members are read.
+Plan ParsePlan(const std::string& text, const std::string& members);
+
+// The plan of an exported folder.
 Plan ReadPlan(const std::string& folder);
 
 bool IsDigest(const std::string& text);

@@ -15,6 +15,7 @@
 #include "cpu.h"
 #include "failure.h"
 #include "load.h"
+#include "machine.h"
 #include "npy.h"
 #include "offline/compare.h"
 #include "pool.h"
@@ -79,7 +80,7 @@ std::optional<Outcome> Unpack(const std::string& packed, int repeat) {
     fields.push_back(packed.substr(at, end - at));
   }
   if (fields.size() != kFields || packed.back() != '\0') return std::nullopt;
-  Outcome outcome{fields[0], fields[1].substr(0, kMostMessage), fields[2].substr(0, 256), {}, {}};
+  Outcome outcome{fields[0], fields[1].substr(0, kMostMessage), fields[2].substr(0, 256), {}, {}, "", ""};
   for (const std::string& text : Split(fields[3], ',')) {
     const auto ms = Number(text);
     if (!ms || *ms < 0) return std::nullopt;
@@ -174,9 +175,9 @@ void Run(const Plan& plan, const Candidate& candidate, const std::string& device
   outcome->status = "ok";
 }
 
-}  // namespace
+Outcome Failed(const char* status, const std::string& message) { return {status, message, "", {}, {}, "", ""}; }
 
-Outcome Try(const Plan& plan, const Candidate& candidate, const std::string& device) {
+Outcome TryApart(const Plan& plan, const Candidate& candidate, const std::string& device, int client) {
   const auto work = [&]() -> std::string {
     Outcome outcome;
     try {
@@ -188,11 +189,31 @@ Outcome Try(const Plan& plan, const Candidate& candidate, const std::string& dev
     }
     return Pack(outcome);
   };
-  const Ended ended = RunApart(work, candidate.limit_s, kMostAnswer);
-  if (!ended.in_time) return {"timeout", "not done within " + Text(candidate.limit_s) + " s", "", {}, {}};
-  if (ended.signal != 0) return {"runtime", std::string("it ended its process: ") + strsignal(ended.signal), "", {}, {}};
+  const Ended ended = RunApart(work, candidate.limit_s, kMostAnswer, client);
+  if (!ended.in_time) return Failed("timeout", "not done within " + Text(candidate.limit_s) + " s");
+  if (ended.signal != 0) return Failed("runtime", std::string("it ended its process: ") + strsignal(ended.signal));
   if (const auto outcome = Unpack(ended.answer, plan.repeat)) return *outcome;
-  return {"runtime", "it spoiled what its process says", "", {}, {}};
+  return Failed("runtime", "it spoiled what its process says");
+}
+
+}  // namespace
+
+Outcome Try(const Plan& plan, const Candidate& candidate, const std::string& device, int client) {
+  const std::string governor = Governor(), temperature = TemperatureC();
+  Outcome outcome = TryApart(plan, candidate, device, client);
+  outcome.governor = governor;
+  outcome.temperature = temperature;
+  return outcome;
+}
+
+std::string Line(const Candidate& candidate, const Outcome& outcome) {
+  const bool ok = outcome.status == "ok";
+  std::string times;
+  for (const double ms : outcome.ms) times += (times.empty() ? "" : ", ") + Text(ms);
+  return "{\"candidate\": " + Quote(candidate.digest) + ", \"failure\": " + (ok ? "null" : Quote(outcome.status)) +
+         ", \"ms\": [" + times + "], \"message\": " + Quote(outcome.message) + ", \"device\": " + Quote(outcome.device) +
+         ", \"governor\": " + outcome.governor + ", \"temperature_c\": " + outcome.temperature +
+         ", \"conditions\": " + JsonConditions(outcome.conditions) + "}";
 }
 
 }  // namespace edge::offline
