@@ -61,6 +61,10 @@ class StationPlan:
     members: Mapping[str, int]
     samples: int
 
+    def limit_s(self, candidate: str) -> float:
+        """Return the deadline of a candidate's process, by the candidate's digest."""
+        return float(self.blocks[candidate][0].split(" ")[3])
+
 
 def read_plan(folder: Path) -> StationPlan:
     """Return the plan of a folder.
