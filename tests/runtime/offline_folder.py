@@ -84,7 +84,7 @@ def write_folder(
         blocks.append((lines[0].format(digest=digests[-1]), *lines[1:]))
     options = TuneOptions(repeat=2, min_repeat_ms=1)
     target: Any = SimpleNamespace(
-        kind="cpu", threads=1, cpu=target_for(local_board().profile).cpu, requires=()
+        computes_on="cpu", threads=1, cpu=target_for(local_board().profile).cpu, requires=()
     )
     first = plan.head(head.get("runtime", expected_fingerprint()), target, options)
     (folder / plan.FILE).write_text(plan.text(first, members.sizes, blocks))

@@ -336,6 +336,21 @@ class Opened(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class ModelledRun:
+    """What a model of a device says of one run that a board simulated.
+
+    Attributes
+    ----------
+    mhz, version
+        Clock rate that the model assumes, and its version.
+    """
+
+    cycles: int
+    mhz: int
+    version: int
+
+
 @runtime_checkable
 class FileCode(CandidateCode, Protocol):
     """Code that is not linked: the board gets the result of `objects`, one file for each candidate."""
@@ -347,4 +362,20 @@ class FileCode(CandidateCode, Protocol):
         ----------
         board
             Name of the board, for error messages.
+        """
+
+    def modelled_ms(self, device: str, run: ModelledRun | None) -> float | None:
+        """Return the time of a run in ms; None if the board's clock timed it.
+
+        Parameters
+        ----------
+        device
+            The device that ran it, as edge-rt names it.
+        run
+            What the model says; None for times of a clock.
+
+        Raises
+        ------
+        ValueError
+            The answer cannot be right; the text says why.
         """

@@ -22,9 +22,12 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
+from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Case, FileCode, Often, Opened, Parameter, Times
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import wrong
+from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.plans.answers import PossibleTimes, failure_of, known_conditions
 
 # Caches operands in a board's memory, since most are the same for all candidates of a task.
@@ -124,6 +127,40 @@ class Request:
     timeout_s: float
     cases: tuple[Case, ...]
     code: FileCode | None = None
+
+
+def requested(
+    grant: Grant,
+    key: str,
+    target: BoardTarget,
+    built: Sequence[BuiltCandidate],
+    cases: tuple[Case, ...],
+    how: TuneOptions,
+    limit_s: float,
+    possible: PossibleTimes,
+) -> Request:
+    """Return the request for candidates of one library; `possible.most_s` is the deadline of its session."""
+    (library,) = {item.library for item in built if item.library is not None}
+    code = built[0].candidate.code
+    return Request(
+        grant=grant,
+        key=key,
+        library=library,
+        subjects=tuple(
+            Subject(item.function, item.candidate.parameters, item.candidate.outputs, item.candidate.memory)
+            for item in built
+        ),
+        threads=target.threads,
+        cluster=target.cpu,
+        number=how.number,
+        repeat=how.repeat,
+        min_repeat_ms=how.min_repeat_ms,
+        limit_s=limit_s,
+        possible=possible,
+        timeout_s=possible.most_s,
+        cases=cases,
+        code=code if isinstance(code, FileCode) else None,
+    )
 
 
 def ready() -> None:

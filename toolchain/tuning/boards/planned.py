@@ -10,9 +10,10 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import tvm
 
 from toolchain.answers import lie, shown, understood
@@ -23,7 +24,7 @@ from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
 from toolchain.runtime import expected_fingerprint
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.candidate import Case, FileCode
+from toolchain.tasks.candidate import Case, FileCode, Parameter
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
@@ -49,12 +50,6 @@ def is_switched_on() -> bool:
     return bool(os.environ.get(SWITCH))
 
 
-def can_be_planned(built: Sequence[BuiltCandidate], cases: Sequence[Case]) -> bool:
-    """Whether plans can name candidates: they are in libraries, and what they should compute is known."""
-    libraries = not any(isinstance(each.candidate.code, FileCode) for each in built)
-    return libraries and all(case.outputs.exists() for case in cases)
-
-
 @dataclass(frozen=True)
 class CandidatePlan:
     """The plan of one candidate.
@@ -67,12 +62,34 @@ class CandidatePlan:
         The files that the plan names, by their digests.
     possible
         The times that are believed; `most_s` is its deadline.
+    code
+        Its code, if that is a file of a device's own; None for a library.
+    unknown
+        Cases, by their numbers, whose outputs become the expected ones: nothing else is known of them.
     """
 
     candidate: str
     text: str
     members: Mapping[str, Path]
     possible: PossibleTimes
+    code: FileCode | None = None
+    unknown: Mapping[int, UnknownCase] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UnknownCase:
+    """A case of which no expected outputs are known, and the parameters that a candidate writes."""
+
+    case: Case
+    outputs: tuple[Parameter, ...]
+
+    def learn(self, contents: Sequence[bytes]) -> None:
+        """Take what a candidate wrote, as it lies in memory, for the expected outputs."""
+        values = []
+        for parameter, content in zip(self.outputs, contents, strict=True):
+            empty = parameter.filled(None)
+            values.append(parameter.logical(np.frombuffer(content, empty.dtype).reshape(empty.shape)))
+        self.case.expect(values)
 
 
 class Planner:
@@ -98,15 +115,22 @@ class Planner:
         how: TuneOptions,
         limit_s: float,
     ) -> CandidatePlan:
-        """Return the plan of a candidate that was built into a library."""
+        """Return the plan of a candidate that was built.
+
+        Raises
+        ------
+        OSError
+            Its file cannot be read.
+        """
         if built.library is None:
             raise AssertionError("a candidate without a library was to be measured")
         library = Member.of(built.library.read_bytes())
         blocks = [case_block(built.candidate, case) for case in cases]
         members = [library, *(member for each in blocks for member in each.members)]
-        lines = block(
-            "candidate", task.id, limit_s, library.digest, built.function, built.candidate.memory, blocks
-        )
+        candidate = built.candidate
+        code = candidate.code if isinstance(candidate.code, FileCode) else None
+        function = "-" if code else built.function
+        lines = block("candidate", task.id, limit_s, library.digest, function, candidate.memory, blocks)
         digest = content_digest(lines, task.workload, built.candidate.entry)
         with self._lock:  # boards share files
             self._members.add(members, 0)
@@ -120,6 +144,12 @@ class Planner:
             ),
             {name: self._members.path(name) for name in sizes},
             possible_times(task, key, self._target, how.repeat, limit_s),
+            code,
+            {
+                number: UnknownCase(case, candidate.parameters[-candidate.outputs :])
+                for number, case in enumerate(cases)
+                if not case.outputs.exists()
+            },
         )
 
 
@@ -176,6 +206,9 @@ def measure_plans(request: PlanRequest) -> list[Result]:
                     session.upload(str(path), digest)
                     sent.add(digest)
             results.append(_believed(each, measure(each.text), board, request.kind))
+            for number, unknown in each.unknown.items() if not results[-1].failure else ():
+                places = range(len(unknown.outputs))
+                unknown.learn([bytes(session.download(f"output-{number}-{place}")) for place in places])
     except tvm.error.RPCSessionTimeoutError as error:
         if WAITED in str(error) and not results:
             raise BoardBusyError(f"others have measured there for {request.timeout_s:.0f} s") from error
@@ -198,6 +231,6 @@ def _believed(each: CandidatePlan, said: object, board: str, kind: str) -> Resul
     line = understood(CandidateLine, said, board, what)
     if line.candidate != each.candidate:
         raise lie(board, what, f"it is about candidate {line.candidate[:12]}, not {each.candidate[:12]}")
-    if problem := line.problem(each.possible):
+    if problem := line.problem(each.possible, each.code):
         raise lie(board, "the time of a measurement", problem)
-    return line.result(board, kind)
+    return line.result(board, kind, each.code)

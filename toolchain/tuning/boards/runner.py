@@ -15,24 +15,22 @@ from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import WorkerDiedError
-from toolchain.rpc.client import Grant
 from toolchain.rpc.control import who_is_silent
 from toolchain.rpc.lab import PORT_VARIABLE, Lab, join
 from toolchain.rpc.session import wait_for_server
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.candidate import Case, FileCode, record_key
+from toolchain.tasks.candidate import Case, record_key
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.devices import check_driver, device_there, told
-from toolchain.tuning.boards.measure import BoardBusyError, Request, SessionLostError, Subject, measure, ready
+from toolchain.tuning.boards.measure import BoardBusyError, SessionLostError, measure, ready, requested
 from toolchain.tuning.boards.pace import trial_limit_s
 from toolchain.tuning.boards.planned import (
     SESSION_S,
     CandidatePlan,
     Planner,
     PlanRequest,
-    can_be_planned,
     is_switched_on,
     measure_plans,
 )
@@ -44,7 +42,7 @@ from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, StepBegan
 from toolchain.tuning.options import TuneOptions
-from toolchain.tuning.plans.answers import PossibleTimes, possible_times
+from toolchain.tuning.plans.answers import possible_times
 
 # Least number of candidates for one board. A session costs 25 ms on this host, more over SSH. Boards that get
 # none measure other batches, of which several are under way.
@@ -266,8 +264,13 @@ class BoardRunner:
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
         key = record_key(task.workload, self._target, pooled.board.record_class)
         plans: tuple[CandidatePlan, ...] = ()
-        if self._planner and can_be_planned(built, cases):
-            plans = tuple(self._planner.plan(task, key, item, cases, how, limit_s) for item in built)
+        if self._planner:
+            if not all(case.outputs.exists() for case in cases):
+                built = built[:1]  # its outputs become the expected ones
+            try:
+                plans = tuple(self._planner.plan(task, key, item, cases, how, limit_s) for item in built)
+            except OSError as error:
+                return [Result(failure="upload", message=str(error))] if len(built) == 1 else []
             session_s += SESSION_S
         try:
             pooled.worker.call(START_S, ready)
@@ -283,7 +286,9 @@ class BoardRunner:
                         results = pooled.worker.call(session_s + GRACE_S, measure_plans, planned)
                     else:
                         possible = possible_times(task, key, self._target, how.repeat, session_s)
-                        request = self._request(grant, pooled.key, built, cases, how, limit_s, possible)
+                        request = requested(
+                            grant, pooled.key, self._target, built, cases, how, limit_s, possible
+                        )
                         results = pooled.worker.call(session_s + GRACE_S, measure, request)
                     break
                 except SessionLostError as error:
@@ -314,40 +319,6 @@ class BoardRunner:
                     raise BoardLostError(results[0].message)
                 results.pop()
         return [replace(result, board=pooled.board.name) for result in results]
-
-    def _request(
-        self,
-        grant: Grant,
-        key: str,
-        built: Sequence[BuiltCandidate],
-        cases: tuple[Case, ...],
-        how: TuneOptions,
-        limit_s: float,
-        possible: PossibleTimes,
-    ) -> Request:
-        (library,) = {item.library for item in built if item.library is not None}
-        code = built[0].candidate.code
-        return Request(
-            grant=grant,
-            key=key,
-            library=library,
-            subjects=tuple(_subject(item) for item in built),
-            threads=self._target.threads,
-            cluster=self._target.cpu,
-            number=how.number,
-            repeat=how.repeat,
-            min_repeat_ms=how.min_repeat_ms,
-            limit_s=limit_s,
-            possible=possible,
-            timeout_s=possible.most_s,
-            cases=cases,
-            code=code if isinstance(code, FileCode) else None,
-        )
-
-
-def _subject(built: BuiltCandidate) -> Subject:
-    candidate = built.candidate
-    return Subject(built.function, candidate.parameters, candidate.outputs, candidate.memory)
 
 
 def _shares(built: Sequence[BuiltCandidate], lanes: int) -> list[Sequence[BuiltCandidate]]:

@@ -1,4 +1,4 @@
-"""What a board answers of the candidates that it measured, and which of it is believed."""
+"""Reads what a board answers about candidates, and decides which times are believed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from toolchain.answers import Answer, Sentence, Several, Word, lie, shown, under
 from toolchain.devices.kind import DeviceKind, Failure
 from toolchain.devices.table import kind_of
 from toolchain.foreign import first_line, shortened
+from toolchain.measuring.answers import Simulated
 from toolchain.quantities import counted
 from toolchain.records.record import RecordKey
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.candidate import least_task_ms
+from toolchain.tasks.candidate import FileCode, ModelledRun, Times, least_task_ms
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 
@@ -138,25 +139,45 @@ def possible_times(
 
 
 class CandidateLine(Answer):
-    """What edge-rt says of a candidate that it measured; native/src/offline/results.h has the format."""
+    """A line of edge-rt about a candidate that it measured, as native/src/offline/trial.cc writes it."""
 
     candidate: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     failure: Literal["wrong result", "timeout", "runtime", "upload"] | None
     ms: Several[_Number]
+    modelled: Simulated | None = None
     message: Sentence
     device: Word
     governor: Word | None
     temperature_c: float | None
     conditions: Conditions
 
-    def problem(self, possible: PossibleTimes) -> str:
-        """Return why the line cannot be right; an empty string if it can. Who failed has no times."""
-        if self.failure is None:
-            return possible.problem(self.ms)
-        return f"it has {counted(len(self.ms), 'time')}, not 0" if self.ms else ""
+    def problem(self, possible: PossibleTimes, code: FileCode | None = None) -> str:
+        """Return why the line cannot be right; an empty string if it can. Who failed has no times.
 
-    def result(self, board: str, kind: str) -> Result:
-        """Return the line as the result of a board.
+        Parameters
+        ----------
+        code
+            The candidate's code, if it is a file of a device's own; None for a library.
+        """
+        if self.failure is not None:
+            return f"it has {counted(len(self.ms), 'time')}, not 0" if self.ms else ""
+        try:
+            times = self._times(code)
+        except ValueError as error:
+            return str(error)
+        return possible.problem(times.ms, modelled=times.modelled)
+
+    def _times(self, code: FileCode | None) -> Times:
+        """Return the times; a ValueError says what cannot be right."""
+        said = self.modelled
+        run = ModelledRun(said.cycles, said.mhz, said.version) if said else None
+        modelled = code.modelled_ms(self.device, run) if code else None
+        if run is not None and (modelled is None or self.ms):
+            raise ValueError("a model's time is beside a clock's, or of a library")
+        return Times(self.ms) if modelled is None else Times((modelled,), modelled=True)
+
+    def result(self, board: str, kind: str, code: FileCode | None = None) -> Result:
+        """Return the line, of which `problem` found none, as the result of a board.
 
         Parameters
         ----------
@@ -168,10 +189,12 @@ class CandidateLine(Answer):
             return Result(failure=failure, message=message, board=board)
         if self.failure is not None:
             return Result(failure=self.failure, message=self.message, board=board)
+        times = self._times(code)
         return Result(
-            self.ms,
+            times.ms,
             board=board,
             governor=self.governor,
             temperature_c=self.temperature_c,
             conditions=self.conditions.text(),
+            modelled=times.modelled,
         )

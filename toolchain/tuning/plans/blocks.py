@@ -32,25 +32,32 @@ class CaseBlock:
 def case_block(candidate: Candidate, case: Case) -> CaseBlock:
     """Return a case in the layouts of a candidate.
 
-    Its expected outputs must be known. Values that the layout leaves open, such as padding, are NaN there.
+    Values that the layout leaves open, such as padding, are NaN in the expected outputs. Outputs of which
+    nothing is known are kept by edge-rt.
     """
     arguments, expected = case.arguments(), case.expected()
-    if expected is None:
-        raise AssertionError("a case without expected outputs was to be exported")
     lines, members = ["case"], []
     inputs = candidate.parameters[: -candidate.outputs]
     for place, parameter in enumerate(inputs):
         one = operand(place, parameter, case, arguments)
         lines.append(one.line)
         members += [one.member] if one.member else []
+    outputs = candidate.parameters[len(inputs) :]
+    if expected is None:
+        lines += [_output(parameter.filled(None), "-", 0, 0) for parameter in outputs]
+        return CaseBlock(tuple(lines), tuple(members))
     tolerance = tolerance_of(expected)
-    for parameter, wanted in zip(candidate.parameters[len(inputs) :], expected, strict=True):
+    for parameter, wanted in zip(outputs, expected, strict=True):
         packed = parameter.filled(None)
         members.append(stored(_in_layout(parameter, packed, wanted)))
-        shape = "x".join(map(str, packed.shape)) or "-"
         halves = HALVES if rounds(wanted) else 0
-        lines.append(f"output {packed.dtype} {shape} {members[-1].digest} {tolerance:g} {halves:g}")
+        lines.append(_output(packed, members[-1].digest, tolerance, halves))
     return CaseBlock(tuple(lines), tuple(members))
+
+
+def _output(packed: Array, expected: str, tolerance: float, halves: float) -> str:
+    shape = "x".join(map(str, packed.shape)) or "-"
+    return f"output {packed.dtype} {shape} {expected} {tolerance:g} {halves:g}"
 
 
 def block(

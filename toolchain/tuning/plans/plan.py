@@ -27,7 +27,7 @@ def head(runtime: str, target: BoardTarget, options: TuneOptions) -> list[str]:
     return [
         f"{_FIRST}{VERSION}",
         f"runtime {runtime}",
-        f"compute {target.kind} {target.threads} {target.cpu} {requires}",
+        f"compute {target.computes_on} {target.threads} {target.cpu} {requires}",
         f"samples {options.number} {options.repeat} {options.min_repeat_ms}",
     ]
 

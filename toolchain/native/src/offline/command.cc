@@ -26,7 +26,9 @@ using offline::Outcome;
 constexpr double kOthersSeconds = 3600;
 
 void Tell(size_t number, size_t count, const std::string& name, const Outcome& outcome) {
-  const std::string said = outcome.status == "ok" ? JsonNumber(outcome.ms[0]) + " ms" : outcome.status + ": " + outcome.message;
+  std::string said = outcome.status + ": " + outcome.message;
+  if (outcome.status == "ok" && outcome.timed.modelled) said = Cat({outcome.timed.modelled->cycles, " cycles by its model"});
+  if (outcome.status == "ok" && !outcome.timed.modelled) said = JsonNumber(outcome.timed.ms[0]) + " ms";
   std::fprintf(stderr, "%zu/%zu %s: %s\n", number, count, name.c_str(), said.substr(0, said.find('\n')).c_str());
 }
 
@@ -74,7 +76,7 @@ int MeasureCommand(const Options& options) {
   const offline::Plan plan = offline::ReadPlan(folder);
   CheckFeatures(plan.requirements);
   const std::string device = options.Text("device", plan.device);
-  if (device.substr(0, device.find(':')) != plan.device) {
+  if (device.substr(0, device.find(':')) != plan.device.substr(0, plan.device.find(':'))) {
     throw Usage("--device " + device + ": the candidates are for " + plan.device);
   }
   SetDeviceFolder(state + "/devices", false);

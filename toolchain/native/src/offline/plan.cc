@@ -67,6 +67,7 @@ class Line {
     if (word.size() > most) Wrong("a word is too long");
     return word;
   }
+  const std::string& Ahead() const { return words_[at_]; }
   std::string Optional(size_t most = kMostName) {
     const std::string word = Word(most);
     return word == "-" ? "" : word;
@@ -191,7 +192,9 @@ class Reader {
     }
   }
 
-  std::string Member() {
+  // `needed`: it may not be "-", for none.
+  std::string Member(bool needed = true) {
+    if (!needed && line_->Ahead() == "-") return line_->Optional();
     const std::string& digest = line_->Digest();
     if (members_.count(digest) == 0) line_->Wrong("no such member");
     return digest;
@@ -207,7 +210,7 @@ class Reader {
     candidate.name = line_->Word();
     candidate.limit_s = line_->Real(kMostSeconds);
     candidate.library = Member();
-    candidate.function = line_->Word();
+    candidate.function = line_->Optional();
     candidate.memory = line_->Word();
     plan_->probed |= probe;
     Next();
@@ -253,7 +256,7 @@ class Reader {
       Output output;
       output.dtype = line_->Word();
       output.shape = line_->Shape();
-      output.expected = Member();
+      output.expected = Member(false);
       output.tolerance = line_->Real(1);
       output.halves = line_->Real(1);
       read.outputs.push_back(std::move(output));

@@ -8,7 +8,8 @@
 //   compute DEVICE THREADS CLUSTER REQUIRES    as edge_options has them; "-" for none
 //   samples NUMBER REPEAT MIN_REPEAT_MS
 //   member SHA256 BYTES                        each file that is needed, named by its digest
-//   candidate DIGEST NAME SECONDS LIBRARY FUNCTION MEMORY    or `probe …`: a known-good one, the first
+//   candidate DIGEST NAME SECONDS LIBRARY FUNCTION MEMORY    or `probe …`: a known-good one, the first. FUNCTION "-": the
+//                                            file is no library, but a program of the device's own
 //     case                                     one or more
 //     stored MEMBER STEPS                      the inputs, in the order of the function's parameters: from a file, or
 //     drawn DTYPE SHAPE SEED EXPONENT EDGES STEPS    by both sides alike; `edges` is 0 or 1
@@ -17,7 +18,8 @@
 //   digest SHA256                              of all that stands before this line
 //
 // STEPS pack an operand as the candidate reads it: `r8x64,t1x0,p0x0x0x4`, or "-" (see operand.h).
-// An output's member has the expected values in its layout, as floats; NaN where any value will do.
+// An output's member has the expected values in its layout, as floats; NaN where any value will do. Where nothing is
+// expected it is "-": then the values are kept beside the members, as the file `output-CASE-PLACE`.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +33,7 @@ namespace edge::offline {
 struct Output {
   std::string dtype;
   std::vector<int64_t> shape;
-  std::string expected;
+  std::string expected;  // empty: its values are kept
   double tolerance;  // largest difference, as a share of the largest expected value
   double halves;     // share of values that may differ by one instead: they are rounded, and some end close to a half
 };
@@ -44,7 +46,7 @@ struct Case {
 struct Candidate {
   std::string digest, name;
   double limit_s;
-  std::string library, function, memory;
+  std::string library, function, memory;  // function empty: a program of the device's own
   std::vector<Case> cases;
 };
 

@@ -14,7 +14,7 @@ struct Outcome {
   std::string status;   // ok, wrong result, timeout, runtime, upload
   std::string message;
   std::string device;   // as its driver names it; empty: the CPU
-  std::vector<double> ms;
+  Timed timed;
   Conditions conditions;                   // just after it was timed
   std::string governor, temperature;       // just before it began, as JSON
 };
