@@ -32,6 +32,7 @@ from toolchain.tuning.boards.measure import Request, Subject, measure
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import HostCompilers
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans.answers import PossibleTimes
 
 ROUNDS = 40
 UPLOAD_BYTES = 64 << 20
@@ -94,7 +95,7 @@ def candidate(folder: Path, compilers: HostCompilers) -> Callable[[int], dict[st
             repeat=how.repeat,
             min_repeat_ms=how.min_repeat_ms,
             limit_s=60,
-            least_ms=0,
+            possible=PossibleTimes(how.repeat, 0, 60),
             timeout_s=60,
             cases=(case,),
         )

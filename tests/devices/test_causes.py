@@ -9,7 +9,7 @@ import pytest
 
 from toolchain.devices.table import OWN
 from toolchain.runtime.fingerprint import NATIVE
-from toolchain.tuning.boards.failing import failure_of
+from toolchain.tuning.plans.answers import failure_of
 
 SOURCES = NATIVE / "src"
 # The words of a kind stand in one block of constants, under this line.

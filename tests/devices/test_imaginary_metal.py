@@ -19,7 +19,7 @@ from toolchain.bundles.read import read_bundle
 from toolchain.devices.table import OWN, find_kind, kind_names, kind_of, peak_flops
 from toolchain.measuring.deadlines import deadline
 from toolchain.profiles import load_profile
-from toolchain.tuning.boards.failing import failure_of
+from toolchain.tuning.plans.answers import failure_of
 from toolchain.tvm_compat import without_tensor_intrinsics
 
 TABLET = """description = "a board with an imaginary GPU"

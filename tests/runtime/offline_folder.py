@@ -19,11 +19,10 @@ from toolchain.targets.target import target_for
 from toolchain.tasks.candidate import Candidate, Case, Entry, Parameter, write_case
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import HostCompilers
-from toolchain.tuning.offline import plan
-from toolchain.tuning.offline.members import Member, Members
-from toolchain.tuning.offline.opened import block, case_block, content_digest
-from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans import plan
+from toolchain.tuning.plans.blocks import block, case_block, content_digest
+from toolchain.tuning.plans.members import Member, Members
 
 NUMBERS = Parameter((4,), "float32")
 ACTS = Path(__file__).parents[1] / "tuning" / "deadly.c"
@@ -77,7 +76,7 @@ def write_folder(
     for act, library in zip(acts, made, strict=True):
         candidate = doubling(act.body)
         own = Member.of(library.read_bytes())
-        parts = [case_block(candidate, CaseInputs(case, {}, {})) for case in cases]
+        parts = [case_block(candidate, case) for case in cases]
         assert members.add([own, *(member for part in parts for member in part.members)], 0)
         word = "probe" if act.probe else "candidate"
         lines = block(word, act.name, act.limit_s, own.digest, "main_0", "cpu", parts)
@@ -85,7 +84,7 @@ def write_folder(
         blocks.append((lines[0].format(digest=digests[-1]), *lines[1:]))
     options = TuneOptions(repeat=2, min_repeat_ms=1)
     target: Any = SimpleNamespace(
-        kind="cpu", threads=1, cpu=target_for(local_board().profile).cpu, requires=()
+        computes_on="cpu", threads=1, cpu=target_for(local_board().profile).cpu, requires=()
     )
     first = plan.head(head.get("runtime", expected_fingerprint()), target, options)
     (folder / plan.FILE).write_text(plan.text(first, members.sizes, blocks))

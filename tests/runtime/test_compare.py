@@ -20,11 +20,11 @@ from toolchain.tasks.task import Task
 from toolchain.tuning.boards.cases import wrong
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import HostCompilers
-from toolchain.tuning.offline import about, plan
-from toolchain.tuning.offline.operands import CaseInputs
+from toolchain.tuning.offline import about
 from toolchain.tuning.offline.packing import Packing
 from toolchain.tuning.offline.proposals import Wanted
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans import plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 COPY = """Argument *arguments = b; char *from = (char *)data(arguments, 0), *to = (char *)data(arguments, 1);
@@ -91,7 +91,7 @@ def test_they_agree(native: Edge, tmp_path: Path) -> None:
             case.expect([exact])
             packing.add(
                 [Wanted(Same("c0ffee" * 8, "same", 1, 1, (SHAPE, SHAPE)), candidate, "search")],
-                [CaseInputs(case, {}, {})],
+                [case],
             )
             expected[name] = wrong([given], [exact])
         packing.fill()

@@ -18,7 +18,7 @@ from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.rpc.session import open_session
 from toolchain.runtime.fingerprint import GLIBC_FLOOR
 from toolchain.testbeds.cuda import ensure_emulated_cuda
-from toolchain.tuning.boards.conditions import known_conditions
+from toolchain.tuning.plans.answers import known_conditions
 
 pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).with_name("nvml.c")

@@ -23,12 +23,12 @@ from toolchain.arrays import Array
 from toolchain.linking import ZigLinker
 from toolchain.profiles import load_profile
 from toolchain.runtime import expected_fingerprint
-from toolchain.tuning.boards.draws import Draw
-from toolchain.tuning.offline import plan
-from toolchain.tuning.offline.members import Member, Members
-from toolchain.tuning.offline.opened import block
-from toolchain.tuning.offline.operands import PackingStep, followed, stored, text
+from toolchain.tasks.draws import Draw
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans import plan
+from toolchain.tuning.plans.blocks import block
+from toolchain.tuning.plans.members import Member, Members
+from toolchain.tuning.plans.operands import PackingStep, followed, stored, text
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 COPY = """

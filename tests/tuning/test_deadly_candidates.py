@@ -16,6 +16,7 @@ from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.rpc import lab
 from toolchain.targets.target import target_for
 from toolchain.tasks.candidate import Candidate, CandidateCode, Entry, Parameter, write_case
+from toolchain.tuning.boards.planned import SWITCH
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.events import Event, StepBegan
 from toolchain.tuning.options import TuneOptions
@@ -47,7 +48,9 @@ def deadly(act: str) -> Candidate:
     return candidate(CFunction(body, before=f'#include "{ACTS}"'))
 
 
-def test_they_cost_themselves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_plans", [False, True])
+def test_they_cost_themselves(by_plans: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "1" if by_plans else "")
     board = local_board()
     target = target_for(board.profile, None, 1)
     x = te.placeholder((4,), name="x")
@@ -75,5 +78,8 @@ def test_they_cost_themselves(tmp_path: Path) -> None:
     assert all(result.run_ms for result in results[::2])
     assert [event for event in events if not isinstance(event, StepBegan)] == [], "the board was never away"
     nonsense = results[1::2][list(DEADLY).index("send_nonsense()")].message
-    assert nonsense.startswith("board local: its server sent the unknown code ")
+    if by_plans:
+        assert nonsense == "it spoiled what its process says", "it cannot write to the session"
+    else:
+        assert nonsense.startswith("board local: its server sent the unknown code ")
     assert lab.status() is None

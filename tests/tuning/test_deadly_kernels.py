@@ -1,6 +1,6 @@
 """Kernels of an emulated GPU that access what they may not or never end: each costs itself alone.
 
-In a live run each session is a process of its own, on a station each candidate is.
+In a live run without plans each session is a process of its own; by plans and on a station each candidate is.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from tests.tuning.cuda_candidates import OUTCOMES, TASK, candidates, case_of, em
 from toolchain.boards.inventory.lookup import local_board
 from toolchain.runtime import ensure_runtime
 from toolchain.testbeds.cuda import ensure_emulated_cuda
+from toolchain.tuning.boards.planned import SWITCH
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import HostCompilers
 from toolchain.tuning.events import Event
-from toolchain.tuning.offline import about, plan
-from toolchain.tuning.offline.operands import CaseInputs
+from toolchain.tuning.offline import about
 from toolchain.tuning.offline.packing import Packing
 from toolchain.tuning.offline.proposals import Wanted
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans import plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 HOW = TuneOptions(repeat=2, min_repeat_ms=1, timeout_s=4, builders="1")
@@ -34,7 +35,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGE_CUDA_DRIVER", str(ensure_emulated_cuda()))
 
 
-def test_in_a_live_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_plans", [False, True])
+def test_in_a_live_run(by_plans: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "1" if by_plans else "")
     board = local_board()
     target = emulated(board.profile)
     events: list[Event] = []
@@ -60,7 +63,7 @@ def test_on_a_station(tmp_path: Path) -> None:
         builder = LibraryBuilder(compilers, board.profile, tmp_path)
         packing = Packing(folder, 1 << 30, builder, board, target, HOW)
         for each in candidates(target).values():
-            packing.add([Wanted(TASK, each, "search")], [CaseInputs(case_of(tmp_path), {}, {})])
+            packing.add([Wanted(TASK, each, "search")], [case_of(tmp_path)])
         packing.fill()
     finally:
         compilers.close()

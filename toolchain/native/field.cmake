@@ -8,7 +8,7 @@ endif()
 # tests compile it in seconds (tests/field/program).
 set(FIELD_SOURCES
   field/admit.cc field/base64.cc field/compare.cc field/envelope.cc field/json.cc field/members.cc field/names.cc
-  field/statement.cc field/trust.cc field/version.cc npy.cc numbers.cc sha256.cc text.cc)
+  field/statement.cc field/trust.cc field/version.cc difference.cc npy.cc numbers.cc sha256.cc text.cc)
 list(TRANSFORM FIELD_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/src/)
 
 # What installs it, but for field/compute.cc, which needs TVM (tests/field/installer).

@@ -62,6 +62,11 @@ class BoardTarget:
         return self.limits.kind if self.limits else CPU
 
     @property
+    def computes_on(self) -> str:
+        """Device that computes, as edge-rt is asked for it; `cpu` without one."""
+        return self.limits.kind if self.limits else self.device or CPU
+
+    @property
     def architectures(self) -> tuple[str, ...]:
         """Architectures of the device for which code is made; empty if its driver compiles the kernels."""
         if self.limits is None or "arch" not in self.limits.own:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -15,6 +15,7 @@ from toolchain.devices.kernel import Kernel
 from toolchain.devices.table import peak_flops
 from toolchain.files import atomic
 from toolchain.records.record import Record, RecordKey
+from toolchain.tasks.draws import Draw
 from toolchain.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -196,10 +197,16 @@ class Case:
         `.npz` file of the inputs, each named by its index among the parameters; without the constants.
     outputs
         `.npz` file of the expected outputs, in their order. It does not exist until they are known.
+    drawn
+        Those of the inputs and of the weights that a board can draw, too.
+    weights
+        Other weights, which are not drawn, in the network's shapes.
     """
 
     inputs: Path
     outputs: Path
+    drawn: Mapping[int, Draw] = field(default_factory=dict)
+    weights: Mapping[int, Array] = field(default_factory=dict, repr=False, compare=False)
 
     def arguments(self) -> dict[int, Array]:
         """Read the inputs, in the network's shapes, by their index among the parameters."""
@@ -329,6 +336,21 @@ class Opened(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class ModelledRun:
+    """What a model of a device says of one run that a board simulated.
+
+    Attributes
+    ----------
+    mhz, version
+        Clock rate that the model assumes, and its version.
+    """
+
+    cycles: int
+    mhz: int
+    version: int
+
+
 @runtime_checkable
 class FileCode(CandidateCode, Protocol):
     """Code that is not linked: the board gets the result of `objects`, one file for each candidate."""
@@ -340,4 +362,20 @@ class FileCode(CandidateCode, Protocol):
         ----------
         board
             Name of the board, for error messages.
+        """
+
+    def modelled_ms(self, device: str, run: ModelledRun | None) -> float | None:
+        """Return the time of a run in ms; None if the board's clock timed it.
+
+        Parameters
+        ----------
+        device
+            The device that ran it, as edge-rt names it.
+        run
+            What the model says; None for times of a clock.
+
+        Raises
+        ------
+        ValueError
+            The answer cannot be right; the text says why.
         """

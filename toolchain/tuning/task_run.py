@@ -13,10 +13,10 @@ from toolchain.tasks.candidate import Candidate, entry_of, unbelievable
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import P, Result, Space, Tuner
-from toolchain.tuning.boards.conditions import were_others_there
 from toolchain.tuning.context import RunContext, earlier_records
 from toolchain.tuning.events import Trial
 from toolchain.tuning.judging.confirm import Confirmed, Finalist, Measured, result_of
+from toolchain.tuning.plans.answers import were_others_there
 from toolchain.tuning.result import TunedTask
 
 # Failures that a task's code causes; other tasks may run well on the same boards.

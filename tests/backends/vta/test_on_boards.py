@@ -16,6 +16,7 @@ from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import run_cases
+from toolchain.tuning.boards.planned import SWITCH
 from toolchain.tuning.boards.runner import BoardRunner, board_evaluator
 from toolchain.tuning.events import Event
 from toolchain.tuning.options import TuneOptions
@@ -34,9 +35,12 @@ SPACE = VtaSpace(TASK, CONFIG, "sim")
 HOW = TuneOptions(repeat=2, builders="1", timeout_s=30)
 
 
-@pytest.fixture(scope="module")
-def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
+@pytest.fixture(scope="module", params=["calls", "plans"])
+def evaluator(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Evaluator]:
     with pytest.MonkeyPatch.context() as patch, run_cases(pytest.fail) as cases:
+        patch.setenv(SWITCH, "1" if request.param == "plans" else "")
         patch.setenv("TOOLCHAIN_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         cases.begin(TASK, VtaReference(SHAPE))
         board, events = find_board("local"), list[Event]()

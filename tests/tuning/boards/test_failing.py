@@ -19,8 +19,8 @@ from toolchain.rpc.session import wait_for_server
 from toolchain.runtime import ensure_runtime
 from toolchain.tasks.candidate import Parameter, write_case
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.failing import failure_of
 from toolchain.tuning.boards.measure import Request, Subject, measure
+from toolchain.tuning.plans.answers import PossibleTimes, failure_of
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def measured(folder: Path, library: bytes, count: int = 64, **environment: str |
             Request(
                 *(grant, "board", folder / "lib.so"),
                 (Subject("main", (vector, vector), 1, "opencl"),),
-                *(1, "", 1, 1, 1, 60.0, 0.0, 60.0, (case,)),
+                *(1, "", 1, 1, 1, 60.0, PossibleTimes(1, 0.0, 60.0), 60.0, (case,)),
             )
         )
     return result

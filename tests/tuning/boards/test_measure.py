@@ -1,8 +1,7 @@
-"""What a board says of a measurement is believed where a clock can have shown it."""
+"""Answers of a board that a session measures on."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -14,25 +13,8 @@ import tvm
 from toolchain.errors import CheckError
 from toolchain.tasks.candidate import Parameter, Times, write_case
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.measure import SessionLostError, Subject, _believed, _facts, _Opened
-
-REQUEST: Any = SimpleNamespace(least_ms=0.25, timeout_s=10.0)
-
-
-@pytest.mark.parametrize(
-    "ms", [-1.0, 0.0, 5e-324, 1e-300, 0.2499, math.nan, math.inf, -math.inf, 10.5e3, 1e300]
-)
-def test_a_time_that_no_clock_shows_is_told_with_its_board(ms: float) -> None:
-    assert _believed("far", Times((500.0, 0.25)), REQUEST) == (500.0, 0.25)
-    with pytest.raises(CheckError, match=r"board far: the time of a measurement cannot be right: .* s"):
-        _believed("far", Times((500.0, ms)), REQUEST)
-
-
-@pytest.mark.parametrize("ms", [-1.0, 0.0, 5e-324, 0.2499, math.nan])
-def test_nor_does_a_model_say_so(ms: float) -> None:
-    assert _believed("far", Times((20e3,), modelled=True), REQUEST) == (20e3,), "nobody waited for that"
-    with pytest.raises(CheckError, match=r"board far: .* ms, but hardware of its kind needs at least"):
-        _believed("far", Times((ms,), modelled=True), REQUEST)
+from toolchain.tuning.boards.measure import SessionLostError, Subject, _facts, _Opened
+from toolchain.tuning.plans.answers import PossibleTimes
 
 
 @pytest.mark.parametrize("said", [None, 5, b"{}", [], "", "[]", '{"governor": 5}', "[" * 100_000])
@@ -60,10 +42,25 @@ class Writes:
         return Times((1.0,))
 
 
+def test_impossible_times_name_the_board(tmp_path: Path) -> None:
+    case = write_case(tmp_path, "case", {})
+    request = SimpleNamespace(
+        cases=(case,), number=1, repeat=1, min_repeat_ms=0, possible=PossibleTimes(1, 2.0, 10.0)
+    )
+    file: Any = Writes(np.zeros(4, np.float32))
+    facts: Any = SimpleNamespace(governor=None, temperature_c=None)
+    opened = _Opened(request, file, "far", facts, file, file)
+    why = "board far: the time of a measurement cannot be right: 1.0 ms, but hardware of its kind needs"
+    with pytest.raises(CheckError, match=why):
+        opened.measure(Subject("main", (Parameter((4,), "float32"),), 1, "cpu"))
+
+
 def test_where_nothing_is_known_the_first_to_come_are_right(tmp_path: Path) -> None:
     case = write_case(tmp_path, "case", {})
     first = np.arange(4, dtype=np.float32)
-    request = SimpleNamespace(cases=(case,), number=1, repeat=1, min_repeat_ms=0, least_ms=0.0, timeout_s=1.0)
+    request = SimpleNamespace(
+        cases=(case,), number=1, repeat=1, min_repeat_ms=0, possible=PossibleTimes(1, 0.0, 1.0)
+    )
     facts: Any = SimpleNamespace(governor=None, temperature_c=None)
     subject = Subject("main", (Parameter((4,), "float32"),), 1, "cpu")
 

@@ -13,7 +13,7 @@ from tests.tuning.offline.conftest import MIB, Offline
 from toolchain.errors import UsageError
 from toolchain.records.store import RecordStore
 from toolchain.tuning.offline.export import Exported
-from toolchain.tuning.offline.plan import read_plan
+from toolchain.tuning.plans.plan import read_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 

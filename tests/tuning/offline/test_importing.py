@@ -28,7 +28,7 @@ from toolchain.targets.target import device_target
 from toolchain.tuning.events import Event, Notice, Trial
 from toolchain.tuning.offline import about
 from toolchain.tuning.offline.opened import open_folder
-from toolchain.tuning.offline.plan import read_plan
+from toolchain.tuning.plans.plan import read_plan
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("state")]
 

@@ -11,7 +11,7 @@ from toolchain.devices.device import VTA
 from toolchain.measuring.answers import Milliseconds, Simulated
 from toolchain.measuring.device import simulation
 from toolchain.quantities import counted
-from toolchain.tasks.candidate import Often, Times
+from toolchain.tasks.candidate import ModelledRun, Often, Times
 from toolchain.vta.design.config import VtaConfig
 
 _MEASURE, _USE = "edge.vta.measure", "edge.vta.use"
@@ -65,13 +65,12 @@ class UploadedProgram:
         return self._times(understood(_Measured, said, self._board, _WHAT), often)
 
     def _times(self, said: _Measured, often: Often) -> Times:
-        model, modelled = self._config.cycles, said.modelled
-        if self._driver and said.device != f"{VTA}:{self._driver}":
-            raise lie(self._board, _WHAT, f"{said.device} ran what {VTA}:{self._driver} was to run")
-        if (modelled is not None) != (said.device == simulation(VTA)):
-            raise lie(
-                self._board, _WHAT, f"times of {said.device} are a clock's, and a simulation's a model's"
-            )
+        model = said.modelled
+        run = ModelledRun(model.cycles, model.mhz, model.version) if model else None
+        try:
+            modelled = modelled_ms(said.device, run, self._driver, self._config)
+        except ValueError as error:
+            raise lie(self._board, _WHAT, str(error)) from error
         if modelled is None:
             if len(said.times_ms) != often.repeat:
                 raise lie(
@@ -80,11 +79,34 @@ class UploadedProgram:
                     f"{counted(len(said.times_ms), 'time')} where {often.repeat} were asked for",
                 )
             return Times(tuple(said.times_ms))
-        if (modelled.mhz, modelled.version) != (model.mhz, model.version):
-            raise lie(
-                self._board,
-                _WHAT,
-                f"cycle model {modelled.version} at {modelled.mhz} MHz, where the program has model "
-                f"{model.version} at {model.mhz} MHz",
-            )
-        return Times((model.milliseconds(modelled.cycles),), modelled=True)
+        return Times((modelled,), modelled=True)
+
+
+def modelled_ms(device: str, run: ModelledRun | None, driver: str, config: VtaConfig) -> float | None:
+    """Return what the cycle model says of a run, in ms; None for an accelerator's run, which a clock times.
+
+    Parameters
+    ----------
+    device
+        The device that ran it, as the board names it.
+    driver
+        Driver that was to run it; empty for the board's hardware.
+
+    Raises
+    ------
+    ValueError
+        The answer cannot be right; the text says why.
+    """
+    model = config.cycles
+    if driver and device != f"{VTA}:{driver}":
+        raise ValueError(f"{device} ran what {VTA}:{driver} was to run")
+    if (run is not None) != (device == simulation(VTA)):
+        raise ValueError(f"times of {device} are a clock's, and a simulation's a model's")
+    if run is None:
+        return None
+    if (run.mhz, run.version) != (model.mhz, model.version):
+        raise ValueError(
+            f"cycle model {run.version} at {run.mhz} MHz, where the program has model {model.version} at "
+            f"{model.mhz} MHz"
+        )
+    return model.milliseconds(run.cycles)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
 from toolchain.records.store import Usable, anything
-from toolchain.tasks.candidate import Candidate, Entry, Parameter
+from toolchain.tasks.candidate import Candidate, Entry, ModelledRun, Parameter
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Decisions, FiniteSpace
 from toolchain.vta.compiling.blob import blob_of
@@ -75,6 +75,12 @@ class Cut:
         from toolchain.backends.vta.in_session import UploadedProgram
 
         return UploadedProgram(session, name, board, self.driver, self.config)
+
+    def modelled_ms(self, device: str, run: ModelledRun | None) -> float | None:
+        """Return what the cycle model says of a run, in ms; None for a run that a clock timed."""
+        from toolchain.backends.vta.in_session import modelled_ms
+
+        return modelled_ms(device, run, self.driver, self.config)
 
 
 # Tunable convolutions of a VTA.

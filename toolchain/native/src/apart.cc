@@ -2,17 +2,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
+#include <iterator>
 #include <optional>
 
 #include "child.h"
+#include "edge_rt.h"
 #include "failure.h"
 
 namespace edge {
@@ -24,11 +23,7 @@ constexpr auto kReaped = std::chrono::seconds(1);
 constexpr int kPipe = STDERR_FILENO + 1, kMostFiles = 4096;
 
 [[noreturn]] void Work(const std::function<std::string()>& work, int pipe, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
-  const rlimit none{0, 0};
-  if (setrlimit(RLIMIT_CORE, &none) != 0) errno = 0;  // it may well crash
+  BeginChild(parent);
   // What it prints is no part of our document, and what can't be killed must not hold the files of whoever waits for
   // this program's end.
   const int null = open("/dev/null", O_RDWR);
@@ -50,26 +45,29 @@ constexpr int kPipe = STDERR_FILENO + 1, kMostFiles = 4096;
   _exit(0);  // no exit handlers: drivers have some that hang
 }
 
-// What comes until the pipe's end, or until it is too much; false when time ran out before.
-bool ReadAll(int pipe, Clock::time_point until, size_t most, std::string* answer) {
+enum class Heard { kWhole, kLate, kUnwanted };
+
+// What comes until the pipe's end, or until it is too much; unless time runs out before, or the client leaves.
+Heard ReadAll(int pipe, Clock::time_point until, size_t most, int client, std::string* answer) {
   while (answer->size() < most) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd wait{pipe, POLLIN, 0};
-    const int ready = left <= 0 ? 0 : poll(&wait, 1, static_cast<int>(std::min<int64_t>(left, 1 << 30)));
+    pollfd waits[] = {{pipe, POLLIN, 0}, {client, POLLRDHUP, 0}};  // one that is negative is passed over
+    const int ready = left <= 0 ? 0 : poll(waits, std::size(waits), static_cast<int>(std::min<int64_t>(left, 1 << 30)));
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return false;
+    if (ready <= 0) return Heard::kLate;
+    if (waits[1].revents != 0) return Heard::kUnwanted;
     char bytes[4096];
     const ssize_t got = read(pipe, bytes, std::min(sizeof bytes, most - answer->size()));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return true;
+    if (got <= 0) break;
     answer->append(bytes, got);
   }
-  return true;
+  return Heard::kWhole;
 }
 
 }  // namespace
 
-Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most) {
+Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most, int client) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw Io("pipe");
   const pid_t parent = getpid(), child = fork();
@@ -85,12 +83,13 @@ Ended RunApart(const std::function<std::string()>& work, double seconds, size_t 
   const Child process(child);
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   Ended ended{};
-  const bool whole = ReadAll(ends[0], until, most, &ended.answer);
+  const Heard heard = ReadAll(ends[0], until, most, client, &ended.answer);
   close(ends[0]);
   std::optional<Exit> exit;
   // Its answer may come just in time: it has a moment more to end.
-  if (whole) exit = process.Await(std::max<Clock::duration>(until - Clock::now(), kReaped));
+  if (heard == Heard::kWhole) exit = process.Await(std::max<Clock::duration>(until - Clock::now(), kReaped));
   process.End(kReaped);  // also what it left running; one that is stuck in the kernel is left behind
+  if (heard == Heard::kUnwanted) throw Failure(EDGE_FAILED, "left", "the client has left");
   ended.in_time = exit.has_value();
   if (exit) {
     ended.signal = exit->signal;

@@ -15,7 +15,8 @@ struct Ended {
 
 // Forks, and returns what `work` returned there: at most `most` bytes of it, however they came about. It has so many
 // seconds. What it prints goes nowhere, and all that it started in its process group ends with it. Only while this
-// process has one thread.
-Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most);
+// process has one thread. `client`: a socket; once its other end is closed nobody waits for the answer: then the work is
+// ended, and this throws. -1: there is none.
+Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most, int client = -1);
 
 }  // namespace edge

@@ -147,6 +147,13 @@ static std::string Known(const char* key, const std::optional<double>& value) {
   return Quote(key) + ": " + (value ? JsonNumber(*value) : "null");
 }
 
+std::string JsonModelled(const std::optional<Timed::Modelled>& modelled) {
+  if (!modelled) return "null";
+  return "{\"ms\": " + JsonNumber(static_cast<double>(modelled->cycles) / modelled->mhz / 1000) +
+         ", \"cycles\": " + std::to_string(modelled->cycles) + ", \"mhz\": " + std::to_string(modelled->mhz) +
+         ", \"version\": " + std::to_string(modelled->version) + "}";
+}
+
 std::string JsonConditions(const std::optional<Conditions>& conditions) {
   if (!conditions) return "null";
   return "{" + Known("clock_mhz", conditions->clock_mhz) + ", " + Known("temperature_c", conditions->temperature_c) +

@@ -5,6 +5,7 @@
 
 #include <dlpack/dlpack.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,27 @@ struct Conditions {
   std::optional<int> others;  // other processes that compute on it
 };
 
+// How long a candidate took: milliseconds by the clock, a mean for each repeat; or, of what only simulates, what the kind's
+// model says of one run.
+struct Timed {
+  struct Modelled {
+    uint64_t cycles;
+    int mhz, version;  // of the model
+  };
+  std::vector<double> ms;
+  std::optional<Modelled> modelled;
+};
+
+// A program of a device's own, loaded to be tried.
+class DeviceProgram {
+ public:
+  virtual ~DeviceProgram() = default;
+  // Runs it once on the inputs, which come first, and fills the outputs.
+  virtual void Run(const std::vector<DLTensor*>& tensors) = 0;
+  // After a run: `repeat` times, each the mean of `number` runs, and of more until `least_ms` have passed.
+  virtual Timed Time(int number, int repeat, int least_ms) = 0;
+};
+
 struct DeviceKind {
   const char* name;   // a word, as edge_options.device, `edge-rt info` and bundles have it
   DLDeviceType type;  // where its tensors lie; kDLCPU: in the host's memory, whatever computes
@@ -51,6 +73,9 @@ struct DeviceKind {
   // Registers the functions that the client of an RPC session is given (offer.h). Called once, in the session's
   // own process.
   void (*offer)() = nullptr;
+  // Loads a candidate that is no library, but a program for the device that the calling thread computes on. Throws for a
+  // file that is none.
+  std::unique_ptr<DeviceProgram> (*load)(const std::string& path) = nullptr;
   // Says how a device is that this process has computed on, by its number.
   Conditions (*conditions)(int number) = nullptr;
   // Runs `edge-rt NAME`, a verb of the kind's own; returns the exit code.
@@ -111,6 +136,8 @@ long GraphsBegun();
 // All kinds, the CPU first.
 const std::vector<DeviceKind>& DeviceKinds();
 
+// What a model says of one run, as JSON; "null" for what was timed by a clock.
+std::string JsonModelled(const std::optional<Timed::Modelled>& modelled);
 // "null" where the kind can't say.
 std::string JsonConditions(const std::optional<Conditions>& conditions);
 // Of the device where tensors lie; none where its kind can't say.

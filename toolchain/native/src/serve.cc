@@ -4,13 +4,10 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +20,7 @@
 #include <optional>
 #include <utility>
 
+#include "child.h"
 #include "edge_rt.h"
 #include "failure.h"
 #include "folder.h"
@@ -74,8 +72,9 @@ std::string Secret() {
   return out;
 }
 
-struct Child {
-  pid_t pid;
+// A client's session, in a process of its own.
+struct ClientProcess {
+  Child process;
   int fd;
   std::string folder;
   double timeout;  // 0: none
@@ -214,13 +213,8 @@ class Server {
     while (read(signals_, &signal, sizeof(signal)) == sizeof(signal)) {
       end = end || signal.ssi_signo != SIGCHLD;
     }
-    // It is left unreaped: its number names its process group until that is ended too.
-    siginfo_t ended{};
-    if (child_ && waitid(P_PID, child_->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        ended.si_pid == child_->pid) {
-      if (ended.si_code != CLD_EXITED) {
-        std::fprintf(stderr, "edge-rt: the session ended by signal %d\n", ended.si_status);
-      }
+    if (const auto exit = child_ ? child_->process.Await() : std::nullopt) {
+      if (exit->signal != 0) std::fprintf(stderr, "edge-rt: the session ended by signal %d\n", exit->signal);
       End();
     }
     return end;
@@ -266,7 +260,7 @@ class Server {
       return;
     }
     setpgid(pid, pid);
-    child_ = Child{pid, fd, settings_.folder, timeout, std::nullopt, false};
+    child_ = ClientProcess{Child(pid), fd, settings_.folder, timeout, std::nullopt, false};
     if (timeout > 0) {
       const duration<double> allowed(std::min(timeout, 1e9));
       child_->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(allowed);
@@ -274,11 +268,7 @@ class Server {
   }
 
   [[noreturn]] void RunChild(int fd, pid_t parent) {
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(EDGE_FAILED);
-    const rlimit none{0, 0};
-    if (setrlimit(RLIMIT_CORE, &none) != 0) errno = 0;  // kernels on trial may well crash
+    BeginChild(parent);
     sigprocmask(SIG_SETMASK, &mask_, nullptr);
     close(listener_);
     close(signals_);
@@ -317,8 +307,7 @@ class Server {
       std::string wait = WaitOfChild().first;
       if (wait.empty() && child_->waited) wait = "it had its turn too late";
       // First nobody else writes to the socket, then the answer; but what does not end keeps no client waiting.
-      Kill();
-      const bool ended = Reaped(kFarewell);
+      const bool ended = child_->process.End(kFarewell);
       // A client that no longer reads gets no answer, and keeps nobody waiting.
       if (fcntl(child_->fd, F_SETFL, fcntl(child_->fd, F_GETFL) | O_NONBLOCK) != 0) errno = 0;
       try {
@@ -326,7 +315,7 @@ class Server {
       } catch (const std::exception& error) {
         std::fprintf(stderr, "edge-rt: %s\n", error.what());
       }
-      Forget(ended || Reaped(kReaped));
+      Forget(ended || child_->process.End(kReaped));
     }
   }
 
@@ -334,7 +323,7 @@ class Server {
   std::pair<std::string, double> WaitOfChild() const {
     const std::vector<Waiter> waiters = child_ ? Waiters(settings_.state) : std::vector<Waiter>();
     for (size_t i = 0; i < waiters.size(); ++i) {
-      if (waiters[i].words.pid != child_->pid || waiters[i].waited_s < kWaits) continue;
+      if (waiters[i].words.pid != child_->process.pid() || waiters[i].waited_s < kWaits) continue;
       return {Cat({"\"holder\": ", HolderOf(settings_.state), ", \"ahead\": ", i}), waiters[i].waited_s};
     }
     return {"", 0};
@@ -354,29 +343,12 @@ class Server {
   }
 
   // The session's whole process group.
-  void End() {
-    Kill();
-    Forget(Reaped(kReaped));
-  }
-
-  void Kill() const {
-    kill(-child_->pid, SIGKILL);
-    kill(child_->pid, SIGKILL);
-  }
-
-  bool Reaped(Clock::duration patience) const {
-    const auto until = Clock::now() + patience;
-    while (waitpid(child_->pid, nullptr, WNOHANG) == 0) {
-      if (Clock::now() >= until) return false;
-      poll(nullptr, 0, 2);
-    }
-    return true;
-  }
+  void End() { Forget(child_->process.End(kReaped)); }
 
   // A process that did not end is of no use to the next client either: what keeps it in the kernel, where no signal
   // ends it, keeps its device, too.
   void Forget(bool ended) {
-    const pid_t pid = child_->pid;
+    const pid_t pid = child_->process.pid();
     close(child_->fd);
     RemoveTree(child_->folder);
     child_.reset();
@@ -413,7 +385,7 @@ class Server {
   std::string wait_;  // what was told last of a session that waits for the lock
   Clock::time_point retry_, ping_, look_;
   std::optional<Clock::time_point> claimed_;
-  std::optional<Child> child_;
+  std::optional<ClientProcess> child_;
 };
 
 }  // namespace

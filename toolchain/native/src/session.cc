@@ -7,11 +7,14 @@
 #include <memory>
 
 #include "channel.h"
+#include "cpu.h"
 #include "device.h"
 #include "failure.h"
 #include "fence.h"
 #include "load.h"
 #include "machine.h"
+#include "offline/plan.h"
+#include "offline/trial.h"
 #include "offer.h"
 #include "pool.h"
 #include "text.h"
@@ -27,6 +30,7 @@ namespace {
 
 // The one session of this process.
 SessionSettings session;
+int client = -1;  // its socket
 bool loaded = false;
 
 // TVM sends an error's words to the client; ours need not be TVM's class.
@@ -62,6 +66,21 @@ void Configure(int threads, const std::string& cluster) {
     Apply(Place(threads > 0 ? threads : session.threads,
                 cluster.empty() ? session.cluster : cluster),
           session.spin_us);
+  });
+}
+
+// Measures the candidates of a plan; the client has sent the files that it names, each under its digest. Returns a line
+// for each, as a folder's results have them (offline/trial.h).
+std::string Measure(const std::string& text) {
+  return Translated([&] {
+    const offline::Plan plan = offline::ParsePlan(text, session.folder);
+    CheckFeatures(plan.requirements);
+    std::string lines;
+    for (const offline::Candidate& candidate : plan.candidates) {
+      const auto lock = LockForSession();
+      lines += offline::Line(candidate, offline::Try(plan, candidate, plan.device, client)) + "\n";
+    }
+    return lines;
   });
 }
 
@@ -117,6 +136,7 @@ void LimitDownloads() {
 
 void ServeSession(int socket, const SessionSettings& settings) {
   session = settings;
+  client = socket;
   // Candidates are tried once: what they compile to goes with the session.
   SetDeviceFolder(session.folder + "/devices", false);
   Apply(Place(session.threads, session.cluster), session.spin_us);
@@ -139,6 +159,7 @@ void ServeSession(int socket, const SessionSettings& settings) {
   global("edge.conditions", [](int type, int id) {
     return JsonConditions(ConditionsOf({static_cast<DLDeviceType>(type), id}));
   });
+  global("edge.measure", [](const std::string& plan) { return Measure(plan); });
   global("edge.configure", [](int threads, const std::string& cluster) { Configure(threads, cluster); });
   for (const DeviceKind& kind : DeviceKinds()) {
     if (kind.offer != nullptr) kind.offer();

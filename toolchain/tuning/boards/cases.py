@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -16,22 +17,19 @@ import numpy as np
 from toolchain.arrays import Array
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
-from toolchain.measuring.numerics import TOLERANCE
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import Worker, WorkerDiedError
 from toolchain.tasks.candidate import Case, Parameter, TaskReference, write_case
+from toolchain.tasks.draws import TYPES, Draw
 from toolchain.tasks.task import Task
-from toolchain.tuning.boards.draws import TYPES, Draw
+from toolchain.tuning.plans.blocks import HALVES, rounds, tolerance_of
+from toolchain.tuning.plans.operands import Redrawn
 
 _DRAWS = 2
 # The largest convolution of VGG-16 (3.7 GFLOP) takes 2 s per draw on a busy machine.
 _REFERENCE_S = 120.0
 _ZEROS, _LARGE = 1 / 4, 1 / 64  # shares of zeros and of large values in all draws but the first
 _FACTOR = 64.0  # of large values
-_ROUNDED = ("float32", "float16", "int8", "uint8")  # types of rounded values; the others may be indices
-
-HALVES = 1e-2
-"""Share of rounded integers that may differ by one: some sums of random numbers end close to a half."""
 
 
 class ExpectedCases(Protocol):
@@ -69,8 +67,13 @@ class Cases:
         self._thread.shutdown(wait=True)
 
     def _compute(self, task: Task, reference: TaskReference) -> tuple[Case, ...]:
+        weights = reference if isinstance(reference, Redrawn) else None
         cases = tuple(
-            write_case(self._folder, f"{task.workload}-{number}", drawn(reference.parameters, number))
+            replace(
+                write_case(self._folder, f"{task.workload}-{number}", drawn(reference.parameters, number)),
+                drawn={**(weights.drawn if weights else {}), **draws(reference.parameters, number)},
+                weights=weights.weights if weights else {},
+            )
             for number in range(_DRAWS)
         )
         try:
@@ -172,18 +175,3 @@ def wrong(outputs: Sequence[Array], expected: Sequence[Array]) -> str:
         if not error <= tolerance * scale:  # NaN is never less
             return f"differs from the definition by {error:.3g} where values reach {scale:.3g}"
     return ""
-
-
-def tolerance_of(expected: Sequence[Array]) -> float:
-    """Return the largest allowed difference as a share of an output's largest value."""
-    half = any(each.dtype == np.float16 for each in expected)
-    return TOLERANCE["float16" if half else "float32"]
-
-
-def rounds(wanted: Array) -> bool:
-    """Whether all values are integers and span more than one, as outputs of a function that rounds do."""
-    if wanted.dtype.name not in _ROUNDED:
-        return False
-    values = wanted.astype(np.float64)
-    values = values[np.isfinite(values)]
-    return bool(values.size and np.ptp(values) > 1 and np.array_equal(values, np.rint(values)))

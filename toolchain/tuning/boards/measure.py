@@ -22,11 +22,13 @@ from toolchain.errors import ToolchainError
 from toolchain.foreign import first_line
 from toolchain.rpc.client import Grant
 from toolchain.rpc.session import connect
+from toolchain.targets.target import BoardTarget
 from toolchain.tasks.candidate import Case, FileCode, Often, Opened, Parameter, Times
+from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.cases import wrong
-from toolchain.tuning.boards.conditions import known_conditions
-from toolchain.tuning.boards.failing import failure_of
+from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans.answers import PossibleTimes, failure_of, known_conditions
 
 # Caches operands in a board's memory, since most are the same for all candidates of a task.
 
@@ -70,7 +72,7 @@ class Operands:
 
 
 _SHUT_DOWN = "kShutdown"  # src/runtime/rpc/rpc_endpoint.cc
-_WAITED = "while it waited for the board"  # edge-rt's words
+WAITED = "while it waited for the board"  # edge-rt's words
 
 
 class BoardBusyError(ToolchainError):
@@ -105,8 +107,8 @@ class Request:
         Inputs and expected outputs; the first case is also timed.
     limit_s
         Time limit for one subject, in seconds.
-    least_ms
-        Shorter times are impossible, in ms.
+    possible
+        The times that are believed.
     timeout_s
         The server's deadline for the whole session, in seconds.
     """
@@ -121,10 +123,44 @@ class Request:
     repeat: int
     min_repeat_ms: int
     limit_s: float
-    least_ms: float
+    possible: PossibleTimes
     timeout_s: float
     cases: tuple[Case, ...]
     code: FileCode | None = None
+
+
+def requested(
+    grant: Grant,
+    key: str,
+    target: BoardTarget,
+    built: Sequence[BuiltCandidate],
+    cases: tuple[Case, ...],
+    how: TuneOptions,
+    limit_s: float,
+    possible: PossibleTimes,
+) -> Request:
+    """Return the request for candidates of one library; `possible.most_s` is the deadline of its session."""
+    (library,) = {item.library for item in built if item.library is not None}
+    code = built[0].candidate.code
+    return Request(
+        grant=grant,
+        key=key,
+        library=library,
+        subjects=tuple(
+            Subject(item.function, item.candidate.parameters, item.candidate.outputs, item.candidate.memory)
+            for item in built
+        ),
+        threads=target.threads,
+        cluster=target.cpu,
+        number=how.number,
+        repeat=how.repeat,
+        min_repeat_ms=how.min_repeat_ms,
+        limit_s=limit_s,
+        possible=possible,
+        timeout_s=possible.most_s,
+        cases=cases,
+        code=code if isinstance(code, FileCode) else None,
+    )
 
 
 def ready() -> None:
@@ -171,7 +207,7 @@ def measure(request: Request) -> list[Result]:
             if results[-1].failure:
                 break
     except tvm.error.RPCSessionTimeoutError as error:
-        if _WAITED in str(error) and not results:
+        if WAITED in str(error) and not results:
             raise BoardBusyError(f"others have measured there for {request.timeout_s:.0f} s") from error
         results.append(Result(failure="timeout", message=f"not done within {request.limit_s:.0f} s"))
     except SessionLostError:
@@ -180,12 +216,12 @@ def measure(request: Request) -> list[Result]:
     except ToolchainError:
         raise
     except Exception as error:  # TVM raises anything from TypeError to its own kinds
-        _check_not_lost(error)
+        check_not_lost(error)
         results.append(Result(failure="upload", message=first_line(error)))
     return results
 
 
-def _check_not_lost(error: Exception) -> None:
+def check_not_lost(error: Exception) -> None:
     """Raise SessionLostError if an error of an upload is this host's own: a board's has another type.
 
     TVM's client fails a check of its own when the end of the session meets an answer that it waits for.
@@ -226,7 +262,7 @@ class _Opened:
             raise
         except Exception as error:  # TVM raises anything from TypeError to its own kinds
             if stage == "upload":
-                _check_not_lost(error)
+                check_not_lost(error)
             kind, message = failure_of(error, stage, kind_of(subject.memory))
             return Result(failure=kind, message=message)
 
@@ -234,8 +270,10 @@ class _Opened:
         request = self.request
         often = Often(request.number, request.repeat, request.min_repeat_ms)
         times = self.file.time(subject.function, tensors, subject.memory, often)
+        if problem := request.possible.problem(times.ms, modelled=times.modelled):
+            raise lie(self.board, "the time of a measurement", problem)
         return Result(
-            _believed(self.board, times, request),
+            times.ms,
             governor=self.facts.governor,
             temperature_c=self.facts.temperature_c,
             conditions=self._conditions(subject.memory),
@@ -288,19 +326,6 @@ def _facts(board: str, said: object) -> EdgeRtInfo:
     if not isinstance(said, str):
         raise lie(board, what, f"it is {shown(said)}, not text")
     return understood(EdgeRtInfo, said, board, what)
-
-
-def _believed(board: str, times: Times, request: Request) -> tuple[float, ...]:
-    """Return the times in ms after checking that they are possible, so that no impossible time is stored."""
-    for ms in times.ms:
-        problem = ""
-        if not ms >= request.least_ms:
-            problem = f"{shown(ms)} ms, but hardware of its kind needs at least {request.least_ms:.3g} ms"
-        elif not (times.modelled or ms <= request.timeout_s * 1e3):
-            problem = f"{shown(ms / 1e3)} s in a session that ends after {request.timeout_s:g} s"
-        if problem:
-            raise lie(board, "the time of a measurement", problem)
-    return times.ms
 
 
 def _arrays(parameters: tuple[Parameter, ...], case: Case) -> list[Array]:

@@ -15,18 +15,25 @@ from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.processes.interrupts import let_signals_end_waits
 from toolchain.processes.worker import WorkerDiedError
-from toolchain.rpc.client import Grant
 from toolchain.rpc.control import who_is_silent
 from toolchain.rpc.lab import PORT_VARIABLE, Lab, join
 from toolchain.rpc.session import wait_for_server
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.candidate import Case, FileCode, least_task_ms, record_key
+from toolchain.tasks.candidate import Case, record_key
 from toolchain.tasks.evaluator import BuiltCandidate, Evaluator
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
 from toolchain.tuning.boards.devices import check_driver, device_there, told
-from toolchain.tuning.boards.measure import BoardBusyError, Request, SessionLostError, Subject, measure, ready
+from toolchain.tuning.boards.measure import BoardBusyError, SessionLostError, measure, ready, requested
 from toolchain.tuning.boards.pace import trial_limit_s
+from toolchain.tuning.boards.planned import (
+    SESSION_S,
+    CandidatePlan,
+    Planner,
+    PlanRequest,
+    is_switched_on,
+    measure_plans,
+)
 from toolchain.tuning.boards.pool import BUSY_S, GRACE_S, START_S, BoardLostError, BoardPool, PooledBoard
 from toolchain.tuning.boards.revival import Revival
 from toolchain.tuning.boards.speed import IN_A_ROW, REPEATS, repeat_ms
@@ -35,12 +42,15 @@ from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, StepBegan
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans.answers import possible_times
 
 # Least number of candidates for one board. A session costs 25 ms on this host, more over SSH. Boards that get
 # none measure other batches, of which several are under way.
 _SHARE = 2
 _SHARED = 1.5  # deadline of a session with several candidates, in deadlines of one candidate
 _OTHERS_S = 900.0  # how long others may measure on a board while a candidate waits for its turn
+# Failures that a board may cause by going away: a plan's candidates have processes of their own.
+_BY_CALLS, _BY_PLANS = ("upload", "runtime"), ("upload",)
 _ATTEMPTS = 3  # a candidate fails after boards went away under it this many times
 
 
@@ -49,6 +59,11 @@ class BoardRunner:
 
     A board that hangs does not delay the others; a board whose measurements mislead is dropped. The candidate
     of `probe` becomes the reference kernel that shows changes of a board's speed.
+
+    Parameters
+    ----------
+    planner
+        Writes plans for the boards; None: this host runs candidates there call by call, and compares here.
     """
 
     def __init__(
@@ -58,8 +73,9 @@ class BoardRunner:
         target: BoardTarget,
         options: TuneOptions,
         listener: Listener,
+        planner: Planner | None = None,
     ) -> None:
-        self._lab, self._target, self._options = lab, target, options
+        self._lab, self._target, self._options, self._planner = lab, target, options, planner
         self.names = tuple(board.name for board in boards)
         self._used_s = dict.fromkeys(self.names, 0.0)
 
@@ -222,7 +238,8 @@ class BoardRunner:
     ) -> list[Result]:
         """Measure candidates of one library in one session.
 
-        A failure is recorded only for the first candidate: a later one's may be caused by an earlier one.
+        Without plans a failure is recorded only for the first candidate: a later one's may be caused by an
+        earlier one, since all have one process.
 
         Returns
         -------
@@ -245,20 +262,34 @@ class BoardRunner:
         """Measure like `_measure`, but do not judge the board by the results."""
         limit_s = trial_limit_s(task, pooled.board, how, len(cases), self._target.kind)
         session_s = limit_s if len(built) == 1 else limit_s * _SHARED
+        key = record_key(task.workload, self._target, pooled.board.record_class)
+        plans: tuple[CandidatePlan, ...] = ()
+        if self._planner:
+            if not all(case.outputs.exists() for case in cases):
+                built = built[:1]  # its outputs become the expected ones
+            try:
+                plans = tuple(self._planner.plan(task, key, item, cases, how, limit_s) for item in built)
+            except OSError as error:
+                return [Result(failure="upload", message=str(error))] if len(built) == 1 else []
+            session_s += SESSION_S
         try:
             pooled.worker.call(START_S, ready)
-            key = record_key(task.workload, self._target, pooled.board.record_class)
-            rates = self._target.rates
-            least = least_task_ms(task, key, rates.peak_flops() if rates else None)
             until = time.monotonic() + _OTHERS_S
             lost_once = False
             while True:
                 with self.pool.tracker() as tracker:
                     grant = wait_for_server(tracker, pooled.key, session_s + BUSY_S, session_s)
-                request = self._request(grant, pooled.key, built, cases, how, limit_s, least, session_s)
                 begun, used = time.monotonic(), True
                 try:
-                    results = pooled.worker.call(session_s + GRACE_S, measure, request)
+                    if plans:
+                        planned = PlanRequest(grant, pooled.key, plans, self._target.kind, session_s)
+                        results = pooled.worker.call(session_s + GRACE_S, measure_plans, planned)
+                    else:
+                        possible = possible_times(task, key, self._target, how.repeat, session_s)
+                        request = requested(
+                            grant, pooled.key, self._target, built, cases, how, limit_s, possible
+                        )
+                        results = pooled.worker.call(session_s + GRACE_S, measure, request)
                     break
                 except SessionLostError as error:
                     if lost_once:
@@ -281,46 +312,13 @@ class BoardRunner:
         except WorkerDiedError as error:
             results = [Result(failure="runtime", message=str(error))] if len(built) == 1 else []
         if results and results[-1].failure:
-            if len(results) > 1:
+            if len(results) > 1 and not plans:
                 results.pop()
-            elif results[0].failure in ("upload", "runtime") and self.pool.lost(pooled):
-                raise BoardLostError(results[0].message)
+            elif results[-1].failure in (_BY_PLANS if plans else _BY_CALLS) and self.pool.lost(pooled):
+                if len(results) == 1:
+                    raise BoardLostError(results[0].message)
+                results.pop()
         return [replace(result, board=pooled.board.name) for result in results]
-
-    def _request(
-        self,
-        grant: Grant,
-        key: str,
-        built: Sequence[BuiltCandidate],
-        cases: tuple[Case, ...],
-        how: TuneOptions,
-        limit_s: float,
-        least_ms: float,
-        session_s: float,
-    ) -> Request:
-        (library,) = {item.library for item in built if item.library is not None}
-        code = built[0].candidate.code
-        return Request(
-            grant=grant,
-            key=key,
-            library=library,
-            subjects=tuple(_subject(item) for item in built),
-            threads=self._target.threads,
-            cluster=self._target.cpu,
-            number=how.number,
-            repeat=how.repeat,
-            min_repeat_ms=how.min_repeat_ms,
-            limit_s=limit_s,
-            least_ms=least_ms,
-            timeout_s=session_s,
-            cases=cases,
-            code=code if isinstance(code, FileCode) else None,
-        )
-
-
-def _subject(built: BuiltCandidate) -> Subject:
-    candidate = built.candidate
-    return Subject(built.function, candidate.parameters, candidate.outputs, candidate.memory)
 
 
 def _shares(built: Sequence[BuiltCandidate], lanes: int) -> list[Sequence[BuiltCandidate]]:
@@ -357,7 +355,8 @@ def board_evaluator(
         scratch_folder() as folder,
     ):
         builder = LibraryBuilder(compilers, boards[0].profile, folder)
-        runner = BoardRunner(boards, lab, target, options, listener)
+        planner = Planner(folder, target) if is_switched_on() else None
+        runner = BoardRunner(boards, lab, target, options, listener, planner)
         try:
             device = device_there(runner.pool, target.limits.kind) if target.limits else ""
             if device and (said := told(device, target.device)):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain.arrays import Array
 from toolchain.boards.board import Board
 from toolchain.building.decide import recorded_points
 from toolchain.errors import UsageError
@@ -19,20 +18,20 @@ from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.runtime import arch_of, ensure_runtime
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Backend, Network
-from toolchain.tasks.candidate import Case, TaskReference, record_key
+from toolchain.tasks.backend import Backend
+from toolchain.tasks.candidate import Case, record_key
 from toolchain.tasks.task import Task
-from toolchain.tuning.boards.cases import Cases, draws, run_cases
-from toolchain.tuning.boards.draws import Draw
+from toolchain.tuning.boards.cases import Cases, run_cases
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import compilers_for
 from toolchain.tuning.events import Listener, Notice, StepBegan
-from toolchain.tuning.offline import about, plan
+from toolchain.tuning.offline import about
 from toolchain.tuning.offline.about import NotExported
-from toolchain.tuning.offline.operands import CaseInputs, redrawn, weight_draws, weights_beside
 from toolchain.tuning.offline.packing import Packing
 from toolchain.tuning.offline.proposals import SearchStart, Wanted, proposals
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans import plan
+from toolchain.tuning.plans.operands import redrawn
 from toolchain.tuning.run.plan import planned_tasks
 
 PROGRAM = "edge-rt"
@@ -103,9 +102,9 @@ def export(
         network = stack.enter_context(backend.lower(model, target))
         tasks = planned_tasks(network, options)
         cases = stack.enter_context(run_cases(lambda text: listener(Notice(text))))
-        sources = {task.workload: _source(network, task) for task in tasks}
         for task in tasks:
-            cases.begin(task, sources[task.workload].reference)
+            space = network.space(task)
+            cases.begin(task, redrawn(space.candidate(space.default()), network.reference(task)))
         recorded = {} if options.fresh else recorded_points(network, tasks, store, target, board.record_class)
         search = SearchStart(network, tasks, store, options, _keys(tasks, target, board), recorded)
         made = stack.enter_context(atomic.replacing_folder(folder.absolute()))
@@ -118,7 +117,7 @@ def export(
         objects = stack.enter_context(scratch_folder())
         builder = LibraryBuilder(compilers, board.profile, objects)
         packing = Packing(made, most, builder, board, target, options)
-        known, left_out = _known_cases(tasks, sources, cases, listener)
+        known, left_out = _known_cases(tasks, cases, listener)
         packing.add_probe(network.probe(), objects)
         wanted = [each for each in proposals(search, options) if each.task.workload in known]
         for begin in range(0, len(wanted), _BATCH):
@@ -154,47 +153,16 @@ def _keys(tasks: Sequence[Task], target: BoardTarget, board: Board) -> Mapping[s
     return {task.workload: record_key(task.workload, target, board.record_class) for task in tasks}
 
 
-@dataclass(frozen=True)
-class _Source:
-    """What the operands of a task's candidates are made from.
-
-    Attributes
-    ----------
-    reference
-        Computes the task with the drawn weights.
-    draws
-        The drawn weights.
-    weights
-        The others.
-    """
-
-    reference: TaskReference
-    draws: Mapping[int, Draw]
-    weights: Mapping[int, Array]
-
-    def inputs(self, case: Case, number: int) -> CaseInputs:
-        """Return the inputs of a case."""
-        return CaseInputs(case, {**self.draws, **draws(self.reference.parameters, number)}, self.weights)
-
-
-def _source(network: Network[Any], task: Task) -> _Source:
-    space, reference = network.space(task), network.reference(task)
-    default = space.candidate(space.default())
-    weights = weight_draws(default, reference)
-    return _Source(redrawn(reference, weights), weights, weights_beside(default, reference, weights))
-
-
 def _known_cases(
-    tasks: Sequence[Task], sources: Mapping[str, _Source], cases: Cases, listener: Listener
-) -> tuple[dict[str, tuple[CaseInputs, ...]], list[NotExported]]:
+    tasks: Sequence[Task], cases: Cases, listener: Listener
+) -> tuple[dict[str, tuple[Case, ...]], list[NotExported]]:
     """Return the cases of the tasks whose expected outputs are known, and the other tasks."""
     known, left_out = {}, []
     for number, task in enumerate(tasks):
         listener(StepBegan(f"computing what is expected {number}/{len(tasks)}"))
         of_task = cases.of(task)
         if all(case.expected() is not None for case in of_task):
-            source = sources[task.workload]
-            known[task.workload] = tuple(source.inputs(case, place) for place, case in enumerate(of_task))
+            known[task.workload] = of_task
         else:
             reason = "its definition could not be computed on this host, so nothing could be compared with it"
             left_out.append(NotExported(task=task.id, reason=reason))

@@ -10,17 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
-from toolchain.answers import shown
 from toolchain.boards.board import Board
 from toolchain.devices.device import CPU, device_key
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.models.load import Model
-from toolchain.quantities import counted
 from toolchain.records.record import Provenance, RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network
-from toolchain.tasks.candidate import Case, Entry, least_task_ms, record_key
+from toolchain.tasks.candidate import Case, Entry, record_key
 from toolchain.tasks.evaluator import Evaluator
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Experience, P, Result
@@ -29,9 +27,10 @@ from toolchain.tuning.context import RunContext
 from toolchain.tuning.events import Began, LeftOut, Listener, Notice, StepBegan
 from toolchain.tuning.offline.about import About
 from toolchain.tuning.offline.opened import OpenedFolder, open_folder
-from toolchain.tuning.offline.results import FILE, StationResult, impossible
-from toolchain.tuning.offline.station import Station, result_of
+from toolchain.tuning.offline.results import FILE, impossible
+from toolchain.tuning.offline.station import Station
 from toolchain.tuning.options import OFFLINE, TuneOptions
+from toolchain.tuning.plans.answers import possible_times
 from toolchain.tuning.result import TunedTask, TuneResult
 from toolchain.tuning.task_run import TaskRun
 
@@ -89,7 +88,11 @@ def device_of(opened: OpenedFolder, kind: str) -> str:
 
 
 def results_of(
-    opened: OpenedFolder, tasks: Sequence[Task], key_of: Callable[[str], RecordKey], board: str, kind: str
+    opened: OpenedFolder,
+    tasks: Sequence[Task],
+    key_of: Callable[[str], RecordKey],
+    board: str,
+    target: BoardTarget,
 ) -> dict[tuple[str, str], Result]:
     """Return the results by the workload of a task and the digest of a point.
 
@@ -98,9 +101,10 @@ def results_of(
     Raises
     ------
     CheckError
-        A time is shorter than any hardware of its kind could take, or longer than the candidate had.
+        A time is not possible.
     """
     found = {}
+    numbers = {digest: number for number, digest in enumerate(opened.results, 2)}  # of their lines
     by_workload = {task.workload: task for task in tasks}
     for candidate in opened.about.candidates:
         place = (candidate.task, candidate.point)
@@ -108,24 +112,12 @@ def results_of(
             found[place] = Result(failure=candidate.failure, message=candidate.message)
         elif measured := opened.results.get(candidate.digest):
             task = by_workload[candidate.task]
-            _check(opened, measured, least_task_ms(task, key_of(task.workload)))
-            found[place] = result_of(measured, board, kind)
+            limit_s = opened.plan.limit_s(candidate.digest)
+            possible = possible_times(task, key_of(task.workload), target, opened.plan.samples, limit_s)
+            if problem := measured.problem(possible):
+                raise impossible(opened.folder / FILE, numbers[candidate.digest], problem)
+            found[place] = measured.result(board, target.kind)
     return found
-
-
-def _check(opened: OpenedFolder, measured: StationResult, least_ms: float) -> None:
-    number = [*opened.results].index(measured.candidate) + 2
-    path = opened.folder / FILE
-    samples = 0 if measured.failure else opened.plan.samples
-    if len(measured.ms) != samples:
-        raise impossible(path, number, f"it has {counted(len(measured.ms), 'time')}, not {samples}")
-    limit_s = float(opened.plan.blocks[measured.candidate][0].split(" ")[3])
-    for ms in measured.ms:
-        if not ms >= least_ms:
-            why = f"{shown(ms)} ms, but hardware of its kind needs at least {least_ms:.3g} ms"
-            raise impossible(path, number, why)
-        if not ms <= limit_s * 1e3:
-            raise impossible(path, number, f"{shown(ms / 1e3)} s in a process that had {limit_s:g} s")
 
 
 _NOT_COMPARED = (
@@ -177,7 +169,7 @@ def import_results(
         network = stack.enter_context(backend.lower(model, target))
         tasks = _tasks(network, opened)
         key_of = partial(_key, target, board)
-        results = results_of(opened, tasks, key_of, station, kind)
+        results = results_of(opened, tasks, key_of, station, target)
         runner = Station(station, results)
         context = RunContext(
             evaluator=Evaluator(runner, runner, device),

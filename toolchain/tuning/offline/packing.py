@@ -11,17 +11,17 @@ from typing import TypeVar
 from toolchain.boards.board import Board
 from toolchain.errors import ToolchainError
 from toolchain.targets.target import BoardTarget
-from toolchain.tasks.candidate import Probe
+from toolchain.tasks.candidate import Case, Probe
 from toolchain.tasks.evaluator import Builder, BuiltCandidate
 from toolchain.tasks.task import Task
 from toolchain.tuning.boards.pace import trial_limit_s
-from toolchain.tuning.offline import about, plan
+from toolchain.tuning.offline import about
 from toolchain.tuning.offline.about import About, NotExported
-from toolchain.tuning.offline.members import Member, Members
-from toolchain.tuning.offline.opened import CaseBlock, block, case_block, content_digest
-from toolchain.tuning.offline.operands import CaseInputs
 from toolchain.tuning.offline.proposals import Wanted
 from toolchain.tuning.options import TuneOptions
+from toolchain.tuning.plans import plan
+from toolchain.tuning.plans.blocks import CaseBlock, block, case_block, content_digest
+from toolchain.tuning.plans.members import Member, Members
 from toolchain.tuning.run.preflight import probe_case
 
 # The order in which candidates are taken into a folder that has not room for all.
@@ -86,7 +86,7 @@ class _Offered:
     library: str
     sizes: Mapping[str, int]
     beside: int
-    cases: Sequence[CaseInputs]
+    cases: Sequence[Case]
 
 
 @dataclass
@@ -161,7 +161,7 @@ class Packing:
                 "`toolchain doctor` checks this host",
             )
         library = _library(built)
-        case = case_block(probe.candidate, CaseInputs(probe_case(probe, scratch), {}, {}))
+        case = case_block(probe.candidate, probe_case(probe, scratch))
         lines = self._block("probe", "probe", probe.task, built, library.digest, [case])
         digest = content_digest(lines, probe.task.workload, probe.candidate.entry)
         if not self._members.add([library, *case.members], _length(lines)):
@@ -170,7 +170,7 @@ class Packing:
             )
         self._probe = _named(lines, digest)
 
-    def add(self, batch: Sequence[Wanted], cases: Sequence[CaseInputs]) -> None:
+    def add(self, batch: Sequence[Wanted], cases: Sequence[Case]) -> None:
         """Build candidates of one task, to be taken with these cases."""
         built = self._builder.build([each.candidate for each in batch])
         for wanted, one in zip(batch, built, strict=True):
@@ -202,7 +202,7 @@ class Packing:
                 self._take(each)
         self._taken.sort(key=lambda taken: taken.offered.place)  # the order in which they are measured
 
-    def add_cases(self, known: Mapping[str, Sequence[CaseInputs]]) -> None:
+    def add_cases(self, known: Mapping[str, Sequence[Case]]) -> None:
         """Add further cases of the candidates, the first ones first, as far as there is room."""
         for each in self._taken:
             wanted = each.offered.wanted
@@ -231,7 +231,7 @@ class Packing:
         (self._root / about.FILE).write_text(about.text(document))
         return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
 
-    def _offer(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[CaseInputs]) -> None:
+    def _offer(self, wanted: Wanted, built: BuiltCandidate, cases: Sequence[Case]) -> None:
         blocks, members = _contents(wanted, built, cases)
         sizes = {member.digest: len(member.content) for member in members}
         payload = len(json.dumps(wanted.candidate.entry.payload))
@@ -278,7 +278,7 @@ class Packing:
 
 
 def _contents(
-    wanted: Wanted, built: BuiltCandidate, cases: Sequence[CaseInputs]
+    wanted: Wanted, built: BuiltCandidate, cases: Sequence[Case]
 ) -> tuple[list[CaseBlock], list[Member]]:
     """Return a candidate's cases, and the files that it needs: its library first."""
     blocks = [case_block(wanted.candidate, case) for case in cases]

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from toolchain.answers import Answer, Kind, Sentence, Several, Word, problem
+from toolchain.answers import Answer, Kind, Word, problem
 from toolchain.errors import CheckError, UsageError
 from toolchain.files.plain import open_plain
-from toolchain.tuning.boards.conditions import Conditions
 from toolchain.tuning.offline.about import ExportVersions
-from toolchain.tuning.offline.plan import StationPlan
+from toolchain.tuning.plans.answers import CandidateLine
+from toolchain.tuning.plans.plan import StationPlan
 
 FILE = "results"
 _MOST = 64 << 20  # bytes, as in edge-rt
 _LINE = 64 << 10
-_Number = Annotated[float, Field(ge=0)]
 
 
 class Head(Answer):
@@ -29,20 +28,7 @@ class Head(Answer):
     runtime: Word
 
 
-class StationResult(Answer):
-    """A line of a candidate; see native/src/offline/command.cc."""
-
-    candidate: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    failure: Literal["wrong result", "timeout", "runtime", "upload"] | None
-    ms: Several[_Number]
-    message: Sentence
-    device: Word
-    governor: Word | None
-    temperature_c: float | None
-    conditions: Conditions
-
-
-def read_results(folder: Path, plan: StationPlan, versions: ExportVersions) -> Mapping[str, StationResult]:
+def read_results(folder: Path, plan: StationPlan, versions: ExportVersions) -> Mapping[str, CandidateLine]:
     """Return the results of a folder by the digests of their candidates.
 
     A last line without an end was cut: it is ignored, as edge-rt does that measures the rest.
@@ -79,9 +65,9 @@ def read_results(folder: Path, plan: StationPlan, versions: ExportVersions) -> M
             f"{path} was written by edge-rt {head.runtime}, the candidates are for {versions.runtime}",
             "measure with the edge-rt in the folder",
         )
-    found: dict[str, StationResult] = {}
+    found: dict[str, CandidateLine] = {}
     for number, line in enumerate(lines[1:], 2):
-        result = _parsed(StationResult, line, path, number)
+        result = _parsed(CandidateLine, line, path, number)
         if result.candidate not in plan.blocks:
             raise UsageError(
                 f"{path}, line {number}: the result of a candidate that is not in the plan",

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from toolchain.devices.table import kind_of
 from toolchain.tasks.candidate import Candidate, Case
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Result
-from toolchain.tuning.boards.failing import failure_of
-from toolchain.tuning.offline.results import StationResult
 
 _MISSING = Result(failure="upload", message="the station did not measure it")
 
@@ -61,26 +58,3 @@ class Station:
     def revive(self, board: str) -> bool:  # noqa: ARG002
         """Return False: no board is asked."""
         return False
-
-
-def result_of(measured: StationResult, board: str, kind: str) -> Result:
-    """Return what a line of results says, in the form of a board's result.
-
-    Parameters
-    ----------
-    kind
-        Kind of the device that computed, whose row says what its causes of failure mean.
-    """
-    if measured.failure in ("runtime", "upload"):
-        error = RuntimeError(measured.message)
-        failure, message = failure_of(error, measured.failure, kind_of(kind))
-        return Result(failure=failure, message=message, board=board)
-    if measured.failure is not None:
-        return Result(failure=measured.failure, message=measured.message, board=board)
-    return Result(
-        measured.ms,
-        board=board,
-        governor=measured.governor,
-        temperature_c=measured.temperature_c,
-        conditions=measured.conditions.text(),
-    )

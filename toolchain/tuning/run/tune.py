@@ -28,10 +28,12 @@ from toolchain.tasks.task import Task
 from toolchain.tasks.tuner import Space, Tuner
 from toolchain.tuning.allowance import Allowance, RunTime
 from toolchain.tuning.boards.cases import run_cases
+from toolchain.tuning.boards.planned import is_switched_on
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.context import RunContext
 from toolchain.tuning.events import Began, LeftOut, Listener, Notice, StepBegan
 from toolchain.tuning.options import BOARDS, TuneOptions
+from toolchain.tuning.plans.operands import redrawn
 from toolchain.tuning.result import TuneResult
 from toolchain.tuning.run.conclude import NetworkJudge, conclude, obstacle_to_network
 from toolchain.tuning.run.experience import Experienced
@@ -160,8 +162,11 @@ def tune(
         for tuner in tuners:
             stack.callback(tuner.close)
         cases = stack.enter_context(run_cases(lambda text: listener(Notice(text))))
-        for task in tasks:
-            cases.begin(task, network.reference(task))
+        for task, space in zip(tasks, spaces, strict=True):
+            definition = network.reference(task)
+            if runner == BOARDS and is_switched_on():  # boards draw the weights, which then need not travel
+                definition = redrawn(space.candidate(space.default()), definition)
+            cases.begin(task, definition)
         reference = stack.enter_context(scratch_folder())
         search = stack.enter_context(pipeline())
         evaluator = stack.enter_context(_evaluator(backend, runner, boards, target, options, listener))

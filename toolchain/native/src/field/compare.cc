@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "difference.h"
 #include "field/json.h"
 #include "numbers.h"
 #include "text.h"
@@ -23,55 +24,10 @@ std::string Shape(const std::vector<int64_t>& shape) {
   return "[" + text + "]";
 }
 
-// An array's numbers as they are compared.
-class Numbers {
- public:
-  Numbers(const Array& array, const NumberType& type, size_t count)
-      : data_(array.data.data()), type_(type), count_(count) {}
+// Probabilities below it carry no information.
+double Least(const Elements& elements) { return elements.type().bytes == 2 ? kLeastOfHalves : kLeastProbability; }
 
-  double operator[](size_t i) const { return type_.value(data_ + i * type_.bytes); }
-  bool SameBits(const Numbers& other, size_t i) const {
-    return std::equal(data_ + i * type_.bytes, data_ + (i + 1) * type_.bytes, other.data_ + i * type_.bytes);
-  }
-  bool Finite() const {
-    for (size_t i = 0; i < count_; ++i) {
-      if (!std::isfinite((*this)[i])) return false;
-    }
-    return true;
-  }
-  double Largest() const {
-    double largest = 0;
-    for (size_t i = 0; i < count_; ++i) largest = std::max(largest, std::abs((*this)[i]));
-    return largest;
-  }
-  double Least() const { return type_.bytes == 2 ? kLeastOfHalves : kLeastProbability; }
-  double Logarithm(size_t i) const { return std::log(std::max((*this)[i], Least())); }
-
- private:
-  const char* data_;
-  const NumberType& type_;
-  size_t count_;
-};
-
-// The largest difference, and what it is relative to.
-struct Difference {
-  double error = 0, scale = 0;
-  double Relative() const { return error == 0 ? 0 : error / scale; }
-  int64_t off = 0;  // how many values are off by half a step or more
-};
-
-Difference OfValues(const Numbers& output, const Numbers& expected, size_t count, bool inexact, double step) {
-  Difference difference;
-  for (size_t i = 0; i < count; ++i) {
-    double error = std::abs(output[i] - expected[i]);
-    // A double may round the difference of large integers to zero.
-    if (!inexact && !output.SameBits(expected, i)) error = std::max(error, 1.0);
-    difference.error = std::max(difference.error, error);
-    difference.off += error > step / 2;
-  }
-  difference.scale = expected.Largest();
-  return difference;
-}
+double Logarithm(const Elements& elements, size_t i) { return std::log(std::max(elements[i], Least(elements))); }
 
 // Goes through the elements of an array in their order, and knows in which part each lies.
 class Places {
@@ -115,18 +71,18 @@ class Places {
 };
 
 // The difference that is largest relative to its own part.
-Difference OfParts(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape,
+Difference OfParts(const Elements& output, const Elements& expected, const std::vector<int64_t>& shape,
                    const std::vector<PartEnds>& parts) {
   Places first(shape, parts), second(shape, parts);
   std::vector<double> scales(first.count());
-  for (size_t i = 0; i < count; ++i, first.Next()) {
+  for (size_t i = 0; i < expected.count(); ++i, first.Next()) {
     double& scale = scales[first.part()];
     scale = std::max(scale, std::abs(expected[i]));
   }
   const double least = kLeastScale * *std::max_element(scales.begin(), scales.end());
   for (double& scale : scales) scale = std::max(scale, least);
   Difference worst{0, scales[0]};
-  for (size_t i = 0; i < count; ++i, second.Next()) {
+  for (size_t i = 0; i < expected.count(); ++i, second.Next()) {
     const Difference here{std::abs(output[i] - expected[i]), scales[second.part()]};
     if (here.Relative() > worst.Relative()) worst = here;
   }
@@ -140,40 +96,40 @@ bool Fit(const std::vector<PartEnds>& parts, const std::vector<int64_t>& shape) 
 }
 
 // Mean logarithm of the numbers of a row where the expected ones are above 0; of a single number 0.
-double Mean(const Numbers& numbers, const Numbers& expected, size_t begin, size_t end, bool single) {
+double Mean(const Elements& numbers, const Elements& expected, size_t begin, size_t end, bool single) {
   double sum = 0, count = 0;
   for (size_t i = begin; i < end && !single; ++i) {
     if (!(expected[i] > 0)) continue;
-    sum += numbers.Logarithm(i);
+    sum += Logarithm(numbers, i);
     ++count;
   }
   return sum / std::max(count, 1.0);
 }
 
 // Centred over the last axis, where they equal the centred logits.
-Difference OfLogarithms(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape) {
+Difference OfLogarithms(const Elements& output, const Elements& expected, const std::vector<int64_t>& shape) {
   double error = 0, error_of_zeros = 0, spread = kLeastSpread;
   const bool single = shape.empty();
   const size_t row = single ? 1 : static_cast<size_t>(shape.back());
-  for (size_t begin = 0; begin < count; begin += row) {
+  for (size_t begin = 0; begin < expected.count(); begin += row) {
     const double mean = Mean(output, expected, begin, begin + row, single);
     const double expected_mean = Mean(expected, expected, begin, begin + row, single);
     for (size_t i = begin; i < begin + row; ++i) {
-      const double exact = expected.Logarithm(i) - expected_mean;
+      const double exact = Logarithm(expected, i) - expected_mean;
       const bool counted = expected[i] > 0;
       double& largest = counted ? error : error_of_zeros;
-      largest = std::max(largest, std::abs(output.Logarithm(i) - mean - exact));
+      largest = std::max(largest, std::abs(Logarithm(output, i) - mean - exact));
       if (counted) spread = std::max(spread, std::abs(exact));
     }
   }
-  const double own_scale = std::max(spread, -std::log(expected.Least()));
+  const double own_scale = std::max(spread, -std::log(Least(expected)));
   return {std::max(error, error_of_zeros * (spread / own_scale)), spread};
 }
 
 // A common factor, and what is below 0, show in the values alone; models/deviation.py says why their scale is this one.
-Difference OfProbabilities(const Numbers& output, const Numbers& expected, size_t count, const std::vector<int64_t>& shape) {
-  const Difference logarithms = OfLogarithms(output, expected, count, shape);
-  Difference values = OfValues(output, expected, count, true, 0);
+Difference OfProbabilities(const Elements& output, const Elements& expected, const std::vector<int64_t>& shape) {
+  const Difference logarithms = OfLogarithms(output, expected, shape);
+  Difference values = OfValues(output, expected);
   values.scale *= 1 + 2 * logarithms.scale;
   return values.Relative() > logarithms.Relative() ? values : logarithms;
 }
@@ -201,14 +157,14 @@ Deviation Compare(const OutputTest& test, const Array& output, const Array& expe
     return Incomparable(Cat({"values of type ", expected.dtype, " can't be compared in the way that the release says"}));
   }
   if (!Fit(test.parts, expected.shape)) return Incomparable("the release's parts are not those of the output");
-  const Numbers y(output, *type, count), r(expected, *type, count);
+  const Elements y(output.data.data(), *type, count), r(expected.data.data(), *type, count);
   if (!y.Finite()) return Incomparable("a value is not finite");
   if (!r.Finite()) return Incomparable("an expected value is not finite");
 
   const double step = steps ? *test.step : 0;
-  Difference difference = test.compare == Comparison::kLogProbabilities ? OfProbabilities(y, r, count, expected.shape)
-                          : test.parts.empty()                          ? OfValues(y, r, count, type->inexact, step)
-                                                                        : OfParts(y, r, count, expected.shape, test.parts);
+  Difference difference = test.compare == Comparison::kLogProbabilities ? OfProbabilities(y, r, expected.shape)
+                          : test.parts.empty()                          ? OfValues(y, r)
+                                                                        : OfParts(y, r, expected.shape, test.parts);
   const double allowed = static_cast<double>(test.tolerance_ppb) / kBillion;
   double tolerance = equal ? 0 : allowed;
   if (equal) difference.scale = std::max(difference.scale, 1.0);
@@ -221,9 +177,10 @@ Deviation Compare(const OutputTest& test, const Array& output, const Array& expe
   if (!std::isfinite(relative)) return Incomparable("the difference is not finite");
 
   Deviation deviation{true, Billionths(steps ? difference.error / step : relative), ""};
-  if (steps && test.values && difference.off > *test.values) {
+  const auto off = steps && test.values ? static_cast<int64_t>(CountBeyond(y, r, step / 2)) : 0;
+  if (off > test.values.value_or(0)) {
     deviation.passed = false;
-    deviation.problem = Cat({Counted(static_cast<int64_t>(difference.off), "value is", "values are"), " off by half a step or more, and ", *test.values, " may be"});
+    deviation.problem = Cat({Counted(off, "value is", "values are"), " off by half a step or more, and ", *test.values, " may be"});
   }
   if (!(relative <= tolerance)) {
     deviation.passed = false;

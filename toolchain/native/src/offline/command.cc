@@ -10,7 +10,6 @@
 #include "edge_rt.h"
 #include "failure.h"
 #include "lock.h"
-#include "machine.h"
 #include "offline/plan.h"
 #include "offline/results.h"
 #include "offline/trial.h"
@@ -26,25 +25,10 @@ using offline::Outcome;
 // How long others may measure in between before this command ends.
 constexpr double kOthersSeconds = 3600;
 
-std::string Times(const Outcome& outcome) {
-  std::string list;
-  for (const double ms : outcome.ms) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.9g", ms);
-    list += (list.empty() ? "" : ", ") + std::string(text);
-  }
-  return "[" + list + "]";
-}
-
-std::string Members(const Outcome& outcome, const std::string& governor, const std::string& temperature) {
-  const bool ok = outcome.status == "ok";
-  return "\"failure\": " + (ok ? "null" : Quote(outcome.status)) + ", \"ms\": " + Times(outcome) + ", \"message\": " +
-         Quote(outcome.message) + ", \"device\": " + Quote(outcome.device) + ", \"governor\": " + governor +
-         ", \"temperature_c\": " + temperature + ", \"conditions\": " + JsonConditions(outcome.conditions);
-}
-
 void Tell(size_t number, size_t count, const std::string& name, const Outcome& outcome) {
-  const std::string said = outcome.status == "ok" ? JsonNumber(outcome.ms[0]) + " ms" : outcome.status + ": " + outcome.message;
+  std::string said = outcome.status + ": " + outcome.message;
+  if (outcome.status == "ok" && outcome.timed.modelled) said = Cat({outcome.timed.modelled->cycles, " cycles by its model"});
+  if (outcome.status == "ok" && !outcome.timed.modelled) said = JsonNumber(outcome.timed.ms[0]) + " ms";
   std::fprintf(stderr, "%zu/%zu %s: %s\n", number, count, name.c_str(), said.substr(0, said.find('\n')).c_str());
 }
 
@@ -92,7 +76,7 @@ int MeasureCommand(const Options& options) {
   const offline::Plan plan = offline::ReadPlan(folder);
   CheckFeatures(plan.requirements);
   const std::string device = options.Text("device", plan.device);
-  if (device.substr(0, device.find(':')) != plan.device) {
+  if (device.substr(0, device.find(':')) != plan.device.substr(0, plan.device.find(':'))) {
     throw Usage("--device " + device + ": the candidates are for " + plan.device);
   }
   SetDeviceFolder(state + "/devices", false);
@@ -115,9 +99,8 @@ int MeasureCommand(const Options& options) {
       ++left;
       continue;
     }
-    const std::string governor = Governor(), temperature = TemperatureC();
     const Outcome outcome = offline::Try(plan, candidate, device);
-    results.Add(candidate.digest, Members(outcome, governor, temperature));
+    results.Add(candidate.digest, offline::Line(candidate, outcome));
     ++measured;
     failed += outcome.status != "ok";
     Tell(at + 1 - first, count, candidate.name, outcome);

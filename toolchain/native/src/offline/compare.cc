@@ -1,10 +1,9 @@
 #include "offline/compare.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
+#include "difference.h"
 #include "numbers.h"
 #include "text.h"
 
@@ -46,23 +45,16 @@ std::string Wrong(const Output& output, const std::string& bytes, const Array& e
   if (expected.shape != output.shape || bytes.size() != count * type.bytes) {
     RefuseFolder("an output and its expected values differ in shape");
   }
-  double scale = 0, error = 0;
-  size_t compared = 0, beyond = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const double exact = wanted.value(&expected.data[i * wanted.bytes]);
-    if (std::isfinite(exact)) scale = std::max(scale, std::abs(exact));
+  const Elements values(bytes.data(), type, count), exact(expected.data.data(), wanted, count);
+  const Difference difference = OfValues(values, exact);
+  const double limit = output.tolerance * difference.scale;
+  if (difference.error <= limit) return "";
+  // Some sums end close to a half, and are rounded to the other integer.
+  if (output.halves > 0 && difference.error <= 1 &&
+      static_cast<double>(CountBeyond(values, exact, limit)) <= output.halves * static_cast<double>(difference.compared)) {
+    return "";
   }
-  for (size_t i = 0; i < count; ++i) {
-    const double exact = wanted.value(&expected.data[i * wanted.bytes]);
-    if (!std::isfinite(exact)) continue;
-    const double difference = std::abs(type.value(&bytes[i * type.bytes]) - exact);
-    if (!std::isnan(error) && !(difference <= error)) error = difference;  // NaN stays
-    compared += 1;
-    beyond += difference > output.tolerance * scale;
-  }
-  if (error <= 1 && output.halves > 0 && static_cast<double>(beyond) <= output.halves * static_cast<double>(compared)) return "";
-  if (error <= output.tolerance * scale) return "";
-  return "differs from the definition by " + ShortNumber(error) + " where values reach " + ShortNumber(scale);
+  return "differs from the definition by " + ShortNumber(difference.error) + " where values reach " + ShortNumber(difference.scale);
 }
 
 }  // namespace edge::offline

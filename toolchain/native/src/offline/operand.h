@@ -26,7 +26,7 @@ struct Operand {
 // cannot be done, and for more than 1 GiB in between. Returns the bytes of the array.
 int64_t Pack(const std::string& steps, Array* array);
 
-// `member`: the path of a stored one's file. What is drawn is what toolchain/tuning/boards/draws.py draws.
+// `member`: the path of a stored one's file. What is drawn is what toolchain/tasks/draws.py draws.
 Array Made(const Operand& operand, const std::string& member);
 
 }  // namespace edge::offline

@@ -67,6 +67,7 @@ class Line {
     if (word.size() > most) Wrong("a word is too long");
     return word;
   }
+  const std::string& Ahead() const { return words_[at_]; }
   std::string Optional(size_t most = kMostName) {
     const std::string word = Word(most);
     return word == "-" ? "" : word;
@@ -144,7 +145,7 @@ class Reader {
   void CheckVersion() const {
     const std::string first = text_.substr(0, text_.find('\n'));
     if (!first.starts_with("edge-toolchain-plan ")) {
-      RefuseFolder(plan_->folder + " holds no plan: `toolchain tune --export` writes one");
+      RefuseFolder((plan_->folder.empty() ? "this" : plan_->folder) + " holds no plan: `toolchain tune --export` writes one");
     }
     if (first != "edge-toolchain-plan 3") {
       RefuseFolder("the plan has version " + Quote(first.substr(20, 20)) + ", this edge-rt reads version 3: export it again");
@@ -191,7 +192,9 @@ class Reader {
     }
   }
 
-  std::string Member() {
+  // `needed`: it may not be "-", for none.
+  std::string Member(bool needed = true) {
+    if (!needed && line_->Ahead() == "-") return line_->Optional();
     const std::string& digest = line_->Digest();
     if (members_.count(digest) == 0) line_->Wrong("no such member");
     return digest;
@@ -207,7 +210,7 @@ class Reader {
     candidate.name = line_->Word();
     candidate.limit_s = line_->Real(kMostSeconds);
     candidate.library = Member();
-    candidate.function = line_->Word();
+    candidate.function = line_->Optional();
     candidate.memory = line_->Word();
     plan_->probed |= probe;
     Next();
@@ -253,7 +256,7 @@ class Reader {
       Output output;
       output.dtype = line_->Word();
       output.shape = line_->Shape();
-      output.expected = Member();
+      output.expected = Member(false);
       output.tolerance = line_->Real(1);
       output.halves = line_->Real(1);
       read.outputs.push_back(std::move(output));
@@ -280,9 +283,18 @@ bool IsDigest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
+Plan ParsePlan(const std::string& text, const std::string& members) {
+  if (text.size() > static_cast<size_t>(kMostPlan)) RefuseFolder("the plan has more than " + std::to_string(kMostPlan) + " bytes");
+  Plan plan{};
+  plan.members = members;
+  Reader(&plan, text).Read();
+  return plan;
+}
+
 Plan ReadPlan(const std::string& folder) {
   Plan plan{};
   plan.folder = folder;
+  plan.members = folder + "/members";
   std::string text;
   EachPart(folder + "/plan", kMostPlan, [&](const char* data, size_t size) { text.append(data, size); });
   Reader(&plan, text).Read();

@@ -47,8 +47,8 @@ Results::Results(const Plan& plan) : path_(plan.folder + "/results") {
 
 Results::~Results() { close(fd_); }
 
-void Results::Add(const std::string& candidate, const std::string& members) {
-  Write(kCandidate + candidate + "\", " + members + "}");
+void Results::Add(const std::string& candidate, const std::string& line) {
+  Write(line);
   done_.insert(candidate);
 }
 

@@ -19,8 +19,8 @@ class Results {
 
   // Whether a candidate's result is there already.
   bool Has(const std::string& candidate) const { return done_.count(candidate) != 0; }
-  // `members`: more of the line's JSON.
-  void Add(const std::string& candidate, const std::string& members);
+  // `line`: as Line returns it.
+  void Add(const std::string& candidate, const std::string& line);
   const std::string& path() const { return path_; }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "vta/command.h"
 #include "vta/run/driver.h"
+#include "vta/run/measure.h"
 #include "vta/run/pynq.h"
 #include "vta/run/run.h"
 
@@ -33,6 +34,7 @@ const RegisterDevice registered({.name = "vta",
                                  .keep = KeepProgram,
                                  .modelled = TakeModelled,
                                  .offer = OfferMeasure,
+                                 .load = LoadCandidate,
                                  .verb = VtaCommand});
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "edge_rt.h"
+#include "failure.h"
 #include "file.h"
 #include "text.h"
 #include "vta/request.h"
@@ -45,23 +47,36 @@ Uploaded::Uploaded(const std::string& path) : driver_(DriverName()) {
   outputs_ = program.outputs;
 }
 
-std::string Uploaded::Measure(const std::vector<DLTensor*>& tensors, const Timing& how) {
+void Uploaded::Run(const std::vector<DLTensor*>& tensors) {
   const size_t many = std::min(inputs_.size(), tensors.size());
   const std::vector<DLTensor*> given(tensors.begin(), tensors.begin() + many);
   const std::vector<DLTensor*> wanted(tensors.begin() + many, tensors.end());
   const Call call(inputs_, outputs_, given, wanted);
   call.Put(loaded_->memory());
-  const uint64_t cycles = loaded_->Run();
+  cycles_ = loaded_->Run();
   call.Get(loaded_->memory());
-  std::string times, modelled = "null";
-  if (cycles == 0) {
-    for (const double ms : Clocked(loaded_.get(), how)) times += (times.empty() ? "" : ", ") + JsonNumber(ms);
-  } else {
-    modelled = "{\"ms\": " + JsonNumber(static_cast<double>(cycles) / header_.mhz / 1000) +
-               ", \"cycles\": " + std::to_string(cycles) + ", \"mhz\": " + std::to_string(header_.mhz) +
-               ", \"version\": " + std::to_string(header_.model.version) + "}";
+}
+
+Timed Uploaded::Time(int number, int repeat, int least_ms) {
+  if (cycles_ == 0) return {Clocked(loaded_.get(), {number, repeat, least_ms}), std::nullopt};
+  return {{}, Timed::Modelled{cycles_, static_cast<int>(header_.mhz), static_cast<int>(header_.model.version)}};
+}
+
+std::string Uploaded::Measure(const std::vector<DLTensor*>& tensors, const Timing& how) {
+  Run(tensors);
+  const Timed timed = Time(how.number, how.repeat, how.least_ms);
+  std::string times;
+  for (const double ms : timed.ms) times += (times.empty() ? "" : ", ") + JsonNumber(ms);
+  return "{\"device\": " + Quote("vta:" + driver_) + ", \"times_ms\": [" + times + "], \"modelled\": " +
+         JsonModelled(timed.modelled) + "}";
+}
+
+std::unique_ptr<DeviceProgram> LoadCandidate(const std::string& path) {
+  try {
+    return std::make_unique<Uploaded>(path);
+  } catch (const Refusal& refusal) {
+    throw Failure(EDGE_FAILED, "load", (refusal.rule == "driver" ? "" : "the program is refused: ") + std::string(refusal.what()));
   }
-  return "{\"device\": " + Quote("vta:" + driver_) + ", \"times_ms\": [" + times + "], \"modelled\": " + modelled + "}";
 }
 
 }  // namespace edge::vta

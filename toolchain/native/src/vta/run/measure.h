@@ -1,4 +1,4 @@
-// A program that a session was sent as a file, run and timed: what tuning measures candidates by.
+// A program in a file, run and timed: what tuning measures candidates by.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -7,16 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "device.h"
 #include "vta/run/clock.h"
 
 namespace edge::vta {
 
-class Uploaded {
+class Uploaded final : public DeviceProgram {
  public:
   // Loads it by the driver of this process (edge.vta.use). Refuses what ReadProgram and the driver refuse.
   explicit Uploaded(const std::string& path);
-  // Runs it once on the inputs, which come first, and fills the outputs. Then an accelerator's runs are timed, as
-  // `how` says: "times_ms". A simulation has no time of a clock: it says what the model counted, "modelled".
+  void Run(const std::vector<DLTensor*>& tensors) override;
+  // A simulation has no time of a clock: it says what the model counted in the last run.
+  Timed Time(int number, int repeat, int least_ms) override;
+  // Runs and times it; returns a JSON object: "times_ms" of an accelerator, "modelled" of a simulation.
   std::string Measure(const std::vector<DLTensor*>& tensors, const Timing& how);
 
  private:
@@ -24,6 +27,10 @@ class Uploaded {
   ProgramHeader header_;
   std::vector<Value> inputs_, outputs_;
   std::unique_ptr<Loaded> loaded_;
+  uint64_t cycles_ = 0;  // of the last run, by the model
 };
+
+// A hook of the kind of device (device.h).
+std::unique_ptr<DeviceProgram> LoadCandidate(const std::string& path);
 
 }  // namespace edge::vta

@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from toolchain.tuning.boards.draws import TYPES, Draw
+from toolchain.tasks.draws import TYPES, Draw
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -16,7 +16,7 @@ from toolchain.backends.packed.algorithms.winograd.transforms import WinogradCho
 from toolchain.backends.packed.dot_products import PMADDWD
 from toolchain.backends.packed.layout import Layout
 from toolchain.backends.packed.machine import FLOATS
-from toolchain.tuning.offline.operands import recorded, text
+from toolchain.tuning.plans.operands import recorded, text
 
 VALUE = np.arange(2 * 6 * 5 * 3, dtype=np.float32).reshape(2, 6, 5, 3)
 ONE, HALF = [[Fraction(1)] * 5], [[Fraction(1, 2), Fraction(0), Fraction(-3)]] * 2

@@ -27,7 +27,7 @@ def head(runtime: str, target: BoardTarget, options: TuneOptions) -> list[str]:
     return [
         f"{_FIRST}{VERSION}",
         f"runtime {runtime}",
-        f"compute {target.kind} {target.threads} {target.cpu} {requires}",
+        f"compute {target.computes_on} {target.threads} {target.cpu} {requires}",
         f"samples {options.number} {options.repeat} {options.min_repeat_ms}",
     ]
 
@@ -60,6 +60,10 @@ class StationPlan:
     blocks: Mapping[str, tuple[str, ...]]
     members: Mapping[str, int]
     samples: int
+
+    def limit_s(self, candidate: str) -> float:
+        """Return the deadline of a candidate's process, by the candidate's digest."""
+        return float(self.blocks[candidate][0].split(" ")[3])
 
 
 def read_plan(folder: Path) -> StationPlan:

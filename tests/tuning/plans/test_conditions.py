@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolchain.errors import CheckError
-from toolchain.tuning.boards.conditions import known_conditions
+from toolchain.tuning.plans.answers import known_conditions
 
 
 def test_what_is_known_is_kept() -> None:

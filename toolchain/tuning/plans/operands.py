@@ -13,8 +13,8 @@ import numpy as np
 
 from toolchain.arrays import Array, Matrix, transformed
 from toolchain.tasks.candidate import Candidate, Case, Parameter, TaskReference
-from toolchain.tuning.boards.draws import LEAST_EXPONENT, MOST_EXPONENT, TYPES, Draw
-from toolchain.tuning.offline.members import Member
+from toolchain.tasks.draws import LEAST_EXPONENT, MOST_EXPONENT, TYPES, Draw
+from toolchain.tuning.plans.members import Member
 
 # How an operand is packed, as steps that a board can follow: padding, reshaping, transposing, transforming.
 #
@@ -228,28 +228,21 @@ class PlannedOperand:
 
 
 @dataclass(frozen=True)
-class CaseInputs:
-    """The inputs of a case, by their place among the parameters.
+class Redrawn:
+    """A reference that computes with drawn weights; see `tasks.candidate.TaskReference`.
 
     Attributes
     ----------
-    draws
-        Inputs and weights that are drawn.
+    drawn
+        Weights that are drawn.
     weights
-        Other constant weights, as the network has them.
+        Other weights, in the network's shapes.
     """
-
-    case: Case
-    draws: Mapping[int, Draw]
-    weights: Mapping[int, Array]
-
-
-@dataclass(frozen=True)
-class Redrawn:
-    """A reference that computes with drawn weights; see `tasks.reference.TaskReference`."""
 
     reference: TaskReference
     parameters: tuple[Parameter, ...]
+    drawn: Mapping[int, Draw]
+    weights: Mapping[int, Array]
 
     def outputs(self, draws: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """Compute the outputs for draws of all parameters, the weights among them."""
@@ -273,28 +266,33 @@ def weight_draws(default: Candidate, reference: TaskReference) -> dict[int, Draw
     return found
 
 
-def weights_beside(
-    default: Candidate, reference: TaskReference, draws: Mapping[int, Draw]
-) -> dict[int, Array]:
-    """Return the constant weights that are not drawn, as the network has them."""
-    return {place: plain for place, _own, plain in _constants(default, reference) if place not in draws}
+def redrawn(default: Candidate, reference: TaskReference) -> Redrawn:
+    """Return a reference that computes with drawn weights.
 
-
-def redrawn(reference: TaskReference, draws: Mapping[int, Draw]) -> TaskReference:
-    """Return a reference with drawn weights."""
+    Parameters
+    ----------
+    default
+        The candidate of the task's default, which knows which constants are weights.
+    """
+    drawn = weight_draws(default, reference)
     parameters = [
-        replace(parameter, value=draws[place].values()) if place in draws else parameter
+        replace(parameter, value=drawn[place].values()) if place in drawn else parameter
         for place, parameter in enumerate(reference.parameters)
     ]
-    return Redrawn(reference, tuple(parameters))
+    weights = {place: plain for place, _own, plain in _constants(default, reference) if place not in drawn}
+    return Redrawn(reference, tuple(parameters), drawn, weights)
 
 
-def operand(
-    place: int, parameter: Parameter, inputs: CaseInputs, arguments: Mapping[int, Array]
-) -> PlannedOperand:
-    """Return an operand in the layout of a candidate."""
+def operand(place: int, parameter: Parameter, case: Case, arguments: Mapping[int, Array]) -> PlannedOperand:
+    """Return an operand of a case in the layout of a candidate.
+
+    Parameters
+    ----------
+    arguments
+        The case's inputs, as `Case.arguments` reads them.
+    """
     pack = parameter.pack or (parameter.layout.pack if parameter.layout else None)
-    if (draw := inputs.draws.get(place)) is not None and draw.shared:
+    if (draw := case.drawn.get(place)) is not None and draw.shared:
         value = draw.values()
         if pack is None and parameter.value is not None and parameter.value.shape != value.shape:
             raise AssertionError("a weight is packed, but it is not known how")
@@ -304,7 +302,7 @@ def operand(
         shape = "x".join(map(str, draw.shape)) or "-"
         drawn = f"drawn {draw.dtype} {shape} {draw.seed} {draw.exponent} {int(draw.edges)}"
         return PlannedOperand(f"{drawn} {text(steps or ())}", None)
-    plain = inputs.weights.get(place, arguments.get(place))
+    plain = case.weights.get(place, arguments.get(place))
     if pack is not None and plain is not None and (steps := recorded(pack, plain)) is not None:
         return _stored(plain, steps)
     return _stored(parameter.filled(arguments.get(place)))

@@ -41,6 +41,10 @@ class Members:
         self.sizes: dict[str, int] = {}
         self._folder.mkdir()
 
+    def path(self, digest: str) -> Path:
+        """Return where a member is, or would be."""
+        return self._folder / digest
+
     def missing(self, sizes: Mapping[str, int]) -> int:
         """Return how many bytes of members, whose sizes are given by their digests, are not there yet."""
         return sum(size for digest, size in sizes.items() if digest not in self.sizes)
