@@ -13,7 +13,8 @@ from toolchain.backends.table import backend_for
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory.lookup import LOCAL, find_board, find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import check_writable

@@ -21,7 +21,8 @@ from tests.building.network import main as build_network
 from tests.building.small import small
 from tests.models.graphs import tensor_info
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.commands.build import show
 from toolchain.errors import ToolchainError, UsageError

@@ -10,7 +10,8 @@ import pytest
 
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building import build as building
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.errors import CheckError, UsageError
 from toolchain.images.running.inside import IMAGE_VARIABLE
 from toolchain.models.judging.reference import Reference

@@ -13,7 +13,8 @@ from tvm import s_tir
 from tests.building.measured import add, check_outputs
 from toolchain.backends.tensorir.traces import trace_entry
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError
 from toolchain.lowering.functions.tasks import FusedTask

@@ -12,7 +12,8 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.building.several import Size, weights_of
 from toolchain.cli.commands.build import show
 from toolchain.models.load import load_model

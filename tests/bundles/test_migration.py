@@ -14,6 +14,7 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import read_bundle, write_bundle
 from toolchain.bundles.manifest import ONE_SHAPE, SCHEMA_VERSION
 from toolchain.errors import CheckError, UsageError
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 
 FIRST = Path(__file__).parents[1] / "data" / "bundles" / "version-1.bundle"
@@ -90,7 +91,7 @@ def test_what_is_written_again_is_of_today(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # edge-rt may have to be compiled
 def test_the_first_version_still_runs() -> None:
-    assert verify_bundle(read_bundle(FIRST), find_board("local")).passed
+    assert verify_bundle(read_bundle(FIRST), OnBoard(find_board("local"))).passed
 
 
 def without(name: str) -> Callable[[dict[str, object]], bytes]:

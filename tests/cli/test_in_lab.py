@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.cli.in_lab import ask_lab
+from toolchain.cli.commands.board_status import ask_lab
 from toolchain.errors import ToolchainError
 from toolchain.rpc import lab
 from toolchain.rpc.lab import BoardStatus, LabStatus

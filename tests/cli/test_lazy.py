@@ -30,7 +30,7 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LazyGroup
         (folder / f"{name}.py").write_text(
             "import click\n"
             f"@click.command({name!r})\n@click.argument('words', nargs=-1)\n@click.pass_context\n"
-            "def command(context, words):\n"
+            f"def {name}(context, words):\n"
             f"    click.echo(repr((words, context.meta[{ARGUMENTS!r}])))\n"
         )
     (folder / "broken.py").write_text("raise RuntimeError('never imported for others')\n")

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.errors import UsageError
-from toolchain.measuring.deadlines import deadline
+from toolchain.measuring.deadlines import deadline, deadline_on, given_deadline
+from toolchain.measuring.execution import OnBoard
 from toolchain.profiles import load_profile
 
 RK3399 = load_profile("rk3399")
 
 
-def test_the_users_choice_overrides() -> None:
-    found = deadline(1e12, RK3399, emulated=True, timeout=2.5)
-    assert (found.seconds, found.reason) == (2.5, "given by --timeout")
+BOARD = SimpleNamespace(profile=RK3399, emulated=True)
+MANIFEST = SimpleNamespace(model=SimpleNamespace(flops=1e12), device="cpu")
+
+
+def test_timeout_replaces_computed_deadline() -> None:
+    given = deadline_on(OnBoard(BOARD, timeout=2.5, wait=60.0), MANIFEST)
+    assert (given.seconds, given.reason) == (2.5, "given by --timeout")
+
+
+def test_waiting_is_added_to_computed_deadline() -> None:
+    computed = deadline(1e12, RK3399, emulated=True, runs=2, extra_s=65.0)
+    assert deadline_on(OnBoard(BOARD, wait=60.0), MANIFEST, runs=2, extra_s=5.0) == computed
 
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan")])
-def test_a_timeout_that_is_no_time_is_refused(timeout: float) -> None:
+def test_refuses_timeout_that_is_not_positive(timeout: float) -> None:
     with pytest.raises(UsageError, match="--timeout"):
-        deadline(1e9, RK3399, emulated=False, timeout=timeout)
+        given_deadline(timeout)
 
 
 @given(st.floats(1, 1e12), st.integers(1, 100), st.floats(0, 1e4))

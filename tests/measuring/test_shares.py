@@ -13,6 +13,7 @@ from tests.architectures.test_rates import cluster
 from toolchain.architectures.rates import BoardRates
 from toolchain.measuring import shares
 from toolchain.measuring.answers import Operator
+from toolchain.measuring.execution import AS_BUILT, OnBoard
 from toolchain.measuring.place import PlacedBundle
 from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, profiled
 
@@ -38,7 +39,13 @@ def placed(monkeypatch: pytest.MonkeyPatch) -> PlacedBundle:
     manifest = SimpleNamespace(tasks=TASKS, dtype="float32", requires=("avx2", "avx512f"))
     board = SimpleNamespace(name="far", emulated=False)
     return PlacedBundle(
-        cast(Any, board), cast(Any, manifest), cast(Any, None), "", threads=1, cluster="x86-64-v4"
+        OnBoard(cast(Any, board)),
+        cast(Any, manifest),
+        cast(Any, None),
+        "",
+        AS_BUILT,
+        threads=1,
+        cluster="x86-64-v4",
     )
 
 
@@ -82,8 +89,8 @@ def test_the_peak_is_that_of_the_codes_vectors_and_threads(placed: PlacedBundle)
 
 def test_where_there_is_none(placed: PlacedBundle) -> None:
     for other in (
-        replace(placed, board=cast(Any, SimpleNamespace(name="far", emulated=True))),
-        replace(placed, board=cast(Any, SimpleNamespace(name="near", emulated=False))),
+        replace(placed, on_board=OnBoard(cast(Any, SimpleNamespace(name="far", emulated=True)))),
+        replace(placed, on_board=OnBoard(cast(Any, SimpleNamespace(name="near", emulated=False)))),
         replace(placed, device="opencl:0"),
     ):
         assert peak_gflops(other) is None and measured_flops(other) is None

@@ -18,8 +18,8 @@ from toolchain.backends.table import backend_for, measured_on_boards
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_measured, find_target
 from toolchain.building import build as building
-from toolchain.building.build import BuildOptions as BuildOptions  # for `import toolchain`, too
 from toolchain.building.build import BuildResult
+from toolchain.building.options import BuildOptions
 from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.models.options import QUANTIZERS, ModelOptions

@@ -209,6 +209,20 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
 }
 
+_MODULES = {
+    "init": "host",
+    "doctor": "host",
+    "cache": "host",
+    "completion": "host",
+    "tasks": "model",
+    "run": "execute",
+    "verify": "execute",
+    "bench": "execute",
+    "report": "pages",
+    "ui": "pages",
+}
+"""Modules of the commands that share one; the others have one of their own name."""
+
 EPILOG = (
     "Exit codes: 0 done; 1 the work began and failed; 2 what was typed or handed over can't be used; "
     "3 this machine lacks something (see `toolchain doctor`); 4 a bundle fails its check, or a board answers "
@@ -220,6 +234,7 @@ EPILOG = (
     cls=LazyGroup,
     package="toolchain.cli.commands",
     table=COMMANDS,
+    modules=_MODULES,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

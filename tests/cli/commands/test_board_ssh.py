@@ -20,7 +20,7 @@ from toolchain.boards.emulation import stored
 from toolchain.boards.emulation.containers import ContainerBoard
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.boards.ssh.hostkeys import fingerprint
-from toolchain.cli.commands.board_ssh import _line
+from toolchain.cli.commands.board_status import _line
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
 

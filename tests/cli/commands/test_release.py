@@ -262,9 +262,9 @@ SIGN = ["release", "sign", "tiny.bundle", "--unverified", "--key", "anna"]
 def signed_by_anna(_: Path) -> None:
     from click.testing import CliRunner
 
-    from toolchain.cli.commands.release import command
+    from toolchain.cli.commands.release import release
 
-    done = CliRunner().invoke(command, [*SIGN[1:], *TERMS])
+    done = CliRunner().invoke(release, [*SIGN[1:], *TERMS])
     assert done.exit_code == 0, done.output
 
 

@@ -15,7 +15,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
 from toolchain.bundles.read import Bundle
-from toolchain.cli.commands.run import show_values
+from toolchain.cli.commands.execute import show_values
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled

@@ -8,11 +8,9 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.commands import board_ssh
-from toolchain.cli.commands.board_accept import accept
-from toolchain.cli.commands.board_power import power
-from toolchain.cli.commands.board_probe import probe
-from toolchain.cli.commands.provision import provision
-from toolchain.cli.in_lab import ask_lab
+from toolchain.cli.commands.board_accept import accept, probe
+from toolchain.cli.commands.board_provision import provision
+from toolchain.cli.commands.board_status import ask_lab, power, status
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.progress import thinned_out
 from toolchain.devices.table import OWN
@@ -29,21 +27,15 @@ if TYPE_CHECKING:
 
 @click.group()
 @output_options
-def command() -> None:
+def board() -> None:
     """Add and maintain boards; start and stop emulated ones."""
 
 
-for _each in board_ssh.COMMANDS:
-    command.add_command(_each)
+for _command in (*board_ssh.COMMANDS, provision, probe, status, power, accept):
+    board.add_command(_command)
 
 
-command.add_command(provision)
-command.add_command(probe)
-command.add_command(power)
-command.add_command(accept)
-
-
-@command.command("list")
+@board.command("list")
 @output_options
 def list_boards() -> None:
     """List the boards, and the board classes."""
@@ -61,7 +53,7 @@ def list_boards() -> None:
     emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], tell)
 
 
-@command.command()
+@board.command()
 @click.argument("board", shell_complete=complete.boards)
 @click.option(
     "--devices",
@@ -100,7 +92,7 @@ def show(board: str, devices: bool) -> None:
 _SHOWN_APART: Any = {"name": True, "devices": True, "clusters": {"__all__": {"rates"}}}
 
 
-@command.group()
+@board.group()
 @output_options
 def emulate() -> None:
     """Emulate boards: processes, containers or machines of this host."""

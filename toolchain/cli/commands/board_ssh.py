@@ -6,19 +6,17 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.in_lab import ask_lab
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.terminal import bytes_for
-from toolchain.quantities import counted
 
 if TYPE_CHECKING:
-    from toolchain.boards.edge_rt.status import Status
+    pass
 
 _board = click.argument("board", shell_complete=complete.boards)
 
@@ -193,83 +191,6 @@ def remove(name: str) -> None:
     emit({"name": name, "file": str(file)}, lambda: click.echo(f"{name} is no longer in {file}"))
 
 
-@click.command()
-@click.argument("boards", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
-@output_options
-def status(boards: tuple[str, ...]) -> None:
-    """Show the state of boards: load, temperature, governor, free space, edge-rt, devices, lab.
-
-    Who measures on a board, and who waits for that, is shown too, from whatever host it comes. For classes
-    with a GPU, hints say what prevents it from computing, or slows it down. Without a name, all boards are
-    asked. Each is shown as soon as it answers. Exits with 1 if a board did not answer.
-    """
-    from toolchain.boards.edge_rt.status import statuses
-    from toolchain.boards.inventory.lookup import find_boards, list_boards
-
-    found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
-    switched = {board.name for board in found if board.power}
-    state_in_lab = ask_lab()
-    answers = []
-    for answer in statuses(found):
-        answers.append(answer)
-        if not wants_json():
-            click.echo(_line(answer, state_in_lab(answer.name)))
-            if answer.error and answer.name in switched:
-                click.echo(f"{'':<20} hint: `toolchain board power cycle {answer.name}`")
-    order = [board.name for board in found]
-    answers.sort(key=lambda answer: order.index(answer.name))
-    documents = [
-        {**answer.to_json(), **state_in_lab(answer.name), "power": answer.name in switched}
-        for answer in answers
-    ]
-    emit(documents, lambda: None)
-    if any(answer.error for answer in answers):
-        click.get_current_context().exit(1)
-
-
-def _line(answer: Status, place: dict[str, str | None]) -> str:
-    if answer.error:
-        return f"{answer.name:<20} {answer.error}" + (f" ({answer.hint})" if answer.hint else "")
-    facts = {
-        "load": answer.load_1min,
-        "temperature": answer.temperature_c and f"{answer.temperature_c:.0f} C",
-        "governor": answer.governor,
-        "memory free": answer.memory_free_mib and f"{answer.memory_free_mib} MiB",
-        "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
-        "edge-rt": answer.edge_rt or "none",
-        "devices": " ".join(answer.devices),
-        "ssh": f"{answer.ssh} ({answer.ssh_reason})" if answer.ssh_reason else answer.ssh,
-        **{each["kind"]: _driver(each, emulated=answer.emulated) for each in answer.drivers},
-        "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
-    }
-    said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
-    more = [f"hint: {hint}" for hint in answer.hints]
-    if answer.holder:
-        more.append(f"measures: {answer.holder['what']} (process {answer.holder['pid']} there)")
-    more += [
-        f"waits for {each['waited_s']:.0f} s: {each['what']} (process {each['pid']} there)"
-        for each in answer.waiting
-    ]
-    return "\n".join([f"{answer.name:<20} {said}", *(f"{'':<20} {line}" for line in more)])
-
-
-def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
-    """Return the devices that a driver reports as text, or why it reports none."""
-    if not kind["names"]:
-        return f"none ({kind['problem']})"
-    note = "emulated " if emulated else ""
-    if not kind["details"]:
-        return note + " ".join(kind["names"])
-    return "; ".join(
-        f"{each['name']} ({note}{each['type']}, "
-        f"{counted(each['compute_units'], 'unit')} at {each['clock_mhz']} MHz, "
-        f"work groups to {each['max_work_group']}, {each['local_bytes'] // 1024} KiB local, "
-        f"{each['global_bytes'] // 2**20} MiB, float{each['float_lanes']}"
-        f"{', half' if each['half'] else ''}, driver {each['driver_version']})"
-        for each in kind["details"]
-    )
-
-
 @click.command(name="exec", context_settings={"ignore_unknown_options": True})
 @_board
 @click.argument("argv", metavar="-- COMMAND…", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -339,4 +260,4 @@ def logs(board: str, lines: int) -> None:
     emit({"file": str(file), "lines": text}, lambda: click.echo("\n".join(text)))
 
 
-COMMANDS = (add, repin, status, execute, shell, logs, remove)
+COMMANDS = (add, repin, execute, shell, logs, remove)

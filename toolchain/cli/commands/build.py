@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from toolchain.cli.engine import container_for, files_of
-from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     board_name,
@@ -20,7 +19,7 @@ from toolchain.cli.options import (
     named_inputs,
 )
 from toolchain.cli.output import emit, is_verbose, note, output_options, show_quantised, table
-from toolchain.cli.progress import step_progress
+from toolchain.cli.progress import event_log, step_logger, step_progress
 from toolchain.errors import UsageError
 from toolchain.quantities import counted
 
@@ -78,7 +77,7 @@ _MOST_COPIES = 5  # functions that are named
     help="The folder for library and bundle.",
 )
 @output_options
-def command(
+def build(
     model: str,
     board: str | None,
     options: ModelOptions,
@@ -130,7 +129,7 @@ def command(
         return container.run()
 
     from toolchain.api.networks import build
-    from toolchain.building.build import BuildOptions
+    from toolchain.building.options import BuildOptions
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.several import load_shapes
     from toolchain.records.shipped.file import SHIPPED

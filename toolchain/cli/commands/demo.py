@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_options
 from toolchain.cli.options import named_inputs, trial_timeout_option
 from toolchain.cli.output import emit, hold_places, note, output_options, show_quantised
+from toolchain.cli.progress import event_log, step_logger
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.quantities import counted, shown_ms
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 )
 @model_options
 @output_options
-def command(
+def demo(
     model: str,
     inputs: tuple[str, ...],
     board: str | None,

@@ -1,32 +1,38 @@
-"""`toolchain model`: the networks that can be compiled."""
+"""`toolchain model` and `toolchain tasks`: the networks that can be compiled, and their tunable tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.model_options import graph_options, model_argument
-from toolchain.cli.options import output_path
+from toolchain.cli.model_options import graph_options, model_argument, several_shapes
+from toolchain.cli.options import board_name, board_option, cluster_option, device_option, output_path
 from toolchain.cli.output import emit, note, output_options, show_quantised, table
+from toolchain.devices.table import find_kind, kernel_kinds
+from toolchain.errors import UsageError
 from toolchain.foreign import printable
 from toolchain.quantities import counted, shown_flops
 
 if TYPE_CHECKING:
     from toolchain.models.options import ModelOptions
+    from toolchain.tasks.options import CodeOptions
+    from toolchain.tasks.task import Task
+
 
 NODES_SHOWN = 5
 
 
 @click.group()
 @output_options
-def command() -> None:
+def model() -> None:
     """List, inspect and export networks."""
 
 
-@command.command("list")
+@model.command("list")
 @output_options
 def list_models() -> None:
     """List the networks of the zoo."""
@@ -47,7 +53,7 @@ def list_models() -> None:
     emit(rows, tell)
 
 
-@command.command()
+@model.command()
 @model_argument
 @graph_options
 @output_options
@@ -101,7 +107,7 @@ def _show_open(found: dict[str, Any]) -> None:
     click.echo(printable(f"shapes are open: give them to every command, such as {given}{numbers}"))
 
 
-@command.command()
+@model.command()
 @model_argument
 @graph_options
 @output_path("FILE.onnx", "The file to write.")
@@ -121,3 +127,116 @@ def export(model: str, options: ModelOptions, output: Path) -> None:
         click.echo(f"wrote {output}")
 
     emit({"file": output.absolute(), "quantising": quantised.to_json() if quantised else None}, tell)
+
+
+class _Form(click.Choice[str]):
+    """The form in which code is printed; kinds of devices, plugins' too, name their kernel source."""
+
+    def __init__(self) -> None:
+        super().__init__(["tir", *kernel_kinds(), "llvm", "assembly"])
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the form; accept the kinds of plugins too."""
+        row = find_kind(value)
+        return value if row and row.language else super().convert(value, param, ctx)
+
+
+@click.command()
+@model_argument
+@board_option("The board or board class to tune for.")
+@cluster_option
+@device_option
+@click.option("--show", metavar="ID", help="Print the definition of one task.")
+@click.option("--code", "as_code", is_flag=True, help="With --show: print the code that a build generates.")
+@click.option(
+    "--form",
+    type=_Form(),
+    default="tir",
+    show_default=True,
+    help="With --code: form to print; with --device opencl, llvm and assembly show the host code.",
+)
+@click.option("--explain", metavar="ID", help="Print the resources that the kernels of one task need.")
+@click.option(
+    "--model",
+    "by_model",
+    is_flag=True,
+    help="With --explain: predict their times on a Mali-T860, with Mesa's compiler in the image mali-model.",
+)
+@several_shapes
+@output_options
+def tasks(
+    model: str,
+    board: str | None,
+    cluster: str | None,
+    show: str | None,
+    as_code: bool,
+    form: str,
+    explain: str | None,
+    by_model: bool,
+    options: ModelOptions,
+    code: CodeOptions,
+) -> None:
+    """List the tunable tasks of a network, the heaviest first."""
+    from toolchain.api.networks import list_tasks
+    from toolchain.api.rates import with_chosen_rates
+    from toolchain.api.records import open_records
+    from toolchain.backends.table import backend_for
+    from toolchain.boards.inventory.lookup import find_target
+    from toolchain.building.chosen import chosen
+    from toolchain.cli.output import show_explained
+    from toolchain.models.load import check_source
+    from toolchain.models.several import load_shapes
+    from toolchain.tasks.task import tasks_named
+
+    if as_code and show is None:
+        raise UsageError("--code: of which task?", "add --show ID; `toolchain tasks MODEL` lists them")
+    if by_model and explain is None:
+        raise UsageError("--model: of which task?", "add --explain ID; `toolchain tasks MODEL` lists them")
+    if show is not None and explain is not None:
+        raise UsageError("--show and --explain cannot be used together", "ask one after the other")
+    target = find_target(board_name(board))
+    half_loaded = check_source(model, options)  # before cores are measured
+    note(f"reading {model} and finding its tasks")
+    if as_code or explain is not None:
+        target = with_chosen_rates(target, code, note)
+    backend = backend_for(target.profile, code)
+    loaded = load_shapes(model, options, half_loaded)
+    del half_loaded  # which holds the network's weights once more
+    if show is None and explain is None:
+        show_tasks(list_tasks(loaded, target, code, cluster=cluster))
+        return
+    with backend.lower(loaded, backend.target(cluster, integers=loaded.integral)) as network:
+        option = "--show" if explain is None else "--explain"
+        task = tasks_named(network.tasks, [show or explain or ""], option)[0]
+        if show is not None and not as_code:
+            listing = network.listing(task)
+            emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
+            return
+        with open_records(note) as store:
+            made = chosen(network, task, store, target.record_class)
+        if explain is not None:
+            explained = made.kernels(model=by_model)
+            emit(explained.to_json(), lambda: show_explained(str(made), explained.kernels, explained.model))
+            return
+        text = made.code(form)
+    emit({**made.to_json(), "form": form, "code": text}, lambda: click.echo(text))
+
+
+def show_tasks(tasks: Sequence[Task]) -> None:
+    """Print the tasks as a table or as JSON."""
+    emit(
+        [task.to_json() for task in tasks],
+        lambda: table(
+            ["ID", "WEIGHT", "WORK", "NAME", "SHAPES"],
+            [
+                (
+                    task.id,
+                    task.weight,
+                    shown_flops(task.flops),
+                    task.name,
+                    " ".join("x".join(map(str, shape)) for shape in task.shapes),
+                )
+                for task in tasks
+            ],
+        ),
+    )

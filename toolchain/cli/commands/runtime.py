@@ -14,11 +14,11 @@ from toolchain.errors import CheckError
 
 @click.group()
 @output_options
-def command() -> None:
+def runtime() -> None:
     """edge-rt: its C library for your own program, and a check of its bytes."""
 
 
-@command.command()
+@runtime.command()
 @board_option("The board or board class to compile for.")
 @output_path("DIR", "The folder for libedge.so, edge_rt.h and a README.")
 @output_options
@@ -40,7 +40,7 @@ def export(board: str | None, output: Path) -> None:
     emit({**names, "arch": runtime.arch, "fingerprint": runtime.fingerprint}, tell)
 
 
-@command.command()
+@runtime.command()
 @board_option("The board or board class for which edge-rt is checked.")
 @output_options
 def verify(board: str | None) -> None:

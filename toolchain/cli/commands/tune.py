@@ -9,7 +9,6 @@ import click
 from click.core import ParameterSource
 
 from toolchain.cli.engine import container_for, files_of
-from toolchain.cli.event_log import event_log
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     Seconds,
@@ -21,7 +20,7 @@ from toolchain.cli.options import (
     trial_timeout_option,
 )
 from toolchain.cli.output import emit, hold_places, note, output_options
-from toolchain.cli.progress import thinned_out
+from toolchain.cli.progress import event_log, thinned_out
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.cli.tuning.tables import show_plan, show_result
 from toolchain.errors import UsageError
@@ -151,7 +150,7 @@ class Search(TypedDict):
 @click.option("--dry-run", is_flag=True, help="Only say what would be tuned; measure nothing.")
 @engine_option
 @output_options
-def command(
+def tune(
     model: str,
     board: str | None,
     options: ModelOptions,

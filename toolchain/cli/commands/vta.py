@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.commands.vta_compile import compile_
-from toolchain.cli.commands.vta_tasks import tasks_
+from toolchain.cli.commands.vta_compile import compile_, tasks_
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, table, wants_json
 from toolchain.quantities import shown_ms
@@ -26,15 +25,15 @@ _SHOWN = 20  # problems; --json has all
 
 @click.group()
 @output_options
-def command() -> None:
+def vta() -> None:
     """Inspect and test the accelerator VTA: configurations, programs, portability."""
 
 
-command.add_command(compile_)
-command.add_command(tasks_)
+vta.add_command(compile_)
+vta.add_command(tasks_)
 
 
-@command.command()
+@vta.command()
 @click.argument("config", metavar="[NAME|FILE]", required=False, shell_complete=complete.vta_configs)
 @output_options
 def config(config: str | None) -> None:
@@ -55,7 +54,7 @@ def config(config: str | None) -> None:
     emit(found.document(), lambda: _tell(found))
 
 
-@command.command()
+@vta.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--config",
@@ -96,7 +95,7 @@ def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
     )
 
 
-@command.command()
+@vta.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @output_options
 def lint(folder: Path) -> None:
@@ -129,7 +128,7 @@ def lint(folder: Path) -> None:
         )
 
 
-@command.command()
+@vta.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Reject programs that only some implementations run.")
 @click.option(

@@ -41,7 +41,7 @@ from toolchain.cli.release_options import file_argument
     help="With --format mender: a device type of Mender that may install it; default: the release's classes.",
 )
 @output_options
-def command(
+def export(
     bundle: Path,
     output: Path,
     trust: Path | None,
