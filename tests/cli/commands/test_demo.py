@@ -11,7 +11,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.demo import _start_board, demo_options
+from toolchain.demo import DemoRequest, _start_board, demo_options
 from toolchain.errors import ToolchainError
 
 DEMOS = [
@@ -29,9 +29,8 @@ def test_what_cannot_be_used(invoke: Toolchain, files: Path, arguments: list[str
 
 
 def test_its_options_reach_the_run(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*arguments: object) -> None:
-        trials, timeout_s = arguments[-2:]
-        raise ToolchainError(f"{trials} trials of {timeout_s:g} s", "no hint")
+    def stop(request: DemoRequest, *_callbacks: object) -> None:
+        raise ToolchainError(f"{request.trials} trials of {request.timeout_s:g} s", "no hint")
 
     monkeypatch.setattr("toolchain.demo.run_demo", stop)
     refused(invoke, files, 1, ["4 trials of 300 s"], "demo", "good.onnx", "--trials", "4", "--timeout", "300")

@@ -1,24 +1,79 @@
-"""`toolchain board add`, `status`, `exec`, `shell`, `logs`, `remove`: commands for real boards."""
+"""`toolchain board add`, `repin`, `exec`, `shell`, `logs`, `remove`: commands for boards over SSH."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.options import Seconds
+from toolchain.cli.options import Seconds, gathered
 from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.terminal import bytes_for
+from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
-    pass
+    from toolchain.boards.inventory.adding import NewBoard
 
 _board = click.argument("board", shell_complete=complete.boards)
+
+
+@dataclass(frozen=True)
+class HostKeyAnswer:
+    """The user's answer in advance to the question whether a host key is the board's.
+
+    Attributes
+    ----------
+    fingerprint
+        The expected key's; None: any key is shown.
+    yes
+        Whether nothing is asked.
+    """
+
+    fingerprint: str | None
+    yes: bool
+
+    def accepts(self, host: str, fingerprint: str) -> bool:
+        """Return whether a host's key is the board's: the expected one, or one that the user confirms.
+
+        Raises
+        ------
+        UsageError
+            It is not the expected key, or there is no terminal to ask.
+        """
+        if self.fingerprint is not None:
+            if fingerprint != self.fingerprint:
+                raise UsageError(
+                    f"--fingerprint {self.fingerprint}: {host} shows the host key {fingerprint}; nothing was "
+                    "changed",
+                    "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+                )
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"nobody to ask whether {fingerprint} is the host key of {host}; nothing was changed",
+                f"if it is: --fingerprint {fingerprint}",
+            )
+        return click.confirm("Is that the board's?", err=True)
+
+
+def _new_board(
+    address: str,
+    board_class: str,
+    name: str | None,
+    identity: Path | None,
+    jump: str | None,
+    groups: tuple[str, ...],
+    ssh: Literal["auto", "paramiko", "openssh"],
+) -> NewBoard:
+    from toolchain.boards.inventory.adding import NewBoard
+
+    return NewBoard(address, board_class, name, identity, jump, groups, ssh)
 
 
 @click.command()
@@ -50,18 +105,9 @@ _board = click.argument("board", shell_complete=complete.boards)
     help="Who speaks with its SSH server; auto: the OpenSSH client where paramiko lacks something.",
 )
 @output_options
-def add(
-    address: str,
-    board_class: str,
-    name: str | None,
-    fingerprint: str | None,
-    yes: bool,
-    install_key: bool,
-    identity: Path | None,
-    jump: str | None,
-    groups: tuple[str, ...],
-    ssh: Literal["auto", "paramiko", "openssh"],
-) -> None:
+@gathered("entry", _new_board)
+@gathered("host_key", HostKeyAnswer)
+def add(entry: NewBoard, host_key: HostKeyAnswer, install_key: bool) -> None:
     """Add a board to toolchain.toml.
 
     Shows the fingerprint of its host key and pins the key once you say yes; no other key is accepted after
@@ -69,13 +115,14 @@ def add(
     """
     from toolchain.api.rates import measure_if_unknown
     from toolchain.boards.edge_rt.install import is_provisioned
-    from toolchain.boards.inventory.adding import NewBoard, add_board
-    from toolchain.errors import UsageError
+    from toolchain.boards.inventory.adding import add_board
 
-    def trusted(host: str, found: str) -> bool:
-        if fingerprint is None:
-            note(f"the host key of {host} is {found}")
-        return (yes and fingerprint is None) or _is_the_boards(host, found, fingerprint)
+    def trusted(host: str, shown: str) -> bool:
+        if host_key.fingerprint is None:
+            note(f"the host key of {host} is {shown}")
+            if host_key.yes:
+                return True
+        return host_key.accepts(host, shown)
 
     def password(login: str) -> str:
         if not sys.stdin.isatty():
@@ -84,8 +131,7 @@ def add(
             )
         return str(click.prompt(f"Password of {login} (used once, not kept)", hide_input=True, err=True))
 
-    wanted = NewBoard(address, board_class, name, identity, jump, groups, ssh)
-    added = add_board(wanted, trusted, password if install_key else None)
+    added = add_board(entry, trusted, password if install_key else None)
     name = added.board.name
     with contextlib.closing(added.board.transport):
         if is_provisioned(added.board):  # by another host; else `board provision` measures
@@ -106,25 +152,6 @@ def add(
     emit(document, tell)
 
 
-def _is_the_boards(host: str, found: str, expected: str | None) -> bool:
-    """Return whether a host key is the board's: as expected, or as somebody says who is asked."""
-    from toolchain.errors import UsageError
-
-    if expected is not None:
-        if found != expected:
-            raise UsageError(
-                f"--fingerprint {expected}: {host} shows the host key {found}; nothing was changed",
-                "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
-            )
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError(
-            f"nobody to ask whether {found} is the host key of {host}; nothing was changed",
-            f"if it is: --fingerprint {found}",
-        )
-    return click.confirm("Is that the board's?", err=True)
-
-
 @click.command()
 @_board
 @click.option(
@@ -134,16 +161,16 @@ def _is_the_boards(host: str, found: str, expected: str | None) -> bool:
     "--yes", is_flag=True, help="Ask nothing; with --fingerprint alone, since another key may be anybody's."
 )
 @output_options
-def repin(board: str, fingerprint: str | None, yes: bool) -> None:
+@gathered("host_key", HostKeyAnswer)
+def repin(board: str, host_key: HostKeyAnswer) -> None:
     """Pin the new host key of a board that was set up anew.
 
     Shows the fingerprints of the pinned key and of the new one, and pins the new one once you say yes. The
     board's groups, root, power and the rest of its entry stay; the machine's other devices get the key too.
     """
     from toolchain.boards.inventory.adding import repin_board
-    from toolchain.errors import UsageError
 
-    if yes and fingerprint is None:
+    if host_key.yes and host_key.fingerprint is None:
         raise UsageError(
             "--yes would pin whatever key is shown, also that of somebody between you and the board",
             "give the key's: --fingerprint SHA256:…, from `ssh-keygen -lf` on the board",
@@ -152,7 +179,7 @@ def repin(board: str, fingerprint: str | None, yes: bool) -> None:
     def trusted(host: str, old: str, new: str) -> bool:
         note(f"the host key of {host} was {old}")
         note(f"the host key of {host} is  {new}")
-        return _is_the_boards(host, new, fingerprint)
+        return host_key.accepts(host, new)
 
     pinned = repin_board(board, trusted)
     document = {
@@ -183,7 +210,6 @@ def remove(name: str) -> None:
     """Remove a board from toolchain.toml; nothing is changed on the board."""
     from toolchain.boards.emulation import stored
     from toolchain.boards.inventory import register
-    from toolchain.errors import UsageError
 
     if name in stored.names() and name not in register.names():
         raise UsageError(f"{name} is an emulated board", f"`toolchain board emulate stop {name}`")
@@ -247,7 +273,6 @@ def shell(board: str) -> None:
 def logs(board: str, lines: int) -> None:
     """Show the last lines that a board's RPC server and tunnel, started by the lab, wrote to their log."""
     from toolchain.boards.inventory.lookup import find_board
-    from toolchain.errors import UsageError
     from toolchain.rpc import state
 
     name = find_board(board).name

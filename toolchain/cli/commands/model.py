@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli.model_options import graph_options, model_argument, several_shapes
-from toolchain.cli.options import board_name, board_option, cluster_option, device_option, output_path
+from toolchain.cli.options import (
+    board_name,
+    board_option,
+    cluster_option,
+    device_option,
+    gathered,
+    output_path,
+)
 from toolchain.cli.output import emit, note, output_options, show_quantised, table
 from toolchain.devices.table import find_kind, kernel_kinds
 from toolchain.errors import UsageError
@@ -141,6 +149,43 @@ class _Form(click.Choice[str]):
         return value if row and row.language else super().convert(value, param, ctx)
 
 
+@dataclass(frozen=True)
+class TaskDetail:
+    """What is printed of one task, instead of the list of all.
+
+    Attributes
+    ----------
+    show, explain
+        Id of the task, for its definition or code, or for the resources of its kernels.
+    as_code
+        Whether code is printed, in the form `form`.
+    by_model
+        Whether a model of the device predicts the times of the kernels.
+    """
+
+    show: str | None
+    as_code: bool
+    form: str
+    explain: str | None
+    by_model: bool
+
+    @property
+    def task(self) -> str | None:
+        """Id of the task; None: all tasks are listed."""
+        return self.show if self.explain is None else self.explain
+
+    def check(self) -> None:
+        """Refuse options that need another one, or exclude each other."""
+        if self.as_code and self.show is None:
+            raise UsageError("--code: of which task?", "add --show ID; `toolchain tasks MODEL` lists them")
+        if self.by_model and self.explain is None:
+            raise UsageError(
+                "--model: of which task?", "add --explain ID; `toolchain tasks MODEL` lists them"
+            )
+        if self.show is not None and self.explain is not None:
+            raise UsageError("--show and --explain cannot be used together", "ask one after the other")
+
+
 @click.command()
 @model_argument
 @board_option("The board or board class to tune for.")
@@ -164,15 +209,12 @@ class _Form(click.Choice[str]):
 )
 @several_shapes
 @output_options
+@gathered("detail", TaskDetail)
 def tasks(
     model: str,
     board: str | None,
     cluster: str | None,
-    show: str | None,
-    as_code: bool,
-    form: str,
-    explain: str | None,
-    by_model: bool,
+    detail: TaskDetail,
     options: ModelOptions,
     code: CodeOptions,
 ) -> None:
@@ -188,38 +230,33 @@ def tasks(
     from toolchain.models.several import load_shapes
     from toolchain.tasks.task import tasks_named
 
-    if as_code and show is None:
-        raise UsageError("--code: of which task?", "add --show ID; `toolchain tasks MODEL` lists them")
-    if by_model and explain is None:
-        raise UsageError("--model: of which task?", "add --explain ID; `toolchain tasks MODEL` lists them")
-    if show is not None and explain is not None:
-        raise UsageError("--show and --explain cannot be used together", "ask one after the other")
+    detail.check()
     target = find_target(board_name(board))
     half_loaded = check_source(model, options)  # before cores are measured
     note(f"reading {model} and finding its tasks")
-    if as_code or explain is not None:
+    if detail.as_code or detail.explain is not None:
         target = with_chosen_rates(target, code, note)
     backend = backend_for(target.profile, code)
     loaded = load_shapes(model, options, half_loaded)
     del half_loaded  # which holds the network's weights once more
-    if show is None and explain is None:
+    if detail.task is None:
         show_tasks(list_tasks(loaded, target, code, cluster=cluster))
         return
     with backend.lower(loaded, backend.target(cluster, integers=loaded.integral)) as network:
-        option = "--show" if explain is None else "--explain"
-        task = tasks_named(network.tasks, [show or explain or ""], option)[0]
-        if show is not None and not as_code:
+        option = "--show" if detail.explain is None else "--explain"
+        (task,) = tasks_named(network.tasks, [detail.task], option)
+        if detail.show is not None and not detail.as_code:
             listing = network.listing(task)
             emit({**task.to_json(), "tensorir": listing}, lambda: click.echo(listing))
             return
         with open_records(note) as store:
-            made = chosen(network, task, store, target.record_class)
-        if explain is not None:
-            explained = made.kernels(model=by_model)
-            emit(explained.to_json(), lambda: show_explained(str(made), explained.kernels, explained.model))
+            choice = chosen(network, task, store, target.record_class)
+        if detail.explain is not None:
+            explained = choice.kernels(model=detail.by_model)
+            emit(explained.to_json(), lambda: show_explained(str(choice), explained.kernels, explained.model))
             return
-        text = made.code(form)
-    emit({**made.to_json(), "form": form, "code": text}, lambda: click.echo(text))
+        text = choice.code(detail.form)
+    emit({**choice.to_json(), "form": detail.form, "code": text}, lambda: click.echo(text))
 
 
 def show_tasks(tasks: Sequence[Task]) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toolchain.cli.options import Moment
+from toolchain.cli.options import Moment, gathered
 from toolchain.cli.output import emit, note, output_options, print_json_list, table, wants_json
 from toolchain.errors import UsageError
 from toolchain.quantities import counted, shown_ms
@@ -32,21 +31,30 @@ _LIMIT = 50  # default number of records to list
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def _selection(tasks: tuple[str, ...], classes: tuple[str, ...], kinds: tuple[str, ...]) -> Selection:
+    from toolchain.records.database import Selection
+
+    return Selection(tasks, classes, kinds)
+
+
 def selection_options(function: Function) -> Function:
     """Add `--task`, `--class` and `--kind`; the command gets them as `selection`."""
-
-    @click.option("--task", "tasks", metavar="ID", multiple=True, help="Only of this task; may be repeated.")
-    @click.option("--class", "classes", metavar="CLASS", multiple=True, help="Only of this class; likewise.")
-    @click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind; likewise.")
-    @functools.wraps(function)
-    def called(
-        *args: Any, tasks: tuple[str, ...], classes: tuple[str, ...], kinds: tuple[str, ...], **options: Any
-    ) -> Any:
-        from toolchain.records.database import Selection
-
-        return function(*args, selection=Selection(tasks, classes, kinds), **options)
-
-    return cast(Function, called)
+    decorated = gathered("selection", _selection)(function)
+    for option in reversed(
+        (
+            click.option(
+                "--task", "tasks", metavar="ID", multiple=True, help="Only of this task; may be repeated."
+            ),
+            click.option(
+                "--class", "classes", metavar="CLASS", multiple=True, help="Only of this class; likewise."
+            ),
+            click.option(
+                "--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind; likewise."
+            ),
+        )
+    ):
+        decorated = option(decorated)
+    return decorated
 
 
 def note_unknown_classes(selection: Selection) -> None:

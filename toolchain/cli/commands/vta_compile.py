@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.model_options import model_argument, vta_options
+from toolchain.cli.options import gathered
 from toolchain.cli.output import emit, output_options, table
 from toolchain.errors import UsageError
 from toolchain.quantities import shown_ms
@@ -48,6 +49,28 @@ def tasks_(model: str, board: str, options: ModelOptions, code: CodeOptions) -> 
 _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 
 
+@dataclass(frozen=True)
+class SeededConvolution:
+    """The convolution to compile, in place of a network.
+
+    Attributes
+    ----------
+    conv
+        Its shape as typed; None: a network is compiled.
+    knobs
+        Its tiling as typed; None: the fastest by an estimate.
+    seed
+        Seed of its values; of a network, those of its inputs.
+    residual
+        Whether a second input is added to the sums.
+    """
+
+    conv: str | None
+    knobs: str | None
+    seed: int
+    residual: bool
+
+
 @click.command("compile")
 @click.option("--conv", metavar="N,H,W,IC,OC,KH,KW,PH,PW,SH,SW", help="A convolution's shape.")
 @click.option(
@@ -80,12 +103,10 @@ _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 )
 @vta_options
 @output_options
+@gathered("convolution", SeededConvolution)
 def compile_(
-    conv: str | None,
+    convolution: SeededConvolution,
     model: str | None,
-    knobs: str | None,
-    seed: int,
-    residual: bool,
     config: str,
     folder: Path,
     options: ModelOptions,
@@ -98,25 +119,25 @@ def compile_(
     """
     from toolchain.vta.reading import find_config
 
-    if conv is not None and model is not None:
+    if convolution.conv is not None and model is not None:
         raise UsageError("--conv and --model exclude each other", "leave one of them out")
-    if conv is None and model is None:
+    if convolution.conv is None and model is None:
         raise UsageError("what is to be compiled?", f"one of --conv {_EXAMPLE} and --model zoo:resnet-18")
     design = find_config(config)
     if model is not None:
-        if knobs or residual:
-            raise UsageError(
-                f"--{'knobs' if knobs else 'residual'}: of one convolution", "use it with --conv"
-            )
-        _compile_model(model, options, code, design, seed, folder)
+        if convolution.knobs or convolution.residual:
+            option = "knobs" if convolution.knobs else "residual"
+            raise UsageError(f"--{option}: of one convolution", "use it with --conv")
+        _compile_model(model, options, code, design, convolution.seed, folder)
         return
     from toolchain.vta.dumps.convolution import compile_convolution
     from toolchain.vta.dumps.layout import layout_of, write_dump
     from toolchain.vta.layers.knobs import read_knobs
     from toolchain.vta.layers.layer import read_shape
 
-    cut = read_knobs(knobs) if knobs is not None else None
-    compiled = compile_convolution(read_shape(conv or ""), design, cut, seed, residual)
+    knobs = None if convolution.knobs is None else read_knobs(convolution.knobs)
+    shape = read_shape(convolution.conv or "")
+    compiled = compile_convolution(shape, design, knobs, convolution.seed, convolution.residual)
     write_dump(folder, compiled.dump)
     document = {
         **layout_of(compiled.dump),
