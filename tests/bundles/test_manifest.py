@@ -124,9 +124,9 @@ def test_a_tolerance_is_for_an_output_that_there_is_and_once(manifest: Manifest)
     one = {"output": "gpu_0/prob", "step": 0.25, "number": 1, "values": 3, "reason": "rounding"}
     values = manifest.model_dump()
     accepted = Manifest.model_validate(values | {"tolerances": [one]})
-    assert accepted.tolerances[0].said == "1 step of 0.25"
-    assert OutputTolerance(**(one | {"number": 2})).said == "2 steps of 0.25"
-    assert OutputTolerance(**(one | {"step": None, "values": None, "number": 0.001})).said == "0.001"
+    assert accepted.tolerances[0].text == "1 step of 0.25"
+    assert OutputTolerance(**(one | {"number": 2})).text == "2 steps of 0.25"
+    assert OutputTolerance(**(one | {"step": None, "values": None, "number": 0.001})).text == "0.001"
     for wrong in ([one, one], [one | {"output": "other"}]):
         with pytest.raises(ValueError, match="tolerances: not all of"):
             Manifest.model_validate(values | {"tolerances": wrong})

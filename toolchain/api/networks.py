@@ -171,10 +171,10 @@ def _boards_of(
     if not isinstance(board, str | Board):
         return board
     if isinstance(board, str):
-        found = find_measured(board, on_boards=measured_on_boards(options.runner, code.device_kind))
+        boards = find_measured(board, on_boards=measured_on_boards(options.runner, code.device_kind))
     else:
-        found = [board]
-    return with_chosen_rates_of_all(found, code, note)
+        boards = [board]
+    return with_chosen_rates_of_all(boards, code, note)
 
 
 def _code_for(model: Model, code: CodeOptions | None) -> CodeOptions:

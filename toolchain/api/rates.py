@@ -47,7 +47,7 @@ def with_chosen_rates_of_all(boards: Sequence[Board], code: CodeOptions, note: N
     rates = _chosen(name, code, first.profile.name, note, emulated=first.emulated)
     if rates is None:
         return list(boards)
-    return [replace(each, profile=with_rates(each.profile, rates), rates="board") for each in boards]
+    return [replace(board, profile=with_rates(board.profile, rates), rates="board") for board in boards]
 
 
 def _chosen(
@@ -75,11 +75,11 @@ def _of_this_host(board: str, code: CodeOptions, note: Note) -> BoardRates | Non
     """Measure this host if the user did not yet; None if that is not to be, or fails."""
     if not is_this_host(board) or code.device_kind != "cpu":
         return None
-    found = find_board(board)
+    this_host = find_board(board)
     try:
-        if code.rates == "auto" and not is_compiled(arch_of(found.profile)):
+        if code.rates == "auto" and not is_compiled(arch_of(this_host.profile)):
             return None  # that takes minutes, and every later step on this host does it, too
-        return measure_and_keep(found, note)
+        return measure_and_keep(this_host, note)
     except ToolchainError as error:
         if code.rates == "board":
             raise

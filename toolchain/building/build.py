@@ -102,10 +102,10 @@ class BuildResult:
     @property
     def warnings(self) -> list[str]:
         """Warnings for the user."""
-        said = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
-        for each in self.expectations[:1]:
-            said += each.warnings()
-        return said + (self.quantised.cost.warnings() if self.quantised else [])
+        warnings = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
+        for expectation in self.expectations[:1]:
+            warnings += expectation.warnings()
+        return warnings + (self.quantised.cost.warnings() if self.quantised else [])
 
 
 def _decided(decisions: list[Decision[Any]]) -> dict[str, object]:
@@ -181,8 +181,8 @@ def build(
     with scratch_folder() as folder:
         progress("lowering the network")
         with backend.lower(model, made_for, compiles=True) as network:
-            own, beside = decide_network(network, model, target, store, options)
-            decided = [*own, *beside]
+            decisions, beside = decide_network(network, model, target, store, options)
+            decided = [*decisions, *beside]
             content = common.make(network, points(decided), decided, folder, progress, options.format)
         progress("writing the bundle")
         manifest, code = content.manifest, content.code
@@ -196,7 +196,9 @@ def build(
             # Inside the block: if the bundle cannot be written, no library without a bundle is left.
             digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs, cases)
     sample = sum(
-        array.nbytes for each in references for array in (*each.sample.values(), *each.outputs.values())
+        array.nbytes
+        for reference in references
+        for array in (*reference.sample.values(), *reference.outputs.values())
     )
     return BuildResult(
         bundle=bundle.absolute(),
@@ -204,10 +206,10 @@ def build(
         library=library.absolute(),
         library_sha256=hashlib.sha256(library.read_bytes()).hexdigest(),
         target=made_for,
-        decisions=content.decisions[: len(own)],
+        decisions=content.decisions[: len(decisions)],
         reference=reference,
         quantised=model.quantised,
-        beside=content.decisions[len(own) :],
+        beside=content.decisions[len(decisions) :],
         size=Size(bundle.stat().st_size, weights_of(model.onnx), content.objects.transformed, sample),
         expectations=common.expectations,
         checked=checked,
@@ -285,12 +287,12 @@ def _others(
     if store is None or made_for.limits is None:
         return []
     missing = [decision.task.workload for decision in decisions if not decision.tuned]
-    found = {
+    devices = {
         device
         for workload in missing
         for device in store.devices(record_key(workload, made_for, target.record_class))
     }
-    return sorted(each for each in found if each.startswith(f"{made_for.kind}:"))
+    return sorted(name for name in devices if name.startswith(f"{made_for.kind}:"))
 
 
 def _require_tuned(
@@ -305,9 +307,9 @@ def _require_tuned(
     where = "".join(f" --{name} {value}" for name, value in typed.items() if value is not None)
     which = f" --tasks {','.join(task.id for task in missing)}" if len(missing) < len(decisions) else ""
     tune = f"toolchain tune {quote(model.source)}{where}{model.options.typed()}{options.code.typed()}{which}"
-    there = " or ".join(f"--device {quote(device)}" for device in others)
+    options_of_others = " or ".join(f"--device {quote(device)}" for device in others)
     raise ToolchainError(
         f"--require-tuned: {len(missing)} of {counted(len(decisions), 'task')} of {model.name} "
         f"have no record that applies on {board}: {listed}",
-        f"{tune}; {there} uses the records of another device" if others else tune,
+        f"{tune}; {options_of_others} uses the records of another device" if others else tune,
     )

@@ -108,7 +108,7 @@ class Bundling:
     @property
     def cases(self) -> list[tuple[Mapping[str, Array], Mapping[str, Array]]]:
         """Sample and expected outputs for each of the model's `others`."""
-        return [each.arrays for each in self.expectations[1:]]
+        return [expectation.arrays for expectation in self.expectations[1:]]
 
     def make(
         self,

@@ -60,16 +60,16 @@ def checked_here(bundle: Path) -> VerifyResult:
     ToolchainError
         The library crashed, or a kernel does not compile.
     """
-    found, board, execution = read_bundle(bundle), local_board(), AS_BUILT
-    if bed := test_bed_of(found.manifest):
-        kind = found.manifest.runtime.device
+    opened, board, execution = read_bundle(bundle), local_board(), AS_BUILT
+    if bed := test_bed_of(opened.manifest):
+        kind = opened.manifest.runtime.device
         board = on_test_bed(board, kind)
         execution = Execution(device=device_key(kind, str(bed.entry["name"])))
     results = []
-    for shape in found.each():
+    for shape in opened.each():
         results.append(verify_bundle(shape, OnBoard(board), execution))
         if not results[-1].passed:
             break
-    *_, last = remember_results(found, board, results)
+    *_, last = remember_results(opened, board, results)
     last.check()
     return last

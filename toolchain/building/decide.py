@@ -148,4 +148,4 @@ def recorded_points(
 
 def points(decisions: list[Decision[Any]]) -> Mapping[str, Any]:
     """Return the points of the tasks that have a record, by workload."""
-    return {each.task.workload: each.point for each in decisions if each.tuned}
+    return {decision.task.workload: decision.point for decision in decisions if decision.tuned}

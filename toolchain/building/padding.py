@@ -65,7 +65,7 @@ def padded(array: Array, shape: Sequence[int]) -> Array:
 def _pairs(model: Model, expectations: Sequence[Expectation]) -> Iterator[tuple[Model, Model, Expectation]]:
     """Yield each shape that fits into another, the smallest of those others, and what the shape computes."""
     for small, expected in zip(model.shapes, expectations, strict=True):
-        larger = [each for each in model.shapes if each is not small and _fits(small, each)]
+        larger = [shape for shape in model.shapes if shape is not small and _fits(small, shape)]
         if larger:
             yield small, min(larger, key=input_elements), expected
 

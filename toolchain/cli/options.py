@@ -47,8 +47,8 @@ def gathered(name: str, make: Callable[..., object]) -> Callable[[Function], Fun
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def called(**options: Any) -> Any:
-            own = {key: options.pop(key) for key in names & options.keys()}
-            return function(**options, **{name: make(**own)})
+            values = {key: options.pop(key) for key in names & options.keys()}
+            return function(**options, **{name: make(**values)})
 
         return cast(Function, called)
 
@@ -204,10 +204,10 @@ def board_option(help_text: str) -> Callable[[Function], Function]:
             try:
                 return function(*args, board=board, **options)
             except UsageError as error:
-                said = f"{board_name(board)}:"
-                if not error.message.startswith(said):
+                prefix = f"{board_name(board)}:"
+                if not error.message.startswith(prefix):
                     raise
-                where = _board_origin(board_name(board)) + error.message.removeprefix(said)
+                where = _board_origin(board_name(board)) + error.message.removeprefix(prefix)
                 raise UsageError(where, error.hint) from error
 
         return option(cast(Function, called))

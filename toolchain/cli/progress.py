@@ -59,11 +59,11 @@ def step_logger(log: EventLog, say: Callable[[str], None]) -> Callable[[str], No
     """Return a function that passes a step to `say` and writes it to the log."""
     from toolchain.events.lines import StepLine
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         log.write(StepLine(text=text))
         say(text)
 
-    return tell
+    return report
 
 
 def _end_after(error: BaseException) -> EndLine:
@@ -101,25 +101,25 @@ def step_progress() -> Iterator[Callable[[str], None]]:
     )
     with terminal.drawing(live):
 
-        def tell(text: str) -> None:
+        def report(text: str) -> None:
             spinner.update(text=Text(printable(text)))
             if not is_counted(text) or is_last(text):
                 note(text)
 
-        yield tell
+        yield report
 
 
 def thinned_out(say: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that passes steps to `say`; of counted steps, one in 30 s and the last."""
-    said = -_BETWEEN_S
+    reported_s = -_BETWEEN_S
 
-    def tell(text: str) -> None:
-        nonlocal said
+    def report(text: str) -> None:
+        nonlocal reported_s
         if is_counted(text):
             now = time.monotonic()
-            if now - said < _BETWEEN_S and not is_last(text):
+            if now - reported_s < _BETWEEN_S and not is_last(text):
                 return
-            said = now
+            reported_s = now
         say(text)
 
-    return tell
+    return report

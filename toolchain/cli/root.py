@@ -137,11 +137,11 @@ def _path(context: click.Context | None, command: click.Command, arguments: Sequ
     for word in arguments:
         if not isinstance(command, click.Group):
             break
-        found = command.get_command(click.Context(command), word)
-        if found is None:
+        inner = command.get_command(click.Context(command), word)
+        if inner is None:
             break
         words.append(word)
-        command = found
+        command = inner
     return " ".join(words)
 
 

@@ -283,12 +283,12 @@ def _scratch(board: Board) -> Iterator[str]:
 
 def _sweep(board: Board, mine: str) -> None:
     """Remove folders of killed owners, by their age on the board's own clock, which may be years off."""
-    there = board.transport.listing(_RUNS)
+    folders = board.transport.listing(_RUNS)
     name = mine.partition("/")[2]
-    if name not in there:
+    if name not in folders:
         what, problem = f"the listing of its folder {_RUNS}", f"{name} is missing, just made there"
         raise lie(board.name, what, problem, of_system=True)
-    stale = [other for other, entry in there.items() if there[name].changed - entry.changed > _STALE_S]
+    stale = [other for other, entry in folders.items() if folders[name].changed - entry.changed > _STALE_S]
     board.transport.remove(*(f"{_RUNS}/{other}" for other in stale[:MOST_REMOVED]))
 
 
@@ -305,10 +305,10 @@ def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> Toolchain
         return ToolchainError(
             f"{what}: edge-rt gave no answer (exit code {code}): {last_line(completed.stderr)}"
         )
-    told = f"{answer_of(verb)} (exit code {code})"
-    problem = understood(Failed, check_output(completed, name, told), name, told).error
+    source = f"{answer_of(verb)} (exit code {code})"
+    problem = understood(Failed, check_output(completed, name, source), name, source).error
     if code == _EXIT_REQUIRES:
-        return _lacks(placed, problem, told)
+        return _lacks(placed, problem, source)
     if code == _EXIT_BUSY:
         holder = problem.holder
         who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
@@ -320,7 +320,7 @@ def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> Toolchain
     return UsageError(message) if code == _EXIT_USAGE else ToolchainError(message)
 
 
-def _lacks(placed: PlacedBundle, problem: FailureReason, told: str) -> ToolchainError:
+def _lacks(placed: PlacedBundle, problem: FailureReason, source: str) -> ToolchainError:
     """Return the error for what a board lacks; a CheckError if the bundle does not need that."""
     manifest, board, missing = placed.manifest, placed.board, list(problem.missing)
     if missing and set(missing) <= set(manifest.requires):
@@ -332,4 +332,4 @@ def _lacks(placed: PlacedBundle, problem: FailureReason, told: str) -> Toolchain
         simulated = simulates(placed.runtime.facts, kind)
         instead = f"--device {simulation(kind)} simulates it" if simulated else None
         return lacks_device(manifest, board, missing[0], problem.message, instead)
-    return lie(board.name, told, f"error.missing is {shown(', '.join(missing))}, none of which it needs")
+    return lie(board.name, source, f"error.missing is {shown(', '.join(missing))}, none of which it needs")

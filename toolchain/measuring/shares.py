@@ -30,20 +30,20 @@ def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[s
     """
     tasks = {name: task for task in placed.manifest.tasks for name in task.functions}
     peaks = _peaks(placed, {task.products for task in tasks.values() if task.products})
-    found = []
-    for each in operators:
-        task = tasks.get(each.name)
+    rows = []
+    for operator in operators:
+        task = tasks.get(operator.name)
         count, products = (task.flops, task.products) if task else (0, None)
-        gflops = count * each.calls / each.ms / 1e6 if count and each.ms else None
+        gflops = count * operator.calls / operator.ms / 1e6 if count and operator.ms else None
         peak = peaks.get(products) if products else None
         share = gflops / peak if gflops and peak else None
-        found.append({**each.model_dump(), "gflops": gflops, "products": products, "share": share})
-    return found
+        rows.append({**operator.model_dump(), "gflops": gflops, "products": products, "share": share})
+    return rows
 
 
 def peaks_of(placed: PlacedBundle, operators: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return the peaks that operators of a profile have a share of, float32's first, by their products."""
-    used = {each["products"] for each in operators if each["share"] is not None}
+    used = {operator["products"] for operator in operators if operator["share"] is not None}
     return _peaks(placed, sorted(used, key=lambda name: (name != _FLOAT, name)))
 
 
@@ -79,5 +79,7 @@ def _peaks(placed: PlacedBundle, products: Iterable[str]) -> dict[str, float]:
     required = placed.manifest.requires
     widest = next(name for name, feature in _BY_FEATURE if not feature or feature in required)
     cores = min(placed.threads, cluster.all.threads)
-    each = {name: cluster.product_of(widest if name == _FLOAT else name, placed.threads) for name in products}
-    return {name: gops * cores for name, gops in each.items() if gops is not None}
+    of_one_core = {
+        name: cluster.product_of(widest if name == _FLOAT else name, placed.threads) for name in products
+    }
+    return {name: gops * cores for name, gops in of_one_core.items() if gops is not None}

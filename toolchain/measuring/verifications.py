@@ -115,7 +115,11 @@ def remember_latency(bundle: Bundle, board: Board, result: BenchResult) -> None:
 
 def verifications(sha256: str) -> dict[str, Verification]:
     """Return the verifications of a bundle by board class."""
-    return {each.board_class: each for each in _read(data_dir() / FILE_NAME) if each.sha256 == sha256}
+    return {
+        verification.board_class: verification
+        for verification in _read(data_dir() / FILE_NAME)
+        if verification.sha256 == sha256
+    }
 
 
 def remember(sha256: str, board_class: str, error: float, device: str) -> None:
@@ -129,11 +133,11 @@ def remember(sha256: str, board_class: str, error: float, device: str) -> None:
     file = data_dir() / FILE_NAME
     with _turn(file):
         kept = _read(file)
-        latency = next((each.latency_ms for each in kept if _same(each, sha256, board_class)), None)
+        latency = next((entry.latency_ms for entry in kept if _same(entry, sha256, board_class)), None)
         _write(
             file,
             [
-                *(each for each in kept if not _same(each, sha256, board_class)),
+                *(entry for entry in kept if not _same(entry, sha256, board_class)),
                 Verification(
                     sha256=sha256,
                     board_class=board_class,
@@ -152,7 +156,7 @@ def forget(sha256: str, board_class: str) -> None:
         return
     file = data_dir() / FILE_NAME
     with _turn(file):
-        _write(file, [each for each in _read(file) if not _same(each, sha256, board_class)])
+        _write(file, [entry for entry in _read(file) if not _same(entry, sha256, board_class)])
 
 
 def add_latency(sha256: str, board_class: str, latency_ms: float) -> None:
@@ -164,10 +168,10 @@ def add_latency(sha256: str, board_class: str, latency_ms: float) -> None:
         _write(
             file,
             [
-                each.model_copy(update={"latency_ms": latency_ms})
-                if _same(each, sha256, board_class)
-                else each
-                for each in _read(file)
+                entry.model_copy(update={"latency_ms": latency_ms})
+                if _same(entry, sha256, board_class)
+                else entry
+                for entry in _read(file)
             ],
         )
 
@@ -176,8 +180,8 @@ def _turn(file: Path) -> AbstractContextManager[None]:
     return one_at_a_time(file.with_suffix(".lock"), _TURN_S, f"writing {file}")
 
 
-def _same(each: Verification, sha256: str, board_class: str) -> bool:
-    return (each.sha256, each.board_class) == (sha256, board_class)
+def _same(entry: Verification, sha256: str, board_class: str) -> bool:
+    return (entry.sha256, entry.board_class) == (sha256, board_class)
 
 
 def _read(file: Path) -> tuple[Verification, ...]:

@@ -86,7 +86,7 @@ class VerifyResult:
 def tolerances_of(
     outputs: Iterable[str],
     common: float,
-    own: Iterable[OutputTolerance],
+    of_outputs: Iterable[OutputTolerance],
     parts: Iterable[OutputParts],
 ) -> dict[str, Tolerance]:
     """Return how far each output may be off, and in which parts it is compared, from a manifest's lists."""
@@ -94,9 +94,11 @@ def tolerances_of(
     for along in parts:
         ends.setdefault(along.output, {})[along.axis] = along.ends
     tolerances = {name: Tolerance(common, ends=ends.get(name, {})) for name in outputs}
-    for each in own:
-        divided = ends.get(each.output, {})
-        tolerances[each.output] = Tolerance(each.number, each.step, each.values, each.reason, divided)
+    for output in of_outputs:
+        divided = ends.get(output.output, {})
+        tolerances[output.output] = Tolerance(
+            output.number, output.step, output.values, output.reason, divided
+        )
     return tolerances
 
 

@@ -92,15 +92,15 @@ def check_driver(board: Board, device: str) -> None:
         edge-rt does not work on the board, or the driver does not.
     """
     facts = install(board, drivers=bool(device)).facts
-    for found in facts.devices:
-        if found.kind == device and not found.names:
-            raise ToolchainError(f"board {board.name}: its driver for {device} fails: {found.problem}")
+    for answer in facts.devices:
+        if answer.kind == device and not answer.names:
+            raise ToolchainError(f"board {board.name}: its driver for {device} fails: {answer.problem}")
 
 
 def driver_environment(device: str, root: Path) -> Mapping[str, str]:
     """Return the environment in which programs of a board that is a process find its driver."""
-    found = sorted((root / _FOLDER).glob("*")) if device in _FILES else []
-    return {_FILES[device].variable: str(found[0].absolute())} if found else {}
+    files = sorted((root / _FOLDER).glob("*")) if device in _FILES else []
+    return {_FILES[device].variable: str(files[0].absolute())} if files else {}
 
 
 def with_test_bed(profile: Profile, device: str) -> Profile:
@@ -108,7 +108,7 @@ def with_test_bed(profile: Profile, device: str) -> Profile:
     bed = kind_of(device).test_bed if device else None
     if bed is None or not bed.entry:
         return profile
-    devices = (_changed(each, bed.entry) if each.kind == device else each for each in profile.devices)
+    devices = (_changed(entry, bed.entry) if entry.kind == device else entry for entry in profile.devices)
     return profile.model_copy(update={"devices": tuple(devices)})
 
 

@@ -222,19 +222,19 @@ class LocalTransport:
         """Return a folder's entries; see `Transport.listing`."""
         folder = self._path(remote)
         self._check_root()
-        found: dict[str, RemoteFile] = {}
+        files: dict[str, RemoteFile] = {}
         if folder.is_dir():
             for entry in os.scandir(folder):
-                if len(found) > MOST_ENTRIES:
+                if len(files) > MOST_ENTRIES:
                     raise CheckError(
-                        f"this cannot be right: {too_many(str(folder), len(found))}",
+                        f"this cannot be right: {too_many(str(folder), len(files))}",
                         f"look at it, and empty it: ls {folder}",
                     )
                 if not entry.name.startswith("."):
                     with suppress(FileNotFoundError):  # removed meanwhile
                         status = entry.stat(follow_symlinks=False)
-                        found[entry.name] = RemoteFile(status.st_size, status.st_mtime)
-        return found
+                        files[entry.name] = RemoteFile(status.st_size, status.st_mtime)
+        return files
 
     def touch(self, remote: str) -> None:
         """Set a file's modification time to now."""

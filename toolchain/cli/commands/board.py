@@ -44,13 +44,13 @@ def list_boards() -> None:
 
     boards, broken = inventory.shown_boards()
 
-    def tell() -> None:
+    def print_text() -> None:
         _print_table(boards)
         for name, error in broken.items():
             click.echo(f"{name} is broken: {error}")
         click.echo(f"\nclasses: {', '.join(class_names())}")
 
-    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], tell)
+    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], print_text)
 
 
 @board.command()
@@ -65,28 +65,28 @@ def show(board: str, devices: bool) -> None:
     """Show the facts of a board or a class, and whether the board is in the running lab."""
     from toolchain.boards.inventory.lookup import find_board, find_target
 
-    found = find_target(board)
+    target = find_target(board)
     drivers = _drivers(find_board(board)) if devices else {}
     document = {
         "name": board,
-        "class": found.profile.name,
-        "is_board": found.board is not None,
-        "emulated": found.emulated,
-        "record_class": found.record_class,
-        **(ask_lab()(found.board) if found.board else {}),
-        **_reach(found.board),
-        **found.profile.model_dump(mode="json", exclude=_SHOWN_APART),
-        "devices": [_device(each) for each in found.profile.devices],
-        "class_rates": _class_rates(found.profile),
-        "rates": _board_rates(found.board),
+        "class": target.profile.name,
+        "is_board": target.board is not None,
+        "emulated": target.emulated,
+        "record_class": target.record_class,
+        **(ask_lab()(target.board) if target.board else {}),
+        **_reach(target.board),
+        **target.profile.model_dump(mode="json", exclude=_SHOWN_APART),
+        "devices": [_device(device) for device in target.profile.devices],
+        "class_rates": _class_rates(target.profile),
+        "rates": _board_rates(target.board),
         **drivers,
     }
 
-    def tell() -> None:
+    def print_text() -> None:
         for key, value in document.items():
             click.echo(f"{key:<14}{_text(value)}")
 
-    emit(document, tell)
+    emit(document, print_text)
 
 
 _SHOWN_APART: Any = {"name": True, "devices": True, "clusters": {"__all__": {"rates"}}}
@@ -132,9 +132,9 @@ def start(class_name: str, kind: str, name: str | None, groups: tuple[str, ...],
     note(f"starting an emulated {class_name}")
     board = emulated.start(class_name, kind=kind, name=name, progress=thinned_out(note), device=device or "")
     emulated.join_groups(board.name, groups)
-    made = emulated.kind(board.name)
-    document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
-    emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))
+    way = emulated.kind(board.name)
+    document = {**_row(board), "kind": way, "state": emulated.condition(board.name)}
+    emit(document, lambda: click.echo(f"{board.name} is ready ({way})"))
 
 
 @emulate.command()
@@ -157,11 +157,11 @@ def list_emulated() -> None:
     boards = emulated.list_emulated()
     how = {b.name: {"kind": emulated.kind(b.name), "state": emulated.condition(b.name)} for b in boards}
 
-    def tell() -> None:
+    def print_text() -> None:
         rows = [(b.name, b.profile.name, how[b.name]["kind"], how[b.name]["state"]) for b in boards]
         table(["BOARD", "CLASS", "KIND", "STATE"], rows)
 
-    emit([{**_row(board), **how[board.name]} for board in boards], tell)
+    emit([{**_row(board), **how[board.name]} for board in boards], print_text)
 
 
 def _row(board: Board) -> dict[str, Any]:
@@ -193,15 +193,15 @@ def _class_rates(profile: Profile) -> list[dict[str, Any]]:
     """Return the speeds of one core by which code for each cluster of a class is chosen, and their source."""
     from toolchain.backends.table import class_rates
 
-    found = []
+    rates = []
     for cluster in profile.clusters:
         row = class_rates(profile.triple, cluster.cpu)
         if cluster.rates is not None:
-            found.append({"cpu": cluster.cpu, "source": "measured", **_speeds(cluster.rates)})
+            rates.append({"cpu": cluster.cpu, "source": "measured", **_speeds(cluster.rates)})
         elif row is not None:
             speeds = {"gflops": row.peak / 1e9, "memory_gb_s": row.stream / 1e9}
-            found.append({"cpu": cluster.cpu, "source": row.source, **speeds})
-    return found
+            rates.append({"cpu": cluster.cpu, "source": row.source, **speeds})
+    return rates
 
 
 def _speeds(rates: ClusterRates) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def _board_rates(name: str | None) -> list[dict[str, Any]]:
     if rates is None:
         return []
     source = f"measured {rates.measured} by edge-rt {rates.edge_rt}"
-    return [{"cpu": each.core, "source": source, **_speeds(each)} for each in rates.clusters]
+    return [{"cpu": cluster.core, "source": source, **_speeds(cluster)} for cluster in rates.clusters]
 
 
 def _drivers(board: Board) -> dict[str, Any]:

@@ -30,10 +30,10 @@ def probe(board: str) -> None:
     from toolchain.api.rates import measure_and_keep
     from toolchain.boards.inventory.lookup import find_board
 
-    found = find_board(board)
-    hold_places([found])
-    rates = measure_and_keep(found, note)
-    emit({"board": found.name, **rates.model_dump(mode="json")}, lambda: show_rates(rates))
+    target = find_board(board)
+    hold_places([target])
+    rates = measure_and_keep(target, note)
+    emit({"board": target.name, **rates.model_dump(mode="json")}, lambda: show_rates(rates))
 
 
 def show_rates(rates: BoardRates) -> None:
@@ -45,13 +45,13 @@ def show_rates(rates: BoardRates) -> None:
         [
             (
                 cluster.core,
-                each.threads,
-                _speeds({name: gops for name, gops in each.gops.items() if name in FLOATS}),
-                _speeds({name: gops for name, gops in each.gops.items() if name not in FLOATS}),
-                *(f"{each.gb_s[level]:g}" if level in each.gb_s else "-" for level in LEVELS),
+                speeds.threads,
+                _speeds({name: gops for name, gops in speeds.gops.items() if name in FLOATS}),
+                _speeds({name: gops for name, gops in speeds.gops.items() if name not in FLOATS}),
+                *(f"{speeds.gb_s[level]:g}" if level in speeds.gb_s else "-" for level in LEVELS),
             )
             for cluster in rates.clusters
-            for each in (cluster.one, cluster.all)
+            for speeds in (cluster.one, cluster.all)
         ],
     )
     click.echo(f"measured {rates.measured} by edge-rt {rates.edge_rt}")
@@ -107,23 +107,23 @@ def accept(
     from toolchain.acceptance.run import accept as accept_board
     from toolchain.boards.inventory.lookup import find_board
 
-    found = find_board(board)
+    target = find_board(board)
     words = tuple(word for text in skips for word in text.split(",") if word)
     options = AcceptOptions(time_s, words, fresh)
     if dry_run:
         steps = [
-            {"name": s.name, "summary": s.summary, "begins": fate} for s, fate in planned(found, options)
+            {"name": s.name, "summary": s.summary, "begins": fate} for s, fate in planned(target, options)
         ]
-        rows = [tuple(each.values()) for each in steps]
-        emit({"board": found.name, "steps": steps}, lambda: table(["STEP", "", "BEGINS"], rows))
+        rows = [tuple(step.values()) for step in steps]
+        emit({"board": target.name, "steps": steps}, lambda: table(["STEP", "", "BEGINS"], rows))
         return
-    hold_places([found])
-    with event_log("accept", found.name, [found.name]) as log, tuning_progress(log) as listener:
-        done = accept_board(found, output, options, step_logger(log, note), listener)
-        problem = done.problem(found.name)
+    hold_places([target])
+    with event_log("accept", target.name, [target.name]) as log, tuning_progress(log) as listener:
+        done = accept_board(target, output, options, step_logger(log, note), listener)
+        problem = done.problem(target.name)
         if problem is not None:
             end_as_failed(log, problem.message)
-    emit(_document(found.name, done), lambda: show(done))
+    emit(_document(target.name, done), lambda: show(done))
     if problem is not None and wants_json():
         click.get_current_context().exit(problem.exit_code)  # the document above says what is wrong
     if problem is not None:
@@ -132,8 +132,13 @@ def accept(
 
 def _document(board: str, done: Accepted) -> dict[str, Any]:
     """Return the published document, with what only the user may know: the board's name and the files."""
-    own = {"board": board, "passed": done.document.passed, "page": str(done.html), "document": str(done.json)}
-    return {**own, **done.document.model_dump(mode="json")}
+    private = {
+        "board": board,
+        "passed": done.document.passed,
+        "page": str(done.html),
+        "document": str(done.json),
+    }
+    return {**private, **done.document.model_dump(mode="json")}
 
 
 def show(done: Accepted) -> None:
@@ -142,7 +147,7 @@ def show(done: Accepted) -> None:
     emulated = "emulated" if document.emulated else ""
     table(
         ["STEP", "RESULT", "SECONDS", "WHY"],
-        [(each.name, each.result, f"{each.seconds:.1f}", each.reason) for each in document.steps],
+        [(step.name, step.result, f"{step.seconds:.1f}", step.reason) for step in document.steps],
     )
     click.echo(f"class: {' '.join((document.board_class, emulated)).strip()}")
     counted = (f"{document.count(result)} {result}" for result in ("passed", "failed", "missed", "skipped"))

@@ -226,7 +226,7 @@ def _design(board: Board, file: Path) -> Design:
     from toolchain.devices.device import VTA
     from toolchain.vta.reading import find_config
 
-    device = next((each for each in board.profile.devices if each.kind == VTA), None)
+    device = next((candidate for candidate in board.profile.devices if candidate.kind == VTA), None)
     if device is None or device.config is None:
         raise UsageError(
             f"--bitstream: board class {board.profile.name} has no device of kind {VTA}",
@@ -264,11 +264,11 @@ def _show(result: Provisioned, passwords: PasswordChange | None, *, remove: bool
         _show_passwords(result.board, passwords)
 
 
-def _show_passwords(board: str, found: PasswordChange) -> None:
-    if found.file is None:
-        click.echo(f"passwords would be {found.state}")
+def _show_passwords(board: str, change: PasswordChange) -> None:
+    if change.file is None:
+        click.echo(f"passwords would be {change.state}")
         return
-    click.echo(f"passwords are {found.state}{'' if found.changed else ' already'}")
-    if found.state == "off":
-        note(f"accounts without a key cannot log in over SSH now; it is done by {found.file}")
+    click.echo(f"passwords are {change.state}{'' if change.changed else ' already'}")
+    if change.state == "off":
+        note(f"accounts without a key cannot log in over SSH now; it is done by {change.file}")
         note(f"the way back: toolchain board provision {board} --passwords on")

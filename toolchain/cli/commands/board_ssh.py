@@ -145,11 +145,11 @@ def add(entry: NewBoard, host_key: HostKeyAnswer, install_key: bool) -> None:
     }
     way = "paramiko" if added.reached.way == "paramiko" else f"the OpenSSH client ({added.reached.reason})"
 
-    def tell() -> None:
+    def print_text() -> None:
         click.echo(f"{name} is in {added.file}, and is reached by {way}")
         click.echo(f"next: toolchain board provision {name}")
 
-    emit(document, tell)
+    emit(document, print_text)
 
 
 @click.command()
@@ -194,13 +194,13 @@ def repin(board: str, host_key: HostKeyAnswer) -> None:
     if pinned.login_error:
         note(f"the login does not work yet: {pinned.login_error}")
 
-    def tell() -> None:
+    def print_text() -> None:
         if pinned.old == pinned.new:
             click.echo(f"{board} shows the pinned key {pinned.old}; nothing was changed")
         else:
             click.echo(f"{', '.join(pinned.names)}: pinned {pinned.new} in {pinned.file}")
 
-    emit(document, tell)
+    emit(document, print_text)
 
 
 @click.command()

@@ -32,17 +32,17 @@ def status(boards: tuple[str, ...]) -> None:
     from toolchain.boards.edge_rt.status import statuses
     from toolchain.boards.inventory.lookup import find_boards, list_boards
 
-    found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
-    switched = {board.name for board in found if board.power}
+    targets = [board for name in boards for board in find_boards(name)] if boards else list_boards()
+    switched = {board.name for board in targets if board.power}
     state_in_lab = ask_lab()
     answers = []
-    for answer in statuses(found):
+    for answer in statuses(targets):
         answers.append(answer)
         if not wants_json():
             click.echo(_line(answer, state_in_lab(answer.name)))
             if answer.error and answer.name in switched:
                 click.echo(f"{'':<20} hint: `toolchain board power cycle {answer.name}`")
-    order = [board.name for board in found]
+    order = [board.name for board in targets]
     answers.sort(key=lambda answer: order.index(answer.name))
     documents = [
         {**answer.to_json(), **state_in_lab(answer.name), "power": answer.name in switched}
@@ -65,18 +65,18 @@ def _line(answer: Status, place: dict[str, str | None]) -> str:
         "edge-rt": answer.edge_rt or "none",
         "devices": " ".join(answer.devices),
         "ssh": f"{answer.ssh} ({answer.ssh_reason})" if answer.ssh_reason else answer.ssh,
-        **{each["kind"]: _driver(each, emulated=answer.emulated) for each in answer.drivers},
+        **{kind["kind"]: _driver(kind, emulated=answer.emulated) for kind in answer.drivers},
         "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
     }
-    said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
+    summary = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
     more = [f"hint: {hint}" for hint in answer.hints]
     if answer.holder:
         more.append(f"measures: {answer.holder['what']} (process {answer.holder['pid']} there)")
     more += [
-        f"waits for {each['waited_s']:.0f} s: {each['what']} (process {each['pid']} there)"
-        for each in answer.waiting
+        f"waits for {session['waited_s']:.0f} s: {session['what']} (process {session['pid']} there)"
+        for session in answer.waiting
     ]
-    return "\n".join([f"{answer.name:<20} {said}", *(f"{'':<20} {line}" for line in more)])
+    return "\n".join([f"{answer.name:<20} {summary}", *(f"{'':<20} {line}" for line in more)])
 
 
 def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
@@ -87,12 +87,12 @@ def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
     if not kind["details"]:
         return note + " ".join(kind["names"])
     return "; ".join(
-        f"{each['name']} ({note}{each['type']}, "
-        f"{counted(each['compute_units'], 'unit')} at {each['clock_mhz']} MHz, "
-        f"work groups to {each['max_work_group']}, {each['local_bytes'] // 1024} KiB local, "
-        f"{each['global_bytes'] // 2**20} MiB, float{each['float_lanes']}"
-        f"{', half' if each['half'] else ''}, driver {each['driver_version']})"
-        for each in kind["details"]
+        f"{device['name']} ({note}{device['type']}, "
+        f"{counted(device['compute_units'], 'unit')} at {device['clock_mhz']} MHz, "
+        f"work groups to {device['max_work_group']}, {device['local_bytes'] // 1024} KiB local, "
+        f"{device['global_bytes'] // 2**20} MiB, float{device['float_lanes']}"
+        f"{', half' if device['half'] else ''}, driver {device['driver_version']})"
+        for device in kind["details"]
     )
 
 
@@ -109,11 +109,11 @@ def ask_lab() -> Callable[[str], dict[str, str | None]]:
     from toolchain.rpc import lab
 
     try:
-        found = lab.status()
+        status = lab.status()
     except ToolchainError:
         return lambda _: {"lab": "unknown", "lab_user": None}
-    states = {name: board.state for name, board in found.boards.items()} if found else {}
-    users = {str(lease["board"]): str(lease["user"]) for lease in found.leases} if found else {}
+    states = {name: board.state for name, board in status.boards.items()} if status else {}
+    users = {str(lease["board"]): str(lease["user"]) for lease in status.leases} if status else {}
 
     def state_of(name: str) -> dict[str, str | None]:
         state = states.get(name, "no")
@@ -158,36 +158,36 @@ def power(
     from toolchain.boards.power.cycles import boot_if_there, wait_until_answers
     from toolchain.boards.power.switch import power_of, switch
 
-    found = _exactly(find_board(board), board)
-    commands = power_of(found)
-    hold_places([found])
+    target = _exactly(find_board(board), board)
+    commands = power_of(target)
+    hold_places([target])
     wanted = cast("PowerAction", action)
     if action != "on" and not force:
-        _check_free(found)
+        _check_free(target)
     waits = not no_wait and action != "off"
-    before = boot_if_there(found) if waits and action == "cycle" else ""
-    found.transport.close()
+    before = boot_if_there(target) if waits and action == "cycle" else ""
+    target.transport.close()
     begun = time.monotonic()
-    note(f"switching {found.name}: {action}")
-    switch(found, wanted, timeout_s)
+    note(f"switching {target.name}: {action}")
+    switch(target, wanted, timeout_s)
     switched_s = time.monotonic() - begun
-    answered = wait_until_answers(found, wait_s or commands.boot_s, before=before) if waits else None
+    answered = wait_until_answers(target, wait_s or commands.boot_s, before=before) if waits else None
     document = {
-        "board": found.name,
+        "board": target.name,
         "action": action,
         "seconds": round(switched_s, 3),
         "answered_s": round(answered.seconds, 3) if answered else None,
         "restarted": answered.restarted if answered else None,
     }
 
-    def tell() -> None:
-        said = f"{found.name}: {action} took {switched_s:.1f} s"
-        click.echo(said + (f"; it answers after {answered.seconds:.1f} s" if answered else ""))
+    def print_text() -> None:
+        line = f"{target.name}: {action} took {switched_s:.1f} s"
+        click.echo(line + (f"; it answers after {answered.seconds:.1f} s" if answered else ""))
 
-    emit(document, tell)
+    emit(document, print_text)
     if answered and answered.restarted is False:
         note(
-            f"warning: {found.name} has not been restarted since: "
+            f"warning: {target.name} has not been restarted since: "
             "look whether its power commands switch the right outlet"
         )
 

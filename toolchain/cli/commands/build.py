@@ -200,8 +200,8 @@ def show(result: BuildResult) -> None:
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
     if len(result.shapes) > 1:
         _show_shapes(result)
-    if result.size.said:
-        click.echo(f"size: {result.size.said}")
+    if result.size.text:
+        click.echo(f"size: {result.size.text}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
 
 
@@ -225,9 +225,9 @@ def _show_decisions(decisions: Sequence[Decision[Any]]) -> None:
     """Print the record of each task."""
     rows = []
     for decision in decisions:
-        said = decision.to_json()
-        ms = "" if said["ms"] is None else f"{said['ms']:.3f}"
-        where = (said["board"], said["cpu"], said["level"], said["threads"])
+        record = decision.to_json()
+        ms = "" if record["ms"] is None else f"{record['ms']:.3f}"
+        where = (record["board"], record["cpu"], record["level"], record["threads"])
         rows.append(
             (decision.task.id, decision.source or "none", *where, ms, decision.rule, decision.task.name)
         )

@@ -92,7 +92,7 @@ def run(
             note(f"{output} was there, and is replaced")
         write_outputs(output, outputs)
 
-    def tell() -> None:
+    def print_text() -> None:
         table(["OUTPUT", "SHAPE", "DTYPE"], [tuple(row.values()) for row in rows])
         if output is None:
             show_values(outputs)
@@ -101,9 +101,9 @@ def run(
 
     if output is None:
         document = [{**row, "values": a.tolist()} for row, a in zip(rows, outputs.values(), strict=True)]
-        emit({"output": None, "outputs": document}, tell)
+        emit({"output": None, "outputs": document}, print_text)
     else:
-        emit({"output": output.absolute(), "outputs": rows}, tell)
+        emit({"output": output.absolute(), "outputs": rows}, print_text)
 
 
 def _check_given(bundle: Path, board: str | None, inputs: Sequence[str], specs: Sequence[TensorSpec]) -> None:
@@ -139,13 +139,13 @@ def show_values(outputs: Mapping[str, np.ndarray]) -> None:
         flat = array.reshape(-1)
         if max(array.shape, default=1) == flat.size > _TOP and array.dtype != np.bool_:
             order = np.argsort(-flat.astype(np.float64), kind="stable")[:_TOP]
-            said = ", ".join(f"[{place}] {flat[place]:.6g}" for place in order)
-            click.echo(printable(f"{name}: the largest of {flat.size}: {said}"))
+            text = ", ".join(f"[{place}] {flat[place]:.6g}" for place in order)
+            click.echo(printable(f"{name}: the largest of {flat.size}: {text}"))
         elif flat.size <= _FEW:
             click.echo(printable(f"{name}: {np.array2string(array, separator=', ', max_line_width=10**6)}"))
         else:
-            said = np.array2string(array, threshold=_FEW, edgeitems=2, separator=", ")
-            click.echo(f"{printable(name)}:\n{said}")
+            text = np.array2string(array, threshold=_FEW, edgeitems=2, separator=", ")
+            click.echo(f"{printable(name)}:\n{text}")
 
 
 @click.command()
@@ -275,15 +275,17 @@ def show_latency(result: BenchResult) -> None:
     if result.graph:
         click.echo("the driver began the kernels as one graph; --graph off: one by one")
     if result.modelled:
-        said = result.modelled
+        model = result.modelled
         click.echo(
-            f"cycle model {said['version']}: {shown_ms(said['ms'])} on the accelerator, "
-            f"{said['cycles']} cycles at {said['mhz']} MHz; a modelled time, not measured on a board"
+            f"cycle model {model['version']}: {shown_ms(model['ms'])} on the accelerator, "
+            f"{model['cycles']} cycles at {model['mhz']} MHz; a modelled time, not measured on a board"
         )
     if result.governor or result.temperature_c:
         click.echo(f"governor {result.governor or '-'}, {result.temperature_c or '-'} °C")
     if result.operators:
-        table(["OPERATOR", "CALLS", "TIME", "SPEED", "PEAK"], [_row(each) for each in result.operators])
+        table(
+            ["OPERATOR", "CALLS", "TIME", "SPEED", "PEAK"], [_row(operator) for operator in result.operators]
+        )
         if result.peaks:
             peaks = ", ".join(_peak(name, gops) for name, gops in result.peaks.items())
             click.echo(f"peak: {peaks}, measured; winograd needs fewer operations")

@@ -38,7 +38,7 @@ def doctor() -> None:
     checks = diagnose()
     settings = settings_with_origins(configuration())
 
-    def tell() -> None:
+    def print_text() -> None:
         rows = [(c.name, c.state, c.wanted_by, c.found) for c in checks]
         table(["CHECK", "STATE", "WANTED BY", "FOUND"], rows)
         for check in checks:
@@ -48,7 +48,7 @@ def doctor() -> None:
         table(["SETTING", "VALUE", "FROM"], [(s["key"], s["value"], s["origin"]) for s in settings])
 
     passed = all(check.state != "missing" for check in checks)
-    emit({"passed": passed, "checks": [c.to_json() for c in checks], "settings": settings}, tell)
+    emit({"passed": passed, "checks": [c.to_json() for c in checks], "settings": settings}, print_text)
     if not passed:
         click.get_current_context().exit(MissingError.exit_code)
 
@@ -68,13 +68,13 @@ def list_cache() -> None:
     entries = list_entries()
     rows = [entry.to_json() for entry in entries]
 
-    def tell() -> None:
+    def print_text() -> None:
         table(
             ["KIND", "MIB", "IN USE", "PATH"],
             [(e.kind, f"{e.mib:.1f}", "yes" if e.current else "no", e.path) for e in entries],
         )
 
-    emit(rows, tell)
+    emit(rows, print_text)
 
 
 @cache.command()
@@ -88,13 +88,13 @@ def prune(everything: bool, dry_run: bool) -> None:
     removed = prune(everything=everything, dry_run=dry_run)
     verb = "would remove" if dry_run else "removed"
 
-    def tell() -> None:
+    def print_text() -> None:
         total = sum(entry.mib for entry in removed)
         for entry in removed:
             click.echo(f"{verb} {entry.path} ({entry.mib:.1f} MiB)")
         click.echo(f"{verb} {counted(len(removed), 'entry', 'entries')}, {total:.1f} MiB")
 
-    emit({"dry_run": dry_run, "removed": [entry.to_json() for entry in removed]}, tell)
+    emit({"dry_run": dry_run, "removed": [entry.to_json() for entry in removed]}, print_text)
 
 
 # bash also splits words at ':', so that zoo:mobilenet becomes three. They are joined before click's function

@@ -68,7 +68,7 @@ def build(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, dr
             return
         built = build_images(engine, names, build_args=build_args, no_cache=no_cache, progress=note)
 
-    def tell() -> None:
+    def print_text() -> None:
         rows = [
             (
                 b.state.name,
@@ -80,7 +80,7 @@ def build(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, dr
         ]
         table(["NAME", "TAG", "SIZE", "MADE IN"], rows)
 
-    emit([b.to_json() for b in built], tell)
+    emit([b.to_json() for b in built], print_text)
 
 
 @image.command("list")
@@ -91,16 +91,16 @@ def list_images() -> None:
     from toolchain.images.listing import states
 
     with connect() as engine:
-        found = states(engine)
+        images = states(engine)
 
-    def tell() -> None:
+    def print_text() -> None:
         rows = [
             (s.name, s.tag, "-" if s.size_mib is None else f"{s.size_mib:.0f} MiB", _age(s.created), s.word)
-            for s in found
+            for s in images
         ]
         table(["NAME", "TAG", "SIZE", "AGE", "STATE"], rows)
 
-    emit([s.to_json() for s in found], tell)
+    emit([s.to_json() for s in images], print_text)
 
 
 def _age(created: datetime | None) -> str:
@@ -301,12 +301,12 @@ def report(
             known = error.fields if isinstance(error, ResultError) else {}
             rows.append({"name": image.name, **known, "error": error.message, "hint": error.hint})
 
-    def tell() -> None:
+    def print_text() -> None:
         cells = [
             (r["name"], *("failed" if "error" in r else show(r) for show in columns.values())) for r in rows
         ]
         table(["NAME", *columns], cells)
 
-    emit(rows, tell)
+    emit(rows, print_text)
     if failed:
         click.get_current_context().exit(failed[0].exit_code)

@@ -67,7 +67,7 @@ def status() -> None:
     """Show the tracker and the servers of each key."""
     from toolchain.rpc import lab
 
-    found = lab.status()
+    running = lab.status()
     nothing: dict[str, object] = {
         "tracker": None,
         "keys": {},
@@ -77,8 +77,8 @@ def status() -> None:
         "waiting": [],
         "pid": None,
     }
-    document = found.to_json() if found else nothing
-    emit(document, lambda: _show(found))
+    document = running.to_json() if running else nothing
+    emit(document, lambda: _show(running))
 
 
 @lab.command()

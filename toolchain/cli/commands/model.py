@@ -48,7 +48,7 @@ def list_models() -> None:
 
     networks = ZOO.values()
 
-    def tell() -> None:
+    def print_text() -> None:
         table(
             ["MODEL", "NETWORK", "PARAMETERS", "WORK"],
             [(f"zoo:{n.name}", n.summary, f"{n.parameters:,}", shown_flops(2 * n.macs)) for n in networks],
@@ -58,7 +58,7 @@ def list_models() -> None:
         {"name": f"zoo:{n.name}", "summary": n.summary, "parameters": n.parameters, "flops": 2 * n.macs}
         for n in networks
     ]
-    emit(rows, tell)
+    emit(rows, print_text)
 
 
 @model.command()
@@ -70,48 +70,50 @@ def inspect(model: str, options: ModelOptions) -> None:
     note(f"reading {model}")
     from toolchain.models.inspect import inspect_model
 
-    found = inspect_model(model, options)
-    emit(found, lambda: _show(found))
+    inspection = inspect_model(model, options)
+    emit(inspection, lambda: _show(inspection))
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(inspection: dict[str, Any]) -> None:
     for kind in ("inputs", "outputs"):
-        for tensor in found[kind]:
+        for tensor in inspection[kind]:
             click.echo(f"{kind[:-1]:<8}{printable(tensor['name'])} {tensor['shape']} {tensor['dtype']}")
-    click.echo(f"{'sha256':<8}{found['sha256']}")
+    click.echo(f"{'sha256':<8}{inspection['sha256']}")
     unknown = "FLOPs unknown: shapes are open, or a loop is; give them with --shape or --batch"
-    flops = unknown if found["flops"] is None else shown_flops(found["flops"])
-    click.echo(f"{counted(found['parameters'], 'parameter', form=',')}, {flops}")
-    counts = sorted(found["operators"].items(), key=lambda item: -item[1])
+    flops = unknown if inspection["flops"] is None else shown_flops(inspection["flops"])
+    click.echo(f"{counted(inspection['parameters'], 'parameter', form=',')}, {flops}")
+    counts = sorted(inspection["operators"].items(), key=lambda item: -item[1])
     table(["OPERATOR", "COUNT"], [(printable(operator), count) for operator, count in counts])
-    for unsupported in found["unsupported"]:
+    for unsupported in inspection["unsupported"]:
         nodes = ", ".join(unsupported["nodes"])
         click.echo(printable(f"cannot be compiled: {unsupported['op']} in {nodes}"))
-    for problem in found["data_dependent"]:
-        said = f"cannot be compiled: {problem['op']} (node {problem['node']!r}) {problem['reason']}"
-        click.echo(printable(said))
-    if found["freeze"]:
-        values = " ".join(f"--input-value {quote(name)}=V" for name in found["freeze"])
+    for problem in inspection["data_dependent"]:
+        sentence = f"cannot be compiled: {problem['op']} (node {problem['node']!r}) {problem['reason']}"
+        click.echo(printable(sentence))
+    if inspection["freeze"]:
+        values = " ".join(f"--input-value {quote(name)}=V" for name in inspection["freeze"])
         click.echo(printable(f"can be compiled if these inputs never change: {values}"))
-    if found["cut"]:
+    if inspection["cut"]:
         from toolchain.models.preparing.cutting import outputs_option
 
-        click.echo(printable(f"can be compiled up to these tensors: {outputs_option(found['cut'])}"))
-    if found["refusal"] and not (found["unsupported"] or found["data_dependent"]):
-        click.echo(printable(f"cannot be compiled: {found['refusal']['message']}"))
-        if found["refusal"]["hint"]:
-            click.echo(printable(f"hint: {found['refusal']['hint']}"))
-    if found["open"]:
-        _show_open(found)
+        click.echo(printable(f"can be compiled up to these tensors: {outputs_option(inspection['cut'])}"))
+    if inspection["refusal"] and not (inspection["unsupported"] or inspection["data_dependent"]):
+        click.echo(printable(f"cannot be compiled: {inspection['refusal']['message']}"))
+        if inspection["refusal"]["hint"]:
+            click.echo(printable(f"hint: {inspection['refusal']['hint']}"))
+    if inspection["open"]:
+        _show_open(inspection)
 
 
-def _show_open(found: dict[str, Any]) -> None:
-    if undecided := [f"{each['op']} (node {each['node']!r})" for each in found["undecided"]]:
+def _show_open(inspection: dict[str, Any]) -> None:
+    if undecided := [f"{node['op']} (node {node['node']!r})" for node in inspection["undecided"]]:
         more = f" and {len(undecided) - NODES_SHOWN} more" if len(undecided) > NODES_SHOWN else ""
         listed = ", ".join(undecided[:NODES_SHOWN]) + more
         click.echo(printable(f"not known before --shape: whether {listed} can be compiled"))
-    given = " ".join(f"--shape {quote(text)}" for text in found["open"])
-    numbers = " with numbers for D" if any("D" in text.rpartition("=")[2] for text in found["open"]) else ""
+    given = " ".join(f"--shape {quote(text)}" for text in inspection["open"])
+    numbers = (
+        " with numbers for D" if any("D" in text.rpartition("=")[2] for text in inspection["open"]) else ""
+    )
     click.echo(printable(f"shapes are open: give them to every command, such as {given}{numbers}"))
 
 
@@ -129,12 +131,12 @@ def export(model: str, options: ModelOptions, output: Path) -> None:
 
     quantised = export_model(model, options, output)
 
-    def tell() -> None:
+    def print_text() -> None:
         if quantised:
             show_quantised(quantised)
         click.echo(f"wrote {output}")
 
-    emit({"file": output.absolute(), "quantising": quantised.to_json() if quantised else None}, tell)
+    emit({"file": output.absolute(), "quantising": quantised.to_json() if quantised else None}, print_text)
 
 
 class _Form(click.Choice[str]):

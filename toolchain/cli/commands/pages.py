@@ -52,11 +52,16 @@ def report(path: Path | None, board: str | None, run: str | None, output: Path |
     source = records_in(path, run, board)
     if source.skipped:
         note(f"warning: {source.skipped}")
-    found = read_run(source.records, source.names, run)
-    page = (output or Path(f"tuning-{found.id[:8]}.html")).absolute()
-    write_tuning_report(page, found)
-    document = {"report": str(page), "run": found.id, "tasks": len(found.tasks), "trials": found.trials}
-    what = f"{counted(found.trials, 'trial')} of {counted(len(found.tasks), 'task')}"
+    tuning_run = read_run(source.records, source.names, run)
+    page = (output or Path(f"tuning-{tuning_run.id[:8]}.html")).absolute()
+    write_tuning_report(page, tuning_run)
+    document = {
+        "report": str(page),
+        "run": tuning_run.id,
+        "tasks": len(tuning_run.tasks),
+        "trials": tuning_run.trials,
+    }
+    what = f"{counted(tuning_run.trials, 'trial')} of {counted(len(tuning_run.tasks), 'task')}"
     emit(document, lambda: click.echo(f"{page}: {what}"))
 
 

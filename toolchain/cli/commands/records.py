@@ -135,14 +135,14 @@ def best(selection: Selection) -> None:
     from toolchain.records.distill import taken
 
     with open_records(note) as store:
-        chosen = [each for each in taken(store, builds()) if each.record in selection]
+        chosen = [entry for entry in taken(store, builds()) if entry.record in selection]
     if not chosen:
         note_unknown_classes(selection)
-    options = ["" if "" in each.options else ", ".join(each.options) for each in chosen]
-    records = [each.record for each in chosen]
+    options = ["" if "" in entry.options else ", ".join(entry.options) for entry in chosen]
+    records = [entry.record for entry in chosen]
     if wants_json():
         both = zip(records, options, strict=True)
-        print_json_list({**_row(record), "options": own} for record, own in both)
+        print_json_list({**_row(record), "options": of_record} for record, of_record in both)
     else:
         _show(records, options)
 
@@ -153,7 +153,7 @@ def _show(records: Sequence[Record], options: Sequence[str] | None = None) -> No
     more: list[list[str]] = [[] for _ in records]
     if options is not None:
         head.append("WITH")
-        more = [[own] for own in options]
+        more = [[text] for text in options]
     table(
         head,
         [
@@ -167,9 +167,9 @@ def _show(records: Sequence[Record], options: Sequence[str] | None = None) -> No
                 _cell(_kind(record)),
                 record.failure or f"{shown_ms(record.best_ms)}{_by_model(record)}",
                 _cell(record.created),
-                *own,
+                *cells,
             )
-            for record, own in zip(records, more, strict=True)
+            for record, cells in zip(records, more, strict=True)
         ],
     )
 
@@ -214,16 +214,16 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
     from toolchain.records.exchange import write_records
 
     with open_records(note) as store:
-        found: list[Record] = [each.record for each in taken(store, builds())] if best else store.all()
-        chosen = [record for record in found if record in selection]
+        stored: list[Record] = [entry.record for entry in taken(store, builds())] if best else store.all()
+        chosen = [record for record in stored if record in selection]
         if not chosen:
             raise UsageError(
-                f"none of {counted(len(found), 'record')} in {store.name} fits; nothing was exported",
+                f"none of {counted(len(stored), 'record')} in {store.name} fits; nothing was exported",
                 "`toolchain records list` shows them",
             )
         known = store.functions()
     if file_format == "metaschedule":
-        functions, records = metaschedule().write(file, {each.id: each for each in known}, chosen)
+        functions, records = metaschedule().write(file, {function.id: function for function in known}, chosen)
     else:
         functions, records = write_records(file, known, chosen)
     emit(
@@ -303,12 +303,12 @@ def distill_records(keep: int, keep_failures: bool, dry_run: bool) -> None:
         where = store.name
     verb = "would be removed" if dry_run else "were removed"
 
-    def tell() -> None:
+    def print_text() -> None:
         slower, failed = done.removed, done.removed_failures
         what = f"{counted(slower, 'slower record')} and {counted(failed, 'failure')}"
         click.echo(f"{what} {verb}; {done.kept} kept: {where}")
 
-    emit({"store": where, "dry_run": dry_run, **asdict(done)}, tell)
+    emit({"store": where, "dry_run": dry_run, **asdict(done)}, print_text)
 
 
 @records.command()
@@ -328,10 +328,10 @@ def repair(dry_run: bool) -> None:
         where = store.name
     rows = [{"row": number, "problem": problem} for number, problem in removed.items()]
 
-    def tell() -> None:
+    def print_text() -> None:
         if rows:
             table(["ROW", "PROBLEM"], [tuple(row.values()) for row in rows])
         verb = "would be removed" if dry_run else "was removed" if len(rows) == 1 else "were removed"
         click.echo(f"{counted(len(rows), 'record')} {verb}: {where}")
 
-    emit({"store": where, "dry_run": dry_run, "removed": rows}, tell)
+    emit({"store": where, "dry_run": dry_run, "removed": rows}, print_text)

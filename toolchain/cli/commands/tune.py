@@ -266,7 +266,7 @@ def tune(
 
         export_candidates(loaded, backend, boards[0], search, mode.export, mode.max_mib << 20)
         return None
-    names = [each.name for each in boards]
+    names = [target.name for target in boards]
     with event_log("tune", model, names) as log, tuning_progress(log) as listener:
         if mode.import_:
             from toolchain.tuning.offline.importing import import_results

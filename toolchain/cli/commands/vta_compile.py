@@ -41,7 +41,7 @@ def tasks_(model: str, board: str, options: ModelOptions, code: CodeOptions) -> 
     backend = backend_for(find_target(board).profile, code)
     with backend.lower(load_model(model, options), backend.target()) as network:
         counted = [(shape_of(task.definition), task.weight) for task in network.tasks]
-    counted.sort(key=lambda each: (-each[0].h * each[0].w, each[0].sh * each[0].sw, each[0].taps, each[0].ic))
+    counted.sort(key=lambda pair: (-pair[0].h * pair[0].w, pair[0].sh * pair[0].sw, pair[0].taps, pair[0].ic))
     rows = [{"shape": list(astuple(shape)), "count": count} for shape, count in counted]
     emit(rows, lambda: table(["CONVOLUTION", "COUNT"], [(str(shape), count) for shape, count in counted]))
 
@@ -145,7 +145,7 @@ def compile_(
         "knobs": compiled.knobs.decisions(),
         "estimated_cycles": compiled.estimated_cycles,
     }
-    emit(document, lambda: _tell_compiled(compiled, folder, document["insn_count"]))
+    emit(document, lambda: _print_compiled(compiled, folder, document["insn_count"]))
 
 
 def _compile_model(
@@ -164,7 +164,8 @@ def _compile_model(
         write_dump(into, dump)
         written.append({**layout_of(dump), "folder": str(into.absolute()), "layers": len(region.layers)})
     emit(
-        written, lambda: table(["INSTRUCTIONS", "MIB", "LAYERS", "FOLDER"], [_row(each) for each in written])
+        written,
+        lambda: table(["INSTRUCTIONS", "MIB", "LAYERS", "FOLDER"], [_row(entry) for entry in written]),
     )
 
 
@@ -173,7 +174,7 @@ def _row(written: Mapping[str, Any]) -> tuple[object, ...]:
     return written["insn_count"], memory, written["layers"], written["folder"]
 
 
-def _tell_compiled(compiled: CompiledConvolution, folder: Path, instructions: int) -> None:
+def _print_compiled(compiled: CompiledConvolution, folder: Path, instructions: int) -> None:
     from toolchain.foreign import printable
 
     cycles, memory = compiled.estimated_cycles, len(compiled.dump.before)
