@@ -158,7 +158,7 @@ def build(
 def _target_of(
     board: str | Board | BuildFor, code: CodeOptions | None = None, note: Callable[[str], None] = ignore
 ) -> BuildFor:
-    """Return what to build for, by a board's own rates if `code` is given and wants them."""
+    """Return the board or class to build for, with the board's own rates if `code` asks for them."""
     if isinstance(board, BuildFor):
         return board
     target = find_target(board) if isinstance(board, str) else board.build_for

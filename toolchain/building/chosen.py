@@ -1,4 +1,4 @@
-"""Tells how a build would compute one task: its decision, and its kernels' demands on a device."""
+"""Shows how a build would compute one task: its decision, and the resources that its kernels need."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Chosen(Generic[P]):
 
 @dataclass(frozen=True)
 class ChosenKernels:
-    """The kernels of a point, and the model that predicted their times; None if none was asked for."""
+    """The kernels of a point, and the model that predicted their times; None: no prediction."""
 
     chosen: Chosen[Any]
     kernels: Sequence[Explained]

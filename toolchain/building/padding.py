@@ -58,7 +58,7 @@ def check_padding(model: Model, expectations: Sequence[Expectation], tolerance: 
 
 
 def padded(array: Array, shape: Sequence[int]) -> Array:
-    """Return an array with zeros behind it on each axis, up to `shape`."""
+    """Return an array padded with zeros at the end of each axis, up to `shape`."""
     return np.pad(array, [(0, room - extent) for room, extent in zip(shape, array.shape, strict=True)])
 
 

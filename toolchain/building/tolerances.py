@@ -78,7 +78,7 @@ class Expectation:
 
 
 def expectation(model: Model, reference: Reference, device: str, dtype: str, least: float) -> Expectation:
-    """Return how a network's outputs are compared; runs the reference several times if the network rounds.
+    """Return how a network's outputs are compared; run the reference several times if the network rounds.
 
     Parameters are those of `rounding_tolerances`.
     """

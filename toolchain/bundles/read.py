@@ -196,7 +196,7 @@ class Bundle:
     others: tuple[tuple[dict[str, Array], dict[str, Array]], ...] = ()
 
     def each(self) -> list[Bundle]:
-        """Return the bundle as one of each of its shapes alone, the smallest first."""
+        """Return a bundle for each of its shapes, the smallest first."""
         manifest = self.manifest
         if not manifest.shapes:
             return [self]

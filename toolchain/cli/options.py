@@ -73,7 +73,7 @@ _cluster_of_bundle = _cluster_option("the one of the build; if the board lacks i
 
 
 class _DeviceOption(click.Option):
-    """Names the kinds of installed plugins in its help; loads no plugin, and looks for none before."""
+    """An option whose help names the kinds of installed plugins; it looks for plugins only to print help."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option and its help, as click prints them."""
@@ -107,7 +107,7 @@ engine_option = click.option(
 
 
 class Finite(click.FloatRange):
-    """A number that is no NaN and not infinite, within a range."""
+    """A finite number within a range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
@@ -216,7 +216,7 @@ def board_option(help_text: str) -> Callable[[Function], Function]:
 
 
 def _board_origin(name: str) -> str:
-    """Return the option, variable or key that gave `name`, in the form with which messages begin."""
+    """Return the option, variable or settings key that gave `name`, as the beginning of a message."""
     from toolchain.configuration.settings import configuration
 
     source = click.get_current_context().get_parameter_source("board")

@@ -76,7 +76,7 @@ def wants_json() -> bool:
 
 
 def emit(document: Any, print_text: Callable[[], None]) -> None:
-    """Print `document` as JSON if `--json` was given, else call `tell`."""
+    """Print `document` as JSON if `--json` was given, else call `print_text`."""
     if wants_json():
         print_json(document)
     else:
@@ -202,7 +202,7 @@ def hold_places(boards: Sequence[Board], wait_s: float | None = None) -> None:
     Parameters
     ----------
     wait_s
-        Seconds to wait for a place that somebody else holds, beside those of its entry.
+        Seconds to wait for a place that somebody else holds; the longer of this and its entry's counts.
     """
     if any(board.place for board in boards):
         from toolchain.boards.labgrid.client import held_places
@@ -271,7 +271,7 @@ def emit_shapes(
     results
         Of each of these shapes in their order.
     whole
-        What the document of a bundle with several shapes has beside `shapes`, each with its `inputs`.
+        Further fields of the document of a bundle with several shapes.
     """
     if not bundle.manifest.shapes:
         emit(results[0].to_json(), lambda: show(results[0]))

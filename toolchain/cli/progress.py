@@ -49,7 +49,7 @@ def event_log(kind: str, title: object, boards: Iterable[str] = ()) -> Iterator[
 
 
 def end_as_failed(log: EventLog, message: str) -> None:
-    """End the log of a command that goes on to say what failed, and leaves no error."""
+    """End the log of a command that failed but raises no error, since it still prints what failed."""
     from toolchain.events.lines import EndLine
 
     log.end(EndLine(how="failed", message=message))

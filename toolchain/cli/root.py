@@ -124,7 +124,7 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
 def _is_of_networks(cause: BaseException | None) -> bool:
     """Whether an error comes from a library that reads or compiles networks.
 
-    The texts of others repeat what a user wrote in toolchain.toml or in an address, passwords among it.
+    Errors of other libraries may repeat passwords from toolchain.toml or from an address.
     """
     return cause is not None and type(cause).__module__.partition(".")[0] in _OF_NETWORKS
 
@@ -154,7 +154,7 @@ def _report_bug(as_json: bool, arguments: Sequence[str], error: Exception) -> in
 
 
 def _own(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the arguments without a board's command, which stands behind `--`."""
+    """Return the arguments before `--`; those behind it are a board's command."""
     return arguments[: list(arguments).index("--")] if "--" in arguments else arguments
 
 

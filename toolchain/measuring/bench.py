@@ -228,7 +228,7 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
 
 
 def unsteadiness(noise: float) -> str:
-    """Return what to say of times that vary too much to rely on; empty if they do not."""
+    """Return a warning if the times vary too much to rely on; empty if they do not."""
     if noise > _STEADY:
         cause = "something else uses this board, or its clock changes"
         return f"the times vary by {noise:.0%} of their mean: {cause}"
@@ -236,7 +236,7 @@ def unsteadiness(noise: float) -> str:
 
 
 def _advice(answer: Timed) -> str:
-    """Return what to do for steadier times, as far as it is not done."""
+    """Return advice for steadier times, without what is already the case."""
     steps = ["end what else computes there", "measure longer (--time 60)"]
     if answer.governor not in (None, "performance"):
         steps.append("set the governor `performance`")

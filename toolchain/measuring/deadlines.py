@@ -86,7 +86,7 @@ def given_deadline(timeout: float) -> Deadline:
 
 
 def deadline_on(on_board: OnBoard, manifest: Manifest, *, runs: int = 1, extra_s: float = 0.0) -> Deadline:
-    """Return the deadline for a bundle on a board: the caller's, or `deadline` with his time of waiting.
+    """Return the caller's timeout for a bundle on a board; without one, `deadline` plus the time to wait.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from toolchain.errors import UsageError
 
 @dataclass(frozen=True)
 class ChosenDevice:
-    """A device of a board: edge-rt's word for it, its place among those of its kind, its driver's name."""
+    """A device of a board: edge-rt's name for it, its number within its kind, and its driver's name."""
 
     word: str
     number: int = 0
@@ -70,7 +70,7 @@ def check_kind(manifest: Manifest, wanted: str | None) -> None:
 
 
 def _devices(facts: EdgeRtInfo, kind: str) -> list[ChosenDevice]:
-    """Return a board's devices of a kind; where there are simulations, edge-rt tells them apart by names."""
+    """Return a board's devices of a kind; a kind with a simulation has names in place of numbers."""
     names = [name for answer in facts.devices if answer.kind == kind for name in answer.names]
     if simulation(kind):
         return [ChosenDevice(f"{kind}:{name}", number, name) for number, name in enumerate(names)]
@@ -81,7 +81,7 @@ def _devices(facts: EdgeRtInfo, kind: str) -> list[ChosenDevice]:
 
 
 def _called(word: str, devices: Sequence[ChosenDevice], kind: str) -> ChosenDevice | None:
-    """Return the first device that users or manifests call so; a simulation has no number."""
+    """Return the first device with that name or number; a simulation has only a name."""
     for device in devices:
         if word == f"{kind}:{device.name}":  # edge-rt knows it by that, too
             return replace(device, word=word)

@@ -125,7 +125,7 @@ _EXIT_USAGE, _EXIT_REQUIRES, _EXIT_BUSY = 2, 5, 75  # edge_rt.h
 
 
 class BusyError(ToolchainError):
-    """Others measure on the board, or have waited there for longer."""
+    """Another process measures on the board, or waits there and came earlier."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def listed_inputs(manifest: Manifest) -> dict[str, list[int]]:
 
 
 def shapes_at(bundle: Bundle, wanted: Sequence[str]) -> list[Bundle]:
-    """Return the bundle as one of each shape alone, the smallest first.
+    """Return a bundle for each of the wanted shapes, the smallest first.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def shapes_at(bundle: Bundle, wanted: Sequence[str]) -> list[Bundle]:
 
 
 def shape_for(bundle: Bundle, inputs: Mapping[str, np.ndarray], *, pad: bool = False) -> Bundle:
-    """Return the bundle as one of the shape alone that inputs are computed in.
+    """Return the bundle reduced to the shape that computes these inputs.
 
     Parameters
     ----------

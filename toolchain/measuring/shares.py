@@ -1,4 +1,4 @@
-"""How near each function of a profile comes to the peak of the cores that computed it."""
+"""Computes the share of the cores' peak that each function of a profile reaches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_FEATURE = (("avx512", "avx512f"), ("avx2", "avx2"), ("neon", "asimd"), ("neo
 
 
 def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[str, Any]]:
-    """Return the operators of a profile with what they compute, and their share of the cores' peak.
+    """Return the operators of a profile with their speed and their share of the cores' peak.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[s
 
 
 def peaks_of(placed: PlacedBundle, operators: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the peaks that operators of a profile have a share of, float32's first, by their products."""
+    """Return peak GFLOP/s per arithmetic type in the profile, float32 first."""
     used = {operator["products"] for operator in operators if operator["share"] is not None}
     return _peaks(placed, sorted(used, key=lambda name: (name != _FLOAT, name)))
 
@@ -50,7 +50,7 @@ def peaks_of(placed: PlacedBundle, operators: Iterable[Mapping[str, Any]]) -> di
 def peak_gflops(placed: PlacedBundle) -> float | None:
     """Return the measured peak of the cores that compute a bundle in float32, in GFLOP/s; None: not measured.
 
-    An emulated board has none: what could be measured there are the speeds of an emulator.
+    An emulated board has none: it would be the speed of an emulator.
     """
     return _peaks(placed, [_FLOAT]).get(_FLOAT) if placed.manifest.dtype == _FLOAT else None
 
@@ -69,7 +69,7 @@ def _measured(placed: PlacedBundle) -> ClusterRates | None:
 
 
 def _peaks(placed: PlacedBundle, products: Iterable[str]) -> dict[str, float]:
-    """Return the peaks that were measured of the cores that compute a bundle, in 10^9 operations per second.
+    """Return the measured peaks of the cores that compute a bundle, in 10^9 operations per second.
 
     Peaks of float32 are those of the widest vectors that the bundle's code may use.
     """

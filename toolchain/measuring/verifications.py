@@ -1,6 +1,6 @@
-"""Keeps which bundles passed `toolchain verify` on which board classes; releases are signed by it.
+"""Stores which bundles passed `toolchain verify` on which board classes; `release sign` reads it.
 
-The file can be made again by verifying, so what is unreadable in it counts as not verified.
+An unreadable entry counts as not verified: `toolchain verify` writes it again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def class_of(board: Board, device: str) -> str:
 
 
 def remember_results(bundle: Bundle, board: Board, results: Sequence[VerifyResult]) -> list[VerifyResult]:
-    """Keep that a bundle passed in all its shapes, or forget that it ever did after a failure in one.
+    """Store that a bundle passed in all its shapes; after a failure in one, remove what was stored.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def remember_results(bundle: Bundle, board: Board, results: Sequence[VerifyResul
 
 
 def remember_latency(bundle: Bundle, board: Board, result: BenchResult) -> None:
-    """Keep the median latency of a bundle that passed on that class; a failure to do so is no error.
+    """Store the median latency of a bundle that passed on that class; failing to store it is not an error.
 
     A rollout compares boards with it: it is of many samples.
     """
@@ -123,7 +123,7 @@ def verifications(sha256: str) -> dict[str, Verification]:
 
 
 def remember(sha256: str, board_class: str, error: float, device: str) -> None:
-    """Keep that a bundle passed on a class of boards; a latency measured before is kept.
+    """Store that a bundle passed on a class of boards; a stored latency is kept.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def remember(sha256: str, board_class: str, error: float, device: str) -> None:
 
 
 def forget(sha256: str, board_class: str) -> None:
-    """Forget that a bundle passed on a class of boards. Errors as of `remember`."""
+    """Remove the verification of a bundle on a class of boards. Errors as of `remember`."""
     if board_class not in verifications(sha256):
         return
     file = data_dir() / FILE_NAME
@@ -160,7 +160,7 @@ def forget(sha256: str, board_class: str) -> None:
 
 
 def add_latency(sha256: str, board_class: str, latency_ms: float) -> None:
-    """Add a measured latency to a verification; without one, nothing is kept. Errors as of `remember`."""
+    """Add a measured latency to a stored verification; without one, do nothing. Errors as of `remember`."""
     if board_class not in verifications(sha256):
         return
     file = data_dir() / FILE_NAME

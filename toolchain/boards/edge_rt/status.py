@@ -1,4 +1,4 @@
-"""The state of boards. All are asked at once, so that one that does not answer delays no other."""
+"""Asks boards for their state, all at once: a board that does not answer delays no other."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ LOOKS: KindTable[Look] = KindTable("status", {"opencl": Look(f"{SCRIPT}\ngpus", 
 
 
 def looks_of(kinds: Iterable[str]) -> list[Look]:
-    """Return the looks for these kinds of devices, without repetition."""
+    """Return the checks for these kinds of devices, without repetition."""
     return [look for kind in dict.fromkeys(kinds) if (look := LOOKS.find(kind)) is not None]
 
 

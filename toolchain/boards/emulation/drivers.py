@@ -26,7 +26,7 @@ class DriverFile:
     ensure
         Compiles it for the architecture of that name unless it is in the cache; returns its path there.
     variable
-        Environment variable by which edge-rt is told of it.
+        Environment variable with its path, which edge-rt reads.
     """
 
     ensure: Callable[[str], Path]
@@ -113,7 +113,7 @@ def with_test_bed(profile: Profile, device: str) -> Profile:
 
 
 def usual_device(profile: Profile) -> str:
-    """Return the kind of device whose driver emulated boards of a class get unasked; empty for none.
+    """Return the kind of device whose driver emulated boards of a class get by default; empty: no driver.
 
     These are the classes that are about such a device: their image is that of its compiler.
     """

@@ -261,7 +261,7 @@ def public_key(identities: tuple[Path, ...]) -> str:
     Raises
     ------
     UsageError
-        None of them has a public key beside it.
+        None of them has a file with its public key.
     """
     for file in identities:
         public = file.with_name(file.name + ".pub")

@@ -1,4 +1,4 @@
-"""Calls `labgrid-client`, which is no part of this package: it is started, never imported."""
+"""Runs `labgrid-client` as a program: labgrid is never imported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PlaceHolder:
 
     @property
     def is_this_user(self) -> bool:
-        """Whether it is this user on this host, as labgrid tells them apart."""
+        """True if this user and host hold the place."""
         user = os.environ.get("LG_USERNAME") or getpass.getuser()
         host = os.environ.get("LG_HOSTNAME") or socket.gethostname()
         return (self.user, self.host) == (user, host)
@@ -55,7 +55,7 @@ class PlaceHolder:
 
 
 def find_client() -> str | None:
-    """Return the path of the client: on the PATH, or beside this Python; None if it is not installed."""
+    """Return the path of the client on the PATH or in this Python's folder; None if it is not installed."""
     beside = Path(sys.executable).with_name(PROGRAM)
     return shutil.which(PROGRAM) or (str(beside) if beside.is_file() else None)
 

@@ -138,7 +138,7 @@ class LocalTransport:
         Command put before every command, e.g. ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu").
         Such a board has no system programs; it runs only programs in `root`.
     environment
-        Environment variables of every command, beside those that each has.
+        Environment variables of every command, in addition to its own.
     """
 
     kind: Literal["local", "ssh"] = "local"

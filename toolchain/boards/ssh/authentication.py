@@ -149,7 +149,7 @@ def _keys(route: Route, skipped: list[str]) -> Iterator[tuple[str, paramiko.PKey
 
 
 def _public_half(file: Path) -> str | None:
-    """Return the public key beside a private one, or the file's own if it is public: `id.pub`."""
+    """Return the public key of a private one, from `id.pub`; of a public file its own."""
     public = file if file.suffix == ".pub" else file.with_name(file.name + ".pub")
     try:
         return public.read_text().split()[1]

@@ -142,7 +142,7 @@ class Client:
         self._left.close()
 
     def complaint(self) -> str:
-        """Return the last line of a client that has ended; empty if it runs or said nothing."""
+        """Return the last line of a client that has ended; empty if it runs or printed nothing."""
         try:
             self._shell.wait(_END_S)
         except subprocess.TimeoutExpired:

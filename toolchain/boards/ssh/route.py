@@ -235,7 +235,7 @@ class SocketLink:
 
 
 def _is_ours(error: OSError) -> bool:
-    """Whether this host has no network, or does not know the name: the error says nothing of the board."""
+    """True if this host has no network or cannot resolve the name: the board itself may work."""
     return isinstance(error, socket.gaierror) or error.errno in (errno.ENETUNREACH, errno.ENETDOWN)
 
 

@@ -1,4 +1,4 @@
-"""Who speaks with a board's SSH server: paramiko, or the OpenSSH client.
+"""Chooses the SSH client of a board: paramiko, or the OpenSSH client.
 
 The client does it where the user's ssh_config, the server or the login wants what paramiko lacks: then a
 board is reached as by `ssh`, if later by some hundredths of a second.
@@ -43,7 +43,7 @@ def connect(address: SshAddress) -> SshConnection:
     UsageError
         The host key is not the pinned one, the login is rejected, or the user's ssh_config is wrong.
     MissingError
-        The OpenSSH client is asked for, and there is none.
+        The OpenSSH client is required but not installed.
     """
     from toolchain.boards.ssh import connection
     from toolchain.boards.ssh.authentication import RefusedError
@@ -105,7 +105,7 @@ def _may_change(address: SshAddress) -> bool:
 
 
 def _config_reason(address: SshAddress) -> str:
-    """Return what the user's ssh_config wants for this host that paramiko reads otherwise, or not at all."""
+    """Return which option of the user's ssh_config for this host paramiko ignores or reads differently."""
     config = _client_config(address)
     if config is None:
         return ""  # the client refuses the file; paramiko's own message says where

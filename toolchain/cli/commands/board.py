@@ -176,7 +176,7 @@ def _row(board: Board) -> dict[str, Any]:
 
 
 def _device(device: Device) -> dict[str, Any]:
-    """Return the class's entry of a device, a VTA's with its bitstream, a plugin's with the plugin."""
+    """Return a device as its class describes it, with the bitstream of a VTA or the name of its plugin."""
     from toolchain.devices.plugins import plugins
     from toolchain.vta.reading import find_config
 
@@ -190,7 +190,7 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 def _class_rates(profile: Profile) -> list[dict[str, Any]]:
-    """Return the speeds of one core by which code for each cluster of a class is chosen, and their source."""
+    """Return the speeds of one core of each cluster, by which code is chosen, and their source."""
     from toolchain.backends.table import class_rates
 
     rates = []
@@ -209,7 +209,7 @@ def _speeds(rates: ClusterRates) -> dict[str, Any]:
 
 
 def _board_rates(name: str | None) -> list[dict[str, Any]]:
-    """Return what was measured on a board, one core of each cluster; nothing if it was not."""
+    """Return the measured speeds of one core of each cluster of a board; empty if it was not measured."""
     from toolchain.boards.inventory.rates import kept_rates
 
     rates = kept_rates(name) if name else None
@@ -228,7 +228,7 @@ def _drivers(board: Board) -> dict[str, Any]:
 
 
 def _reach(name: str | None) -> dict[str, Any]:
-    """Return what toolchain.toml says of a board, such as its address; of an emulated board its groups."""
+    """Return the address, groups and power commands of a board; of an emulated board its groups."""
     from toolchain.boards.emulation import stored
     from toolchain.boards.ssh.address import show_address
     from toolchain.boards.ssh.hostkeys import fingerprint

@@ -131,7 +131,7 @@ def accept(
 
 
 def _document(board: str, done: Accepted) -> dict[str, Any]:
-    """Return the published document, with what only the user may know: the board's name and the files."""
+    """Return the published document together with the board's name and the paths, which are not published."""
     private = {
         "board": board,
         "passed": done.document.passed,

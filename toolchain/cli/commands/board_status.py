@@ -1,4 +1,4 @@
-"""`toolchain board status` and `board power`: how boards are, and switching them on and off."""
+"""`toolchain board status` and `board power`: show the state of boards, and switch them on and off."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def power(
 
 
 def _exactly(board: Board, name: str) -> Board:
-    """Return the board if that is its name, not that of its class or group: one is switched, no other."""
+    """Return the board; refuse the name of its class or group, since exactly one board is switched."""
     from toolchain.errors import UsageError
 
     if board.name != name:

@@ -107,7 +107,7 @@ def run(
 
 
 def _check_given(bundle: Path, board: str | None, inputs: Sequence[str], specs: Sequence[TensorSpec]) -> None:
-    """Refuse a command without all inputs, and name them all at once.
+    """Refuse a command that lacks inputs; the error names all that are missing.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _check_given(bundle: Path, board: str | None, inputs: Sequence[str], specs: 
 
 
 def show_values(outputs: Mapping[str, np.ndarray]) -> None:
-    """Print the largest values of each vector with their indices; of other arrays all, or the outer ones."""
+    """Print the largest values of each vector with their indices, and the outer values of other arrays."""
     import numpy as np
 
     for name, array in outputs.items():

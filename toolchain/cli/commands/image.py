@@ -250,7 +250,7 @@ def bootstrap(anew: bool) -> None:
 
 
 class ResultError(ToolchainError):
-    """An error that is the result of work on one image; `fields` are what is known of it, for JSON."""
+    """The work on one image failed; `fields` are its facts for the JSON document."""
 
     def __init__(self, message: str, fields: Mapping[str, Any]) -> None:
         super().__init__(message)

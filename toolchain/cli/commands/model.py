@@ -140,7 +140,7 @@ def export(model: str, options: ModelOptions, output: Path) -> None:
 
 
 class _Form(click.Choice[str]):
-    """The form in which code is printed; kinds of devices, plugins' too, name their kernel source."""
+    """The form in which code is printed; a kind of device names the source of its kernels."""
 
     def __init__(self) -> None:
         super().__init__(["tir", *kernel_kinds(), "llvm", "assembly"])

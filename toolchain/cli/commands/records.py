@@ -58,7 +58,7 @@ def selection_options(function: Function) -> Function:
 
 
 def note_unknown_classes(selection: Selection) -> None:
-    """Say which classes of a selection that fits no record do not exist at all."""
+    """Print the classes of a selection that do not exist."""
     from toolchain.profiles import class_names
     from toolchain.records.record import EMULATED
 

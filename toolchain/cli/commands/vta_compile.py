@@ -51,7 +51,7 @@ _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 
 @dataclass(frozen=True)
 class SeededConvolution:
-    """The convolution to compile, in place of a network.
+    """The convolution to compile instead of a network.
 
     Attributes
     ----------
