@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 PLAIN = BuildOptions(code=CodeOptions(layout="NCHW"))
 
 
-def test_the_bundle_says_what_it_is(model: Model, built: BuildResult) -> None:
+def test_manifest_describes_build(model: Model, built: BuildResult) -> None:
     bundle = read_bundle(built.bundle)
     manifest = bundle.manifest
     assert bundle.sha256 == built.bundle_sha256

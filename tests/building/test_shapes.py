@@ -69,7 +69,7 @@ def test_without_agreement_weights_would_be_stored_again(
     assert sum(apart.copied.values()) > 10_000
 
 
-def test_a_copy_is_counted(tmp_path: Path) -> None:
+def test_copied_weights_are_reported(tmp_path: Path) -> None:
     source = recogniser(tmp_path / "recogniser.onnx")
     result = built(loaded(source, "x={1,4},3,16,40"), tmp_path / "out")
     assert list(result.copied) and all(name.startswith("lstm") for name in result.copied)

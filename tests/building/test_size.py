@@ -40,7 +40,7 @@ MIB = 2**20
         ),
     ],
 )
-def test_what_is_said(size: Size, said: str) -> None:
+def test_size_warning_text(size: Size, said: str) -> None:
     assert size.text == said
 
 

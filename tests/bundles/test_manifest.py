@@ -20,7 +20,7 @@ from toolchain.bundles.read import migrated
 from toolchain.models.options import MOST_PARTS
 
 
-def test_a_manifest_that_contradicts_itself(manifest: Manifest) -> None:
+def test_refuses_inconsistent_manifest(manifest: Manifest) -> None:
     values = manifest.model_dump()
     for change in (
         {"arch": "x86_64"},
@@ -115,7 +115,7 @@ def test_the_size_of_a_tensor(dtype: str, shape: tuple[int, ...], size: int) -> 
         (OutputTolerance, {"output": "y", "step": 0, "number": 1, "values": 3, "reason": "why"}),
     ],
 )
-def test_facts_that_do_not_go_together_are_refused(kind: type[EngineFacts], facts: dict[str, Any]) -> None:
+def test_refuses_inconsistent_facts(kind: type[EngineFacts], facts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         kind(**facts)
 

@@ -17,7 +17,7 @@ from toolchain.measuring.execution import Execution, OnBoard, Sampling
 pytestmark = pytest.mark.slow
 
 
-def test_bench_says_how_long_and_under_which_conditions(for_local: Bundle, local: Board) -> None:
+def test_bench_reports_statistics_and_conditions(for_local: Bundle, local: Board) -> None:
     found = bench_bundle(
         for_local, OnBoard(local), Sampling(repeat=120, min_repeat_ms=1, profile=True), Execution(threads=1)
     )
@@ -36,9 +36,7 @@ def test_bench_says_how_long_and_under_which_conditions(for_local: Bundle, local
     assert nothing_left(local)
 
 
-def test_bench_ends_with_its_budget_and_knows_what_it_does_not_know(
-    for_rk3399: Bundle, rk3399: Board
-) -> None:
+def test_bench_keeps_time_budget_and_reports_low_confidence(for_rk3399: Bundle, rk3399: Board) -> None:
     begun = time.monotonic()
     found = bench_bundle(for_rk3399, OnBoard(rk3399), Sampling(repeat=9, time_s=3.0))
     assert time.monotonic() - begun < 40

@@ -40,7 +40,7 @@ def fits(_answer: Ran) -> None:
 RUN = Request("run", Ran, fits)
 
 
-def test_outputs_come_back_under_their_positions(for_local: Bundle, local: Board, tmp_path: Path) -> None:
+def test_outputs_are_keyed_by_position(for_local: Bundle, local: Board, tmp_path: Path) -> None:
     placed, file = place(for_local, OnBoard(local), Execution(threads=1)), tmp_path / "out.npz"
     answer = invoke(placed, RUN, for_local.sample, LIMIT, file)
     assert answer.threads == 1
@@ -54,9 +54,7 @@ def test_outputs_come_back_under_their_positions(for_local: Bundle, local: Board
     assert nothing_left(local)
 
 
-def test_outputs_of_an_answer_that_does_not_fit_are_not_fetched(
-    for_local: Bundle, local: Board, tmp_path: Path
-) -> None:
+def test_fetches_no_outputs_after_bad_answer(for_local: Bundle, local: Board, tmp_path: Path) -> None:
     placed, file = place(for_local, OnBoard(local)), tmp_path / "out.npz"
 
     def refused(_answer: Ran) -> None:
@@ -69,7 +67,7 @@ def test_outputs_of_an_answer_that_does_not_fit_are_not_fetched(
     assert not file.exists() and nothing_left(local)
 
 
-def test_options_that_edge_rt_does_not_know_are_an_error_of_usage(for_local: Bundle, local: Board) -> None:
+def test_unknown_edge_rt_option_is_usage_error(for_local: Bundle, local: Board) -> None:
     placed = place(for_local, OnBoard(local))
     with pytest.raises(UsageError, match=r"run of small on board local: .*--bogus"):
         invoke(placed, replace(RUN, options=["--bogus", "1"]), for_local.sample, LIMIT)
@@ -77,7 +75,7 @@ def test_options_that_edge_rt_does_not_know_are_an_error_of_usage(for_local: Bun
 
 
 @pytest.mark.parametrize("where", ["local", "rk3399"])
-def test_a_crash_is_told_with_its_signal(where: str, request: pytest.FixtureRequest) -> None:
+def test_crash_is_reported_with_signal(where: str, request: pytest.FixtureRequest) -> None:
     board: Board = request.getfixturevalue(where)
     bundle: Bundle = request.getfixturevalue(f"for_{where}")
     begin, end = code(bundle.library)
@@ -90,12 +88,12 @@ def test_a_crash_is_told_with_its_signal(where: str, request: pytest.FixtureRequ
     assert not list(root(board).glob("*core*"))
 
 
-def test_a_library_that_is_none_is_an_error(for_local: Bundle, local: Board) -> None:
+def test_invalid_library_is_an_error(for_local: Bundle, local: Board) -> None:
     with pytest.raises(ToolchainError, match=r"run of small on board local: .*no ELF header"):
         verify_bundle(with_library(for_local, b"no library"), OnBoard(local))
 
 
-def test_a_run_that_takes_too_long_is_killed(for_rk3399: Bundle, rk3399: Board) -> None:
+def test_run_is_killed_after_timeout(for_rk3399: Bundle, rk3399: Board) -> None:
     with pytest.raises(ToolchainError, match=r"did not end within 0.05 s \(given by --timeout\)") as raised:
         verify_bundle(for_rk3399, OnBoard(rk3399, timeout=0.05))
     assert "--timeout S" in raised.value.hint
@@ -118,7 +116,7 @@ class Holder:
         self._file.close()
 
 
-def test_a_busy_board_says_who_holds_it_and_wait_waits(for_local: Bundle, local: Board) -> None:
+def test_busy_board_names_holder_and_wait_succeeds(for_local: Bundle, local: Board) -> None:
     holder = Holder(local)
     with pytest.raises(
         ToolchainError, match=r"board local is busy: bench of another \(process 4711"
@@ -133,7 +131,7 @@ def test_a_busy_board_says_who_holds_it_and_wait_waits(for_local: Bundle, local:
     releasing.join()
 
 
-def test_a_busy_board_says_how_many_wait(for_local: Bundle, local: Board) -> None:
+def test_busy_board_counts_waiting_processes(for_local: Bundle, local: Board) -> None:
     holder = Holder(local)
     queue = root(local) / "state" / "measure.queue"
     queue.mkdir(mode=0o700, exist_ok=True)
@@ -178,7 +176,7 @@ def working_in(folder: Path) -> list[str]:
     return found
 
 
-def test_libraries_are_sent_once_and_what_killed_runs_left_is_swept(for_local: Bundle, local: Board) -> None:
+def test_library_is_sent_once_and_stale_runs_are_removed(for_local: Bundle, local: Board) -> None:
     old = root(local) / "run" / "old"
     old.mkdir(parents=True)
     os.utime(old, (1, 1))

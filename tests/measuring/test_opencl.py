@@ -74,7 +74,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> SetEnvironment:
     return add
 
 
-def test_it_is_verified_and_timed(for_opencl: Bundle, local: Board) -> None:
+def test_opencl_bundle_is_verified_and_timed(for_opencl: Bundle, local: Board) -> None:
     assert verify_bundle(for_opencl, OnBoard(local)).passed
     found = bench_bundle(for_opencl, OnBoard(local), Sampling(repeat=3))
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))
@@ -85,7 +85,7 @@ def test_it_is_verified_and_timed(for_opencl: Bundle, local: Board) -> None:
     assert len(kept) == 5, "what was compiled stays for the next measurement"
 
 
-def test_a_wrong_result_of_the_device_is_found(for_opencl: Bundle, local: Board) -> None:
+def test_verify_fails_on_wrong_opencl_output(for_opencl: Bundle, local: Board) -> None:
     source = opencl_network.changed(
         for_opencl.library, lambda code: code.replace(b"* 1.250000e-01f", b"* 9.250000e-01f")
     )

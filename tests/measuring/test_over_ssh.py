@@ -80,7 +80,7 @@ def test_verify_and_bench(for_local: Bundle, remote: Board, local: Board) -> Non
     assert remote.transport.listing("run") == {}
 
 
-def test_a_crash_is_told_with_its_signal(for_local: Bundle, remote: Board) -> None:
+def test_crash_is_reported_with_signal(for_local: Bundle, remote: Board) -> None:
     begin, end = code(for_local.library)
     broken = (b"\x0f\x0b" * (end - begin))[: end - begin]  # ud2; what lies behind stays where it is
     library = for_local.library[:begin] + broken + for_local.library[end:]
@@ -89,7 +89,7 @@ def test_a_crash_is_told_with_its_signal(for_local: Bundle, remote: Board) -> No
     assert remote.transport.listing("run") == {}
 
 
-def test_what_takes_too_long_is_killed_on_the_board(for_local: Bundle, remote: Board) -> None:
+def test_command_is_killed_on_board_after_timeout(for_local: Bundle, remote: Board) -> None:
     with pytest.raises(ToolchainError, match=r"did not end within 2 s \(given by --timeout\)"):
         bench_bundle(for_local, OnBoard(remote, timeout=2), LONG)
     until_none_runs(remote)
@@ -113,7 +113,7 @@ def test_two_hosts_take_turns(for_local: Bundle, remote: Board) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_board_that_goes_away_is_said_soon(
+def test_lost_board_is_reported_soon(
     for_local: Bundle, remote: Board, server: Sshd, how: signal.Signals
 ) -> None:
     verify_bundle(for_local, OnBoard(remote))

@@ -19,7 +19,7 @@ from toolchain.measuring.verify import verify_bundle
 pytestmark = pytest.mark.slow
 
 
-def test_run_computes_on_the_users_data(for_local: Bundle, local: Board) -> None:
+def test_run_uses_given_inputs(for_local: Bundle, local: Board) -> None:
     import onnxruntime
 
     data = np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)
@@ -47,12 +47,12 @@ def test_a_bundle_for_another_machine_says_how_to_build_the_right_one(
     assert local.transport.listing("bin") == {}, "nothing was sent"
 
 
-def test_a_bundle_that_needs_other_cpu_features_names_them(for_local: Bundle, local: Board) -> None:
+def test_error_names_required_cpu_features(for_local: Bundle, local: Board) -> None:
     with pytest.raises(UsageError, match=r"needs the CPU features sve9, telepathy, which board local lacks"):
         run_bundle(with_facts(for_local, requires=("sve9", "telepathy")), OnBoard(local), for_local.sample)
 
 
-def test_a_bundle_for_a_device_that_is_not_there_is_refused_by_name(for_local: Bundle, local: Board) -> None:
+def test_refuses_bundle_for_absent_device(for_local: Bundle, local: Board) -> None:
     needs = RuntimeNeeds(devices=("npu",))
     with pytest.raises(UsageError, match=r"built for npu:x, it needs a device of kind npu") as raised:
         run_bundle(with_facts(for_local, device="npu:x", runtime=needs), OnBoard(local), for_local.sample)
@@ -60,7 +60,7 @@ def test_a_bundle_for_a_device_that_is_not_there_is_refused_by_name(for_local: B
     assert local.transport.listing("lib") == {}, "the library was not sent"
 
 
-def test_a_bundle_whose_functions_are_not_there_is_refused_by_name(for_local: Bundle, local: Board) -> None:
+def test_refuses_bundle_with_unknown_functions(for_local: Bundle, local: Board) -> None:
     needs = RuntimeNeeds(functions=("edge.npu.run",))
     with pytest.raises(UsageError, match=r"its library calls edge\.npu\.run, which edge-rt on board local"):
         bench_bundle(with_facts(for_local, device="npu:1x16x16", runtime=needs), OnBoard(local))
@@ -73,6 +73,6 @@ def test_a_bundle_for_an_unknown_device_that_asks_for_nothing_runs(for_local: Bu
     assert verify_bundle(asked, OnBoard(local)).passed, "edge-rt is told --device cpu"
 
 
-def test_a_bundle_for_a_newer_c_library_is_refused(for_local: Bundle, local: Board) -> None:
+def test_refuses_bundle_for_newer_glibc(for_local: Bundle, local: Board) -> None:
     with pytest.raises(UsageError, match=r"built for glibc 9\.99 and later"):
         verify_bundle(with_facts(for_local, glibc="9.99"), OnBoard(local))

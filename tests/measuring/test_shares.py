@@ -49,7 +49,7 @@ def placed(monkeypatch: pytest.MonkeyPatch) -> PlacedBundle:
     )
 
 
-def test_each_function_has_its_share(placed: PlacedBundle) -> None:
+def test_share_of_peak_per_function(placed: PlacedBundle) -> None:
     operators = [Operator(name=name, calls=2, ms=0.1) for name in ("conv", "conv_1", "pack")]
     conv, again, pack = profiled(placed, operators)
     assert conv["gflops"] == again["gflops"] == pytest.approx(40)
@@ -58,7 +58,7 @@ def test_each_function_has_its_share(placed: PlacedBundle) -> None:
     assert profiled(placed, [Operator(name="conv", calls=1, ms=0)])[0]["gflops"] is None
 
 
-def test_bytes_have_the_peak_of_their_instruction(placed: PlacedBundle) -> None:
+def test_int8_share_uses_peak_of_its_instruction(placed: PlacedBundle) -> None:
     names = ("quantised", "pairs", "older", "conv", "pack")
     found = profiled(placed, [Operator(name=name, calls=1, ms=0.1) for name in names])
     quantised, pairs, older, conv, pack = found
@@ -73,7 +73,7 @@ def test_bytes_have_the_peak_of_their_instruction(placed: PlacedBundle) -> None:
     assert four["share"] == pytest.approx(80 / 4000)
 
 
-def test_the_peak_is_that_of_the_codes_vectors_and_threads(placed: PlacedBundle) -> None:
+def test_peak_depends_on_vectors_and_threads(placed: PlacedBundle) -> None:
     def with_(**changes: Any) -> PlacedBundle:
         manifest = SimpleNamespace(**{**vars(placed.manifest), **changes})
         return replace(placed, manifest=cast(Any, manifest))
@@ -87,7 +87,7 @@ def test_the_peak_is_that_of_the_codes_vectors_and_threads(placed: PlacedBundle)
     assert measured_flops(placed) == 266e9
 
 
-def test_where_there_is_none(placed: PlacedBundle) -> None:
+def test_share_is_none_without_measured_rates(placed: PlacedBundle) -> None:
     for other in (
         replace(placed, on_board=OnBoard(cast(Any, SimpleNamespace(name="far", emulated=True)))),
         replace(placed, on_board=OnBoard(cast(Any, SimpleNamespace(name="near", emulated=False)))),

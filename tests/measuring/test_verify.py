@@ -51,11 +51,11 @@ def test_verify_passes_on_armv7(tmp_path: Path) -> None:
         emulated.stop("arm")
 
 
-def test_a_bundle_of_objects_is_linked_for_the_board(tmp_path: Path, rk3399: Board) -> None:
+def test_links_objects_of_tar_bundle(tmp_path: Path, rk3399: Board) -> None:
     assert verify_bundle(built("rk3399", tmp_path, format="tar"), OnBoard(rk3399)).passed
 
 
-def test_another_cluster_than_the_bundles_warns(for_rk3399: Bundle, rk3399: Board) -> None:
+def test_warns_if_cluster_differs_from_build(for_rk3399: Bundle, rk3399: Board) -> None:
     found = verify_bundle(for_rk3399, OnBoard(rk3399), Execution(cluster="cortex-a53"))
     assert found.passed
     assert found.threads == 4
@@ -63,7 +63,7 @@ def test_another_cluster_than_the_bundles_warns(for_rk3399: Bundle, rk3399: Boar
     assert found.to_json()["cluster"] == "cortex-a53"
 
 
-def test_one_channel_of_the_wrong_sign_fails_and_the_worst_element_is_shown(
+def test_fails_on_negated_channel_and_reports_worst_element(
     for_local: Bundle, local: Board, tmp_path: Path
 ) -> None:
     wrong = built("local", tmp_path, flipped=2)

@@ -134,7 +134,7 @@ def test_each_peak_that_was_used_is_named(
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("name", "change", "code", "says"), BUNDLES, ids=[row[0] for row in BUNDLES])
-def test_bundles_that_are_none(
+def test_refuses_files_that_are_no_bundles(
     invoke: Toolchain,
     files: Path,
     bundles: dict[str, Bundle],
