@@ -23,7 +23,7 @@ from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.measuring.answers import Ran
 from toolchain.measuring.bench import bench_bundle
 from toolchain.measuring.deadlines import Deadline
-from toolchain.measuring.execute import Request, invoke
+from toolchain.measuring.execute import VerbRequest, invoke
 from toolchain.measuring.execution import Execution, OnBoard
 from toolchain.measuring.place import place
 from toolchain.measuring.verify import verify_bundle
@@ -37,7 +37,7 @@ def fits(_answer: Ran) -> None:
     """Take every answer."""
 
 
-RUN = Request("run", Ran, fits)
+RUN = VerbRequest("run", Ran, fits)
 
 
 def test_outputs_are_keyed_by_position(for_local: Bundle, local: Board, tmp_path: Path) -> None:

@@ -60,21 +60,14 @@ def verify(
     at
         Of a bundle of several shapes, only those with an input of each of these shapes, such as
         `x=1,3,48,320`. Default: all.
-    device
-        Which device of the bundle's kind computes, such as `cuda:1`; default: the one it was built for.
-    threads, cluster
-        Number of threads, default: the cores of the cluster; CPU of one of the board's clusters, default: the
-        bundle's.
-    spin_us
-        Microseconds that an idle thread spins before it sleeps; default: 50.
-    graph
-        Whether a GPU's driver gets the kernels as one graph; default: True.
-    timeout, wait
-        Seconds until the call fails, default: from the network's FLOPs and the board; seconds to wait for a
-        busy board, default: none.
-    progress
-        Called with a message while edge-rt is compiled for the board, which takes minutes the first time;
-        default: nothing is called.
+    execution
+        `device`: the device of the bundle's kind that computes, such as `cuda:1`; default: the one that the
+        bundle was built for. `threads`: default: the cores of the cluster. `cluster`: CPU of one of the
+        board's clusters; default: the bundle's. `spin_us`: microseconds that an idle thread spins before it
+        sleeps; default: 50. `graph`: whether a GPU's driver gets the kernels as one graph; default: True.
+        `timeout`: seconds until the call fails; default: from the network's FLOPs and the board. `wait`:
+        seconds to wait for a busy board; default: none. `progress`: called with a message while edge-rt is
+        compiled for the board, which takes minutes the first time.
 
     Returns
     -------
@@ -123,7 +116,7 @@ def bench(
     profile
         Whether to time each operator, too.
     execution
-        `device`, `threads`, `cluster`, `spin_us`, `graph`, `timeout`, `wait` and `progress`, as in `verify`.
+        As in `verify`.
 
     Returns
     -------
@@ -160,7 +153,7 @@ def run(
     pad
         Whether inputs are filled up with zeros to the bundle's next shape, if it was built for that.
     execution
-        As in `bench`.
+        As in `verify`.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from toolchain.devices.table import peak_flops
 from toolchain.measuring.answers import Timed
 from toolchain.measuring.deadlines import Deadline, deadline_on
 from toolchain.measuring.device import simulation
-from toolchain.measuring.execute import Request, answer_of, check_threads, invoke
+from toolchain.measuring.execute import VerbRequest, answer_of, check_threads, invoke
 from toolchain.measuring.execution import AS_BUILT, DEFAULT_SAMPLING, Execution, OnBoard, Sampling
 from toolchain.measuring.place import PlacedBundle, place
 from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, profiled
@@ -143,7 +143,7 @@ def bench_bundle(
         extra_s=(budget or 0.0) + 2 * certain * sampling.min_repeat_ms / 1000,
     )
     most = LARGEST + _SAMPLE_BYTES * sampling.most_samples + (_PROFILE_BYTES if sampling.profile else 0)
-    request = Request("bench", Timed, partial(_check, placed, sampling, limit), options, most)
+    request = VerbRequest("bench", Timed, partial(_check, placed, sampling, limit), options, most)
     return summary(placed, invoke(placed, request, bundle.sample, limit))
 
 

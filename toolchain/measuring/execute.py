@@ -129,7 +129,7 @@ class BusyError(ToolchainError):
 
 
 @dataclass(frozen=True)
-class Request(Generic[Kind]):
+class VerbRequest(Generic[Kind]):
     """One verb of `edge-rt`, and what its answer must be.
 
     Attributes
@@ -155,7 +155,7 @@ class Request(Generic[Kind]):
 
 def invoke(
     placed: PlacedBundle,
-    request: Request[Kind],
+    request: VerbRequest[Kind],
     inputs: Mapping[str, np.ndarray],
     limit: Deadline,
     output: Path | None = None,
@@ -233,7 +233,7 @@ def fetched_outputs(
     """
     with scratch_folder() as folder:
         file = folder / "out.npz"
-        request = Request("run", Ran, partial(_check, placed), options)
+        request = VerbRequest("run", Ran, partial(_check, placed), options)
         invoke(placed, request, inputs, limit, file)
         try:
             return read_npz(file, placed.manifest.outputs)

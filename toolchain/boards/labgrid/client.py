@@ -154,7 +154,7 @@ def held_places(boards: Sequence[Board], wait_s: float | None, note: Callable[[s
     ----------
     wait_s
         Seconds to wait for a place that somebody else holds, if that is longer than its entry says.
-    tell
+    note
         Called when a place is waited for, and when one cannot be released.
 
     Raises

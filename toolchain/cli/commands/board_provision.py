@@ -54,7 +54,7 @@ def _setup(
 
 @dataclass(frozen=True)
 class Additions:
-    """What a board gets apart from its setup.
+    """Bitstream, trust and passwords: options of a board apart from its setup.
 
     Attributes
     ----------

@@ -153,7 +153,7 @@ class _Form(click.Choice[str]):
 
 @dataclass(frozen=True)
 class TaskDetail:
-    """What is printed of one task, instead of the list of all.
+    """The options that print one task instead of the list of all.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ def _task_ids(_context: click.Context, _option: click.Parameter, value: str) -> 
 
 @dataclass(frozen=True)
 class TuneMode:
-    """What is done instead of measuring on boards that can be reached.
+    """The options that replace measuring on boards: a dry run, or a folder for a board without a link.
 
     Attributes
     ----------
