@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 from toolchain.backends.table import backend_for  # noqa: E402
 from toolchain.boards.board import Board  # noqa: E402
 from toolchain.boards.inventory.lookup import local_board  # noqa: E402
+from toolchain.building.bundling import Compilation  # noqa: E402
 from toolchain.building.decide import decide_task, points  # noqa: E402
 from toolchain.files.scratch import scratch_folder  # noqa: E402
 from toolchain.models.load import load_model  # noqa: E402
@@ -83,7 +84,8 @@ def compare(
     ):
         tasks = list(network.tasks)
         chosen = points([decide_task(network, task, store, target, board.record_class) for task in tasks])
-        bench = prepare_network_bench(model, backend, network, target, board, store, tasks, scratch)
+        compilation = Compilation(model, backend, board.build_for, target)
+        bench = prepare_network_bench(compilation, network, board, store, tasks, scratch)
         untuned, tuned = (bench.variant(points, lambda _step: None) for points in ({}, chosen))
         same = untuned.bundles[0].library == tuned.bundles[0].library
         for repeat in range(repeats):

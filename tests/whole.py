@@ -8,8 +8,10 @@ import numpy as np
 
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import LOCAL
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.run import run_bundle
 from toolchain.models.judging.reference import reference_outputs, sample_inputs
 from toolchain.models.load import Model
@@ -24,7 +26,7 @@ def error_of_code(model: Model, board: Board, folder: Path, code: CodeOptions) -
     to = BuildFor(board.profile, LOCAL, emulated=False, record_class=board.profile.name)
     bundle = read_bundle(build(model, to, None, folder, BuildOptions(code=code)).bundle)
     inputs = sample_inputs(model, 0)
-    found, worst = run_bundle(bundle, board, inputs, timeout=SECONDS), 0.0
+    found, worst = run_bundle(bundle, OnBoard(board, timeout=SECONDS), inputs), 0.0
     for name, expected in reference_outputs(model, dict(inputs)).items():
         mine = found[name]
         assert (mine.shape, mine.dtype) == (expected.shape, expected.dtype), name

@@ -30,7 +30,7 @@ _MODULES = {
     "ModelOptions": "toolchain.models.options",
     "CodeOptions": "toolchain.tasks.options",
     "TuneOptions": "toolchain.tuning.options",
-    "BuildOptions": _NETWORKS,
+    "BuildOptions": "toolchain.building.options",
     "ToolchainError": "toolchain.errors",
 }
 __all__ = [*_MODULES]

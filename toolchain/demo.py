@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain.api.bundles import bench, verify
+from toolchain.api.bundles import bench_shapes, verify_shapes
 from toolchain.api.records import open_records
 from toolchain.backends.table import backend_for
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated, stored
 from toolchain.boards.inventory.lookup import LOCAL, find_board, find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.atomic import check_writable
 from toolchain.measuring.arrays import read_inputs
 from toolchain.measuring.bench import BenchResult
+from toolchain.measuring.execution import OnBoard, Sampling
 from toolchain.measuring.verify import VerifyResult
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions
@@ -70,50 +72,58 @@ class DemoResult:
         }
 
 
-def run_demo(
-    source: str,
-    options: ModelOptions,
-    code: CodeOptions,
-    inputs: tuple[str, ...],
-    board_name: str | None,
-    out: Path,
-    note: Note,
-    listener: Listener,
-    trials: int | None = None,
-    timeout_s: float | None = None,
-) -> DemoResult:
-    """Tune, build, verify and time one network, and write a report.
+@dataclass(frozen=True)
+class DemoRequest:
+    """The network of a demo, its board, and the limits of tuning.
 
-    Parameters
+    Attributes
     ----------
     inputs
         `NAME=FILE.npy` for the sample that is verified and timed; empty for a seeded sample.
-    board_name
+    board
         Name of the board. None starts an emulated rk3399 and leaves it running: a container over SSH, else a
-        process; if neither is possible, it uses `local`.
-    out
+        process; if neither is possible, `local` is used.
+    output
         Folder for bundle, library and report.
-    note, listener
-        Called with a message for each step, and with each event of tuning.
     trials
         Number of candidates to measure; None: as many as `demo_options` gives the board.
     timeout_s
         Deadline for one candidate on the board; None: computed.
+    """
+
+    model: str
+    options: ModelOptions
+    code: CodeOptions
+    inputs: tuple[str, ...]
+    board: str | None
+    output: Path
+    trials: int | None = None
+    timeout_s: float | None = None
+
+
+def run_demo(request: DemoRequest, note: Note, listener: Listener) -> DemoResult:
+    """Tune, build, verify and time one network, and write a report.
+
+    Parameters
+    ----------
+    note, listener
+        Called with a message for each step, and with each event of tuning.
 
     Raises
     ------
     ToolchainError
         A step fails; CheckError if the numerical results are wrong.
     """
-    model = load_model(source, options)
-    sample = read_inputs(inputs, model.inputs) if inputs else None
+    out, code, trials = request.output, request.code, request.trials
+    model = load_model(request.model, request.options)
+    sample = read_inputs(request.inputs, model.inputs) if request.inputs else None
     build_options = BuildOptions(code=code, sample=sample, sample_option="--input")
     check_writable(out / "report.html")
-    board = find_board(board_name) if board_name else _start_board(note)
-    tuning = demo_options(board, trials, timeout_s)
+    board = find_board(request.board) if request.board else _start_board(note)
+    tuning = demo_options(board, trials, request.timeout_s)
     measured: list[dict[str, Any]] = []
     with open_records(note) as store:
-        if board.name == LOCAL and not board_name:
+        if board.name == LOCAL and not request.board:
             built = build(model, find_target(CLASS), store, out, build_options)
             note(f"built and checked {built.library} for {CLASS}, which this machine cannot run")
         note(f"tuning for {board.name}")
@@ -128,11 +138,13 @@ def run_demo(
         built = build(model, find_target(board.name), store, out, build_options)
     bundle = read_bundle(built.bundle)
     note(f"verifying on {board.name} against onnxruntime")
-    [verified] = verify(bundle, board, wait=WAIT_S)
+    on_board = OnBoard(board, wait=WAIT_S)
+    [verified] = verify_shapes(bundle, (), on_board)
     verified.check()
     note(f"timing on {board.name}")
     seconds = EMULATED_BENCH_S if board.emulated else BENCH_S
-    [timed] = bench(bundle, board, time_s=seconds, profile=not board.emulated, wait=WAIT_S)
+    sampling = Sampling(time_s=seconds, profile=not board.emulated)
+    [timed] = bench_shapes(bundle, (), on_board, sampling)
     report = out.absolute() / f"{model.name}-{board.name}.html"
     result = DemoResult(board, model, tuned, built, verified, timed, report)
     write_demo_report(report, _describe(result, measured))

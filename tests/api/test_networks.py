@@ -69,7 +69,7 @@ def test_integers_and_floats_are_not_mixed(convolution: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_an_error_of_ours(convolution: Path, tmp_path: Path) -> None:
+def test_misuse_raises_toolchain_error(convolution: Path, tmp_path: Path) -> None:
     with pytest.raises(toolchain.ToolchainError, match=r"nothing\.onnx"):
         toolchain.load(tmp_path / "nothing.onnx")
     model = toolchain.load(convolution)

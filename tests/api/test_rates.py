@@ -26,7 +26,7 @@ def cache(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configuration.cache_clear()
 
 
-def test_the_class_has_its_own() -> None:
+def test_class_rates_are_used_without_measurement() -> None:
     keep_rates(local_board(), ALONE)
     local = find_target("local")
     assert with_chosen_rates(local, CodeOptions(rates="class"), note) == local
@@ -41,7 +41,7 @@ def test_the_class_has_its_own() -> None:
 
 
 @pytest.mark.parametrize("how", ["auto", "board"])
-def test_what_was_measured_is_used(how: str) -> None:
+def test_measured_rates_are_used(how: str) -> None:
     keep_rates(local_board(), ALONE)
     found = with_chosen_rates(find_target("local"), CodeOptions(rates=how), note)
     assert found.rates == "board"
@@ -68,7 +68,7 @@ def test_this_host_is_measured_once_where_nothing_must_be_compiled(monkeypatch: 
     assert len(measured) == 1
 
 
-def test_a_host_that_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_measurement_of_host_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
 
     def fail(_board: object, _progress: object) -> object:

@@ -77,13 +77,13 @@ def test_a_command_goes_on_when_its_input_ends(board: LocalTransport | SshTransp
     until((Path(board.root) / "done").exists)
 
 
-def test_what_cannot_start_says_so(board: LocalTransport | SshTransport) -> None:
+def test_reports_dialogue_that_cannot_start(board: LocalTransport | SshTransport) -> None:
     with pytest.raises(ToolchainError, match="no such program"):
         board.talk(["bin/absent"])
 
 
 @pytest.mark.slow
-def test_a_link_that_breaks_is_told_and_the_command_goes_on(server: Sshd, tmp_path: Path) -> None:
+def test_lost_link_is_reported_and_command_continues(server: Sshd, tmp_path: Path) -> None:
     with proxy(server.port) as link:
         board = SshTransport(server.address(link.port), str(tmp_path))
         talk = board.talk(["sh", "-c", "trap '' HUP PIPE; echo ready; cat | wc -c >got; mv got done"])

@@ -75,7 +75,8 @@ def written(folder: Path) -> Path:
 def main(folder: Path) -> None:
     """Build into `folder` and say what came out."""
     from toolchain.boards.inventory.lookup import find_target
-    from toolchain.building.build import BuildOptions, build
+    from toolchain.building.build import build
+    from toolchain.building.options import BuildOptions
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
 

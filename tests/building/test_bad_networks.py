@@ -162,7 +162,7 @@ def test_numbers_too_small_for_a_normal_float_are_kept() -> None:
     ],
     ids=["sum", "weights"],
 )
-def test_a_bundle_that_nothing_could_be_verified_with_is_refused(
+def test_refuses_network_whose_reference_is_not_finite(
     factor: float, says: str, hint: str, tmp_path: Any
 ) -> None:
     broken = {"w": WEIGHTS["w"] * np.float32(factor)}
@@ -215,7 +215,7 @@ EDGES = {
 
 
 @pytest.mark.slow
-def test_odd_networks_compute_what_onnxruntime_does() -> None:
+def test_odd_networks_match_onnxruntime() -> None:
     wrong = []
     for name, model in EDGES.items():
         ready = loaded(model)
@@ -250,7 +250,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("says", REFUSED)
-def test_what_cannot_be_computed_is_refused(says: str) -> None:
+def test_refuses_network_that_cannot_be_computed(says: str) -> None:
     with pytest.raises(ToolchainError) as caught:
         loaded(network(*REFUSED[says]))
     assert says in str(caught.value)

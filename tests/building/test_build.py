@@ -21,7 +21,8 @@ from tests.building.network import main as build_network
 from tests.building.small import small
 from tests.models.graphs import tensor_info
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.commands.build import show
 from toolchain.errors import ToolchainError, UsageError
@@ -34,13 +35,11 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_library_computes_what_onnxruntime_does(model: Model, built: BuildResult) -> None:
+def test_library_matches_onnxruntime(model: Model, built: BuildResult) -> None:
     check_outputs(built.library, model)
 
 
-def test_people_are_told_what_decided_and_what_was_made(
-    built: BuildResult, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_build_prints_decisions_and_files(built: BuildResult, capsys: pytest.CaptureFixture[str]) -> None:
     show(built)
     tasks, records, code, *rest = capsys.readouterr().out.splitlines()
     assert tasks == "tasks: 8 total, 0 with a record, 0 improved"
@@ -137,7 +136,7 @@ def test_an_unknown_cluster_or_linker_is_refused(model: Model, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told(model: Model, tmp_path: Path) -> None:
+def test_refuses_unwritable_folder(model: Model, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     steps: list[str] = []
     with pytest.raises(ToolchainError, match=r"cannot write .*file/.*residual-x86_64.bundle") as raised:

@@ -10,7 +10,8 @@ import pytest
 
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building import build as building
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.errors import CheckError, UsageError
 from toolchain.images.running.inside import IMAGE_VARIABLE
 from toolchain.models.judging.reference import Reference
@@ -21,16 +22,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("format", ["so", "tar"])
-def test_what_is_right_is_written(model: Model, tmp_path: Path, format: Literal["so", "tar"]) -> None:
+def test_checked_bundle_is_written(model: Model, tmp_path: Path, format: Literal["so", "tar"]) -> None:
     made = build(model, find_target("local"), None, tmp_path, BuildOptions(check=True, format=format))
     assert made.checked is not None and made.checked.passed and made.bundle.exists()
     assert made.checked.place["board"] == "local"
 
 
 @pytest.mark.usefixtures("state")
-def test_of_what_is_wrong_nothing_is_left(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_check_writes_nothing(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference that the code cannot meet stands for code that is wrong."""
     reference_for = building.reference_for
 
@@ -50,7 +49,7 @@ def test_another_architecture_is_refused_at_once(model: Model, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_container_has_no_board_to_check_on(
+def test_refuses_check_inside_container(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(IMAGE_VARIABLE, "sha256:of-an-image")

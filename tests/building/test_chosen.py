@@ -13,7 +13,7 @@ from toolchain.building.chosen import chosen
 from toolchain.errors import UsageError
 
 
-def test_without_a_record_it_is_the_default() -> None:
+def test_default_is_used_without_record() -> None:
     network: Any = SimpleNamespace(
         space=ToySpace,
         target=SimpleNamespace(device=""),

@@ -111,7 +111,7 @@ def test_what_was_found_without_avx512_serves_a_cpu_with_it_and_that_is_told(
     assert {row.source for row in decided(networks, store, "skylake-avx512") if row.tuned} == {"exact"}
 
 
-def test_what_is_shipped_decides_where_the_user_has_nothing(
+def test_shipped_record_applies_without_user_record(
     networks: dict[str, Network[Any]], store: RecordStore, tmp_path: Path
 ) -> None:
     path = tmp_path / "shipped.jsonl"

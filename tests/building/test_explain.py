@@ -69,7 +69,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> type[Model]:
     return Own
 
 
-def test_without_the_model_it_says_what_the_source_says() -> None:
+def test_explains_kernels_without_model() -> None:
     found = [each.to_json() for each in explain(candidate(Code()), "opencl:other", model=False)]
     assert [each["kernel"] for each in found] == list(STEPS)
     assert [each["vector_width"] for each in found] == [1, 4]
@@ -87,7 +87,7 @@ def test_the_models_times_are_added() -> None:
     assert total == pytest.approx(6396.36 + 144.67, abs=0.01)
 
 
-def test_what_has_no_estimate_makes_no_sum(model: type[Model]) -> None:
+def test_no_total_without_all_modelled_times(model: type[Model]) -> None:
     model.refused = ("bind",)
     found = explain(candidate(Code()), "opencl:mali-t860", model=True)
     assert found[0].to_json()["model"]["problem"] == "does not compile"

@@ -13,7 +13,8 @@ from tvm import s_tir
 from tests.building.measured import add, check_outputs
 from toolchain.backends.tensorir.traces import trace_entry
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError
 from toolchain.lowering.functions.tasks import FusedTask
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 PLAIN = BuildOptions(code=CodeOptions(layout="NCHW"))
 
 
-def test_the_bundle_says_what_it_is(model: Model, built: BuildResult) -> None:
+def test_manifest_describes_build(model: Model, built: BuildResult) -> None:
     bundle = read_bundle(built.bundle)
     manifest = bundle.manifest
     assert bundle.sha256 == built.bundle_sha256

@@ -12,7 +12,8 @@ from tests.building.small import small
 from tests.models.graphs import graph_of, tensor_info
 from tests.models.rewrites.judge import loaded
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.cli.commands.build import show
 from toolchain.errors import UsageError

@@ -13,12 +13,14 @@ from tests.models.sequences import attention, detector, lstm_with_lengths, recog
 from toolchain.backends.packed.network.agreement import Agreement
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.building.padding import check_padding
 from toolchain.building.tolerances import Expectation
 from toolchain.bundles.manifest import SCHEMA_VERSION
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.shapes import shape_of
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models import multi_shape as several
@@ -53,7 +55,7 @@ def test_four_widths_are_little_larger_than_the_largest(tmp_path: Path) -> None:
     assert flops == sorted(flops) and flops[-1] == single.manifest.model.flops
     np.testing.assert_array_equal(bundle.sample["x"], single.sample["x"])
     for shape in each:
-        assert verify_bundle(shape, find_board("local")).passed, shape_of(shape.manifest)
+        assert verify_bundle(shape, OnBoard(find_board("local"))).passed, shape_of(shape.manifest)
 
 
 def test_without_agreement_weights_would_be_stored_again(
@@ -67,13 +69,13 @@ def test_without_agreement_weights_would_be_stored_again(
     assert sum(apart.copied.values()) > 10_000
 
 
-def test_a_copy_is_counted(tmp_path: Path) -> None:
+def test_copied_weights_are_reported(tmp_path: Path) -> None:
     source = recogniser(tmp_path / "recogniser.onnx")
     result = built(loaded(source, "x={1,4},3,16,40"), tmp_path / "out")
     assert list(result.copied) and all(name.startswith("lstm") for name in result.copied)
     assert result.to_json()["copied"] == result.copied
     for shape in read_bundle(result.bundle).each():
-        assert verify_bundle(shape, find_board("local")).passed
+        assert verify_bundle(shape, OnBoard(find_board("local"))).passed
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_other_code_shares_constants_too(tmp_path: Path, code: CodeOptions) -> N
     assert result.copied == {}
     if board == "local":
         for shape in read_bundle(result.bundle).each():
-            assert verify_bundle(shape, find_board("local")).passed
+            assert verify_bundle(shape, OnBoard(find_board("local"))).passed
 
 
 def test_code_for_cuda_computes_every_shape(tmp_path: Path) -> None:
@@ -107,7 +109,10 @@ def test_masks_and_lengths_allow_padding_and_every_shape_is_verified(tmp_path: P
         bundle = read_bundle(result.bundle)
         assert bundle.manifest.pad and len(bundle.each()) == counts
         for each in bundle.each():
-            assert verify_bundle(each, find_board("local")).passed, (source.stem, shape_of(each.manifest))
+            assert verify_bundle(each, OnBoard(find_board("local"))).passed, (
+                source.stem,
+                shape_of(each.manifest),
+            )
 
 
 def test_padding_that_changes_an_output_is_refused(tmp_path: Path) -> None:

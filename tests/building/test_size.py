@@ -12,7 +12,8 @@ from onnx import helper
 
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.building.several import Size, weights_of
 from toolchain.cli.commands.build import show
 from toolchain.models.load import load_model
@@ -39,8 +40,8 @@ MIB = 2**20
         ),
     ],
 )
-def test_what_is_said(size: Size, said: str) -> None:
-    assert size.said == said
+def test_size_warning_text(size: Size, said: str) -> None:
+    assert size.text == said
 
 
 def test_weights_count_in_their_own_types() -> None:
@@ -80,10 +81,10 @@ def test_a_build_says_what_winograd_costs_and_keeps_the_word(
     result = built("auto")
     found, off = result.size, built("off").size
     show(result)
-    assert f"size: {found.said}\n" in capsys.readouterr().out
+    assert f"size: {found.text}\n" in capsys.readouterr().out
     assert found.bundle == next((tmp_path / "auto").glob("*.bundle")).stat().st_size
     assert found.weights == 4 * 64 * 64 * 9 * 2
     assert found.sample == 2 * 64 * 24 * 24 * 2
-    assert found.bundle > 4 * found.weights and "with --winograd off" in found.said
-    assert off.transformed == 0 and not off.said
+    assert found.bundle > 4 * found.weights and "with --winograd off" in found.text
+    assert off.transformed == 0 and not off.text
     assert found.bundle - found.transformed == pytest.approx(off.bundle, rel=0.05)

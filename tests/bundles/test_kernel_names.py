@@ -14,7 +14,7 @@ def test_a_message_has_the_functions_of_its_kernels() -> None:
     assert with_functions(f"{OTHER}_kernel", library).endswith("is of dense)")
 
 
-def test_other_messages_stay() -> None:
+def test_messages_without_kernels_are_unchanged() -> None:
     assert with_functions("out of memory", as_comment({"conv": ONE}).encode()) == "out of memory"
     assert with_functions(f"kernel {OTHER}", as_comment({"conv": ONE}).encode()) == f"kernel {OTHER}"
     assert with_functions(f"kernel {OTHER}", b"") == f"kernel {OTHER}"

@@ -20,7 +20,7 @@ from toolchain.bundles.read import migrated
 from toolchain.models.options import MOST_PARTS
 
 
-def test_a_manifest_that_contradicts_itself(manifest: Manifest) -> None:
+def test_refuses_inconsistent_manifest(manifest: Manifest) -> None:
     values = manifest.model_dump()
     for change in (
         {"arch": "x86_64"},
@@ -115,7 +115,7 @@ def test_the_size_of_a_tensor(dtype: str, shape: tuple[int, ...], size: int) -> 
         (OutputTolerance, {"output": "y", "step": 0, "number": 1, "values": 3, "reason": "why"}),
     ],
 )
-def test_facts_that_do_not_go_together_are_refused(kind: type[EngineFacts], facts: dict[str, Any]) -> None:
+def test_refuses_inconsistent_facts(kind: type[EngineFacts], facts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         kind(**facts)
 
@@ -124,9 +124,9 @@ def test_a_tolerance_is_for_an_output_that_there_is_and_once(manifest: Manifest)
     one = {"output": "gpu_0/prob", "step": 0.25, "number": 1, "values": 3, "reason": "rounding"}
     values = manifest.model_dump()
     accepted = Manifest.model_validate(values | {"tolerances": [one]})
-    assert accepted.tolerances[0].said == "1 step of 0.25"
-    assert OutputTolerance(**(one | {"number": 2})).said == "2 steps of 0.25"
-    assert OutputTolerance(**(one | {"step": None, "values": None, "number": 0.001})).said == "0.001"
+    assert accepted.tolerances[0].text == "1 step of 0.25"
+    assert OutputTolerance(**(one | {"number": 2})).text == "2 steps of 0.25"
+    assert OutputTolerance(**(one | {"step": None, "values": None, "number": 0.001})).text == "0.001"
     for wrong in ([one, one], [one | {"output": "other"}]):
         with pytest.raises(ValueError, match="tolerances: not all of"):
             Manifest.model_validate(values | {"tolerances": wrong})

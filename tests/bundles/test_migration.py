@@ -14,6 +14,7 @@ from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles import read_bundle, write_bundle
 from toolchain.bundles.manifest import ONE_SHAPE, SCHEMA_VERSION
 from toolchain.errors import CheckError, UsageError
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 
 FIRST = Path(__file__).parents[1] / "data" / "bundles" / "version-1.bundle"
@@ -81,7 +82,7 @@ def test_the_fourth_version_had_rates_of_classes(tmp_path: Path) -> None:
     assert read_bundle(tmp_path / "fourth").manifest == found.manifest
 
 
-def test_what_is_written_again_is_of_today(tmp_path: Path) -> None:
+def test_rewritten_manifest_has_current_version(tmp_path: Path) -> None:
     old = read_bundle(FIRST)
     write_bundle(tmp_path / "new", old.manifest, old.library, old.sample, old.expected)
     assert written(tmp_path / "new")["schema_version"] == ONE_SHAPE, "whose rule it keeps"
@@ -90,7 +91,7 @@ def test_what_is_written_again_is_of_today(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # edge-rt may have to be compiled
 def test_the_first_version_still_runs() -> None:
-    assert verify_bundle(read_bundle(FIRST), find_board("local")).passed
+    assert verify_bundle(read_bundle(FIRST), OnBoard(find_board("local"))).passed
 
 
 def without(name: str) -> Callable[[dict[str, object]], bytes]:
@@ -118,7 +119,7 @@ def without(name: str) -> Callable[[dict[str, object]], bytes]:
         (changing(schema_version=4), "device"),
     ],
 )
-def test_a_damaged_one_of_the_first_version(
+def test_refuses_damaged_bundle_of_version_1(
     tmp_path: Path, change: Callable[[dict[str, object]], bytes], said: str
 ) -> None:
     error = refusal(tmp_path / "x.bundle", rebuilt(FIRST, manifest=change))
@@ -126,7 +127,7 @@ def test_a_damaged_one_of_the_first_version(
     assert "toolchain build" in str(error.hint)
 
 
-def test_a_newer_one_asks_for_an_upgrade(tmp_path: Path) -> None:
+def test_newer_version_asks_for_upgrade(tmp_path: Path) -> None:
     error = refusal(
         tmp_path / "x.bundle", rebuilt(FIRST, manifest=changing(schema_version=SCHEMA_VERSION + 1))
     )

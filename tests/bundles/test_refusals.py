@@ -64,14 +64,14 @@ def rebuilt(
     return out.getvalue()
 
 
-def test_the_rebuilt_one_is_good(bundle: Path) -> None:
+def test_rebuilt_bundle_is_accepted(bundle: Path) -> None:
     bundle.write_bytes(rebuilt(bundle))
     read_bundle(bundle)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(7))
-def test_a_changed_byte_is_noticed_wherever_it_is(bundle: Path, first: int) -> None:
+def test_rejects_any_changed_byte(bundle: Path, first: int) -> None:
     """Go through the file in steps of 41 bytes: blocks have 512, so all their parts have their turn."""
     whole = bundle.read_bytes()
     for position in range(first * 6, len(whole), 41):
@@ -95,7 +95,7 @@ def test_changed_stretches_are_noticed(bundle: Path, position: int, value: int, 
 @pytest.mark.slow
 @given(data=st.binary(max_size=3000))
 @example(b"")
-def test_other_files_are_no_bundles(tmp_path: Path, data: bytes) -> None:
+def test_refuses_other_files(tmp_path: Path, data: bytes) -> None:
     assert refusal(tmp_path / "x", data).exit_code == 2
 
 
@@ -104,19 +104,19 @@ def test_other_files_are_no_bundles(tmp_path: Path, data: bytes) -> None:
 @example(511)
 @example(512)
 @example(-1)
-def test_a_truncated_one(bundle: Path, length: int) -> None:
+def test_refuses_truncated_bundle(bundle: Path, length: int) -> None:
     whole = bundle.read_bytes()
     error = refusal(bundle.with_name("cut"), whole[: length % len(whole)])
     assert error.exit_code == 2 and "truncated" in error.message
 
 
-def test_bytes_after_its_end(bundle: Path) -> None:
+def test_refuses_trailing_bytes(bundle: Path) -> None:
     whole = bundle.read_bytes()
     assert refusal(bundle, whole + bytes(10240)).exit_code == 4
     assert refusal(bundle, whole + b"x").exit_code == 4
 
 
-def test_missing_folder_pipe_and_unreadable(tmp_path: Path) -> None:
+def test_refuses_missing_and_special_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "none", tmp_path, tmp_path / "pipe", tmp_path / "none" / "below"):
         assert refusal(path).exit_code == 2
@@ -152,18 +152,18 @@ def hostile(bundle: Path, change: dict[str, object], where: int, tail: bytes = b
         ({"name": "huge.bin", "size": 2**40}, "no valid size"),
     ],
 )
-def test_hostile_members(bundle: Path, change: dict[str, object], said: str, where: int) -> None:
+def test_refuses_hostile_members(bundle: Path, change: dict[str, object], said: str, where: int) -> None:
     error = refusal(bundle, hostile(bundle, change, where))
     assert error.exit_code == 4 and said in error.message
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "library.so", "notes.txt"])
-def test_members_that_do_not_belong(bundle: Path, name: str) -> None:
+def test_refuses_unexpected_members(bundle: Path, name: str) -> None:
     for where in (1, 2, -1):
         assert refusal(bundle.with_name("x"), hostile(bundle, {"name": name}, where)).exit_code == 4
 
 
-def test_a_tar_that_is_no_bundle(tmp_path: Path) -> None:
+def test_refuses_other_tar(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar", "w") as archive:
         archive.addfile(tarfile.TarInfo("readme.txt"))
     error = refusal(tmp_path / "x.tar")
@@ -255,19 +255,19 @@ def more(kind: str, count: int) -> Change:
         (lambda _: b" " * (layout.MAX_MANIFEST + 1), "more than"),
     ],
 )
-def test_a_manifest_that_is_wrong_though_its_sum_is_right(bundle: Path, text: Change, said: str) -> None:
+def test_refuses_wrong_manifest_with_valid_checksum(bundle: Path, text: Change, said: str) -> None:
     error = refusal(bundle, rebuilt(bundle, manifest=text))
     assert isinstance(error, CheckError) and said in error.message
 
 
-def test_of_many_wrong_items_the_first_is_told(bundle: Path) -> None:
+def test_reports_first_of_many_errors(bundle: Path) -> None:
     """Each one that was told took a thousand bytes of memory, and a manifest may have a million."""
     error = refusal(bundle, rebuilt(bundle, manifest=changing(tasks=[{}] * 1000, requires=[0] * 1000)))
     assert "requires.0:" in error.message and "tasks.0.id:" in error.message
     assert "requires.1:" not in error.message and "tasks.1." not in error.message
 
 
-def test_a_total_beyond_the_limit(bundle: Path) -> None:
+def test_refuses_total_size_above_limit(bundle: Path) -> None:
     def change(values: dict[str, Any]) -> bytes:
         values["inputs"] = [{"name": str(i), "shape": [1], "dtype": "int8"} for i in range(4)]
         big = {"size": layout.MAX_TENSOR, "sha256": "00" * 32}
@@ -306,13 +306,13 @@ GOOD = saved(np.ones((1, 3), "float32"))
         GOOD.replace(b"'descr'", b"'other'"),
     ],
 )
-def test_tensors_that_are_wrong_though_their_sums_are_right(bundle: Path, data: bytes) -> None:
+def test_refuses_wrong_tensors_with_valid_checksums(bundle: Path, data: bytes) -> None:
     error = refusal(bundle, rebuilt(bundle, replace={"sample/0.npy": data}))
     assert isinstance(error, CheckError) and "sample/0.npy" in error.message
 
 
 @given(position=st.integers(0, 127), value=st.integers(0, 255))
-def test_any_byte_of_a_tensors_header(bundle: Path, position: int, value: int) -> None:
+def test_rejects_any_changed_header_byte(bundle: Path, position: int, value: int) -> None:
     data = bytearray(GOOD)
     data[position] = value
     path = bundle.with_name("changed")
@@ -323,7 +323,7 @@ def test_any_byte_of_a_tensors_header(bundle: Path, position: int, value: int) -
         assert "sample/0.npy" in error.message
 
 
-def test_the_sums_are_compared(bundle: Path) -> None:
+def test_compares_checksums(bundle: Path) -> None:
     size = read_bundle(bundle).manifest.files["library.so"].size
     assert (
         "library.so does not match its digest"
@@ -332,7 +332,7 @@ def test_the_sums_are_compared(bundle: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_declared_size_costs_no_memory(bundle: Path) -> None:
+def test_declared_size_allocates_nothing(bundle: Path) -> None:
     """Read in a process that may not have 1 GiB."""
     bundle.write_bytes(rebuilt(bundle, manifest=sized("library.so", layout.MAX_LIBRARY)))
     program = """
@@ -352,7 +352,7 @@ except Exception as error:
     assert done.stdout == b"CheckError\n", done.stderr
 
 
-def test_a_file_of_holes_costs_no_memory(bundle: Path) -> None:
+def test_sparse_file_allocates_nothing(bundle: Path) -> None:
     """A few kilobytes on the disk can be gigabytes to read: zeros, whose sums are easily right."""
     bundle.write_bytes(rebuilt(bundle, manifest=sized("library.so", layout.MAX_LIBRARY)))
     os.truncate(bundle, layout.MAX_LIBRARY)

@@ -17,7 +17,7 @@ from toolchain.bundles import Manifest, RuntimeNeeds, read_bundle, write_bundle
 from toolchain.errors import ToolchainError, UsageError
 
 
-def test_everything_comes_back(
+def test_bundle_round_trip(
     bundle: Path,
     manifest: Manifest,
     library: bytes,
@@ -87,7 +87,7 @@ def test_any_tar_program_reads_it_and_python_writes_the_same_bytes(bundle: Path,
     assert np.load(tmp_path / "sample/1.npy", allow_pickle=False) == 7
 
 
-def test_one_for_android(write: Callable[..., Path], manifest: Manifest, tmp_path: Path) -> None:
+def test_android_bundle_round_trip(write: Callable[..., Path], manifest: Manifest, tmp_path: Path) -> None:
     target = manifest.target.model_copy(update={"triple": "aarch64-unknown-linux-android"})
     android = manifest.model_copy(update={"target": target, "glibc": None})
     found = read_bundle(write(tmp_path / "a", manifest=android)).manifest
@@ -95,9 +95,7 @@ def test_one_for_android(write: Callable[..., Path], manifest: Manifest, tmp_pat
     assert b'"glibc": null' in found.to_json()
 
 
-def test_what_it_asks_of_the_runtime_comes_back(
-    write: Callable[..., Path], manifest: Manifest, tmp_path: Path
-) -> None:
+def test_runtime_needs_round_trip(write: Callable[..., Path], manifest: Manifest, tmp_path: Path) -> None:
     assert manifest.runtime.device == "cpu"
     needs = RuntimeNeeds(devices=("vta",), functions=("edge.vta.run",))
     for device, runtime, used in (("vta:1x16x16", needs, "vta"), ("toy", RuntimeNeeds(), "cpu")):
@@ -124,7 +122,7 @@ def test_objects_instead_of_a_library(write: Callable[..., Path], manifest: Mani
         ({"expected": {"gpu_0/prob": np.zeros((1, 4))}}, "float64"),
     ],
 )
-def test_arrays_that_are_not_the_manifests(
+def test_refuses_arrays_that_differ_from_manifest(
     write: Callable[..., Path], tmp_path: Path, changed: dict[str, object], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -132,7 +130,7 @@ def test_arrays_that_are_not_the_manifests(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_library_that_is_not_there(write: Callable[..., Path], tmp_path: Path) -> None:
+def test_refuses_missing_library(write: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match=r"no\.so: No such file"):
         write(tmp_path / "new", library=tmp_path / "no.so")
     assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ DTYPES += [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 
 
 @given(data=st.data(), dtype=st.sampled_from(DTYPES), order=st.sampled_from("<>"))
-def test_equal_to_numpys(data: st.DataObject, dtype: str, order: str) -> None:
+def test_header_equals_numpy_save(data: st.DataObject, dtype: str, order: str) -> None:
     shapes = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=12)
     array = data.draw(arrays.arrays(np.dtype(dtype).newbyteorder(order), shapes))
     spec = Tensor(name="x", shape=array.shape, dtype=dtype)

@@ -28,18 +28,18 @@ def names(found: Sequence[str | CompletionItem]) -> list[str]:
 
 
 @pytest.mark.parametrize("typed", ["", "z", "zoo:", "zoo:mob"])
-def test_networks_of_the_zoo_that_begin_so(typed: str) -> None:
+def test_completes_zoo_networks(typed: str) -> None:
     found = complete.models(CONTEXT, PARAMETER, typed)
     assert names(found) == [f"zoo:{name}" for name in ZOO if f"zoo:{name}".startswith(typed)] != []
 
 
 @pytest.mark.parametrize("typed", ["./net", "model.onnx", "zoo:nosuch"])
-def test_anything_else_may_be_a_file(typed: str) -> None:
+def test_completes_files_otherwise(typed: str) -> None:
     (found,) = complete.models(CONTEXT, PARAMETER, typed)
     assert (found.type, found.value) == ("file", typed)
 
 
-def test_configurations_of_a_vta_that_begin_so_or_a_file() -> None:
+def test_completes_vta_configurations_or_files() -> None:
     assert names(complete.vta_configs(CONTEXT, PARAMETER, "z")) == ["zcu104"]
     (found,) = complete.vta_configs(CONTEXT, PARAMETER, "./mine")
     assert (found.type, found.value) == ("file", "./mine")
@@ -56,7 +56,9 @@ def test_boards_of_the_file_come_before_classes(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("content", ["bord = 1\n", "[boards", '[boards.b]\nclass = "nosuch"\n'])
-def test_a_broken_file_spoils_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+def test_completion_survives_broken_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
     """What is wrong with it is said once a command runs, not into the line that is being typed."""
     (tmp_path / FILE_NAME).write_text(content)
     monkeypatch.chdir(tmp_path)
@@ -64,7 +66,7 @@ def test_a_broken_file_spoils_no_line(tmp_path: Path, monkeypatch: pytest.Monkey
     assert complete.classes(CONTEXT, PARAMETER, "") == complete.emulated(CONTEXT, PARAMETER, "") == []
 
 
-def test_classes_and_images_that_begin_so() -> None:
+def test_completes_classes_and_images() -> None:
     assert complete.classes(CONTEXT, PARAMETER, "") == list(class_names())
     assert complete.classes(CONTEXT, PARAMETER, "nosuch") == []
     first = next(iter(catalogue()))
@@ -72,7 +74,7 @@ def test_classes_and_images_that_begin_so() -> None:
     assert all(name.startswith(first[:2]) for name in complete.images(CONTEXT, PARAMETER, first[:2]))
 
 
-def test_boards_that_can_be_switched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completes_boards_with_power_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     boards = "".join(
         f'[boards.{name}]\nclass = "rk3399"\nhost = "h"\nhost_key = "{KEY}"\n{power}\n'
         for name, power in (("rack-1", ""), ("rack-2", 'power = {cycle = ["relay"]}'))

@@ -93,7 +93,7 @@ def test_the_same_arguments_arrive_inside(invoke: Toolchain, folder: Path) -> No
 
 
 @pytest.mark.usefixtures("image")
-def test_its_exit_code_and_words_are_all_that_is_said(invoke: Toolchain, folder: Path) -> None:
+def test_container_exit_code_and_output_are_passed_on(invoke: Toolchain, folder: Path) -> None:
     ran = invoke(*BUILD, "zoo:fails", "--engine", "docker", "--json")
     assert ran.code == 2
     assert ran.err == "error: it says so itself\n"
@@ -102,7 +102,7 @@ def test_its_exit_code_and_words_are_all_that_is_said(invoke: Toolchain, folder:
 
 
 @pytest.mark.usefixtures("image")
-def test_what_it_writes_is_there(invoke: Toolchain, folder: Path) -> None:
+def test_files_written_in_container_exist(invoke: Toolchain, folder: Path) -> None:
     assert invoke(*BUILD, "zoo:writes", "--engine", "docker").code == 0
     assert (folder / "out" / "file").read_text() == "made\n"
     assert (folder / "out" / "file").stat().st_uid == os.getuid()
@@ -149,7 +149,7 @@ def test_option_before_environment_before_file(
 
 
 @pytest.mark.usefixtures("image")
-def test_what_the_host_finds_wrong_needs_no_container(invoke: Toolchain, folder: Path) -> None:
+def test_usage_errors_start_no_container(invoke: Toolchain, folder: Path) -> None:
     assert invoke(*BUILD, "m.onnx", "--engine", "cloud").code == 2
     assert invoke("build", "m.onnx", "-o", "out", "--board", "nobody", "--engine", "docker").says("nobody")
     ran = invoke("build", "zoo:mobilenet", "-o", "/tmp", "--board", "rk3399", "--engine", "docker")
@@ -159,7 +159,7 @@ def test_what_the_host_finds_wrong_needs_no_container(invoke: Toolchain, folder:
     assert list(folder.iterdir()) == []
 
 
-def test_a_class_that_names_no_image_of_ours(invoke: Toolchain, folder: Path) -> None:
+def test_refuses_class_with_unknown_image(invoke: Toolchain, folder: Path) -> None:
     (folder / "toolchain.toml").touch()
     own = folder / "boards" / "mine"
     own.mkdir(parents=True)
@@ -169,7 +169,7 @@ def test_a_class_that_names_no_image_of_ours(invoke: Toolchain, folder: Path) ->
     assert ran.code == 2 and ran.says("board class mine: image = 'debian'", "the images are: base, ")
 
 
-def test_no_docker(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_docker_is_reported(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     ran = invoke(*BUILD, "zoo:mobilenet", "--engine", "docker")
     assert ran.code == 3 and ran.says("no Docker daemon answers at unix:///nowhere/docker.sock", "hint: ")

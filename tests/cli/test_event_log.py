@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.tuning.runs import CONV, DENSE, batch, begun
-from toolchain.cli.event_log import event_log, step_logger
+from toolchain.cli.progress import event_log, step_logger
 from toolchain.cli.rollouts.live import show_rollout
 from toolchain.cli.rollouts.standing import RolloutStanding
 from toolchain.cli.tuning.progress import tuning_progress

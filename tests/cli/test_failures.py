@@ -54,7 +54,7 @@ def test_v_shows_the_whole_error_of_another_library(capfd: pytest.CaptureFixture
     assert "%6 = fcmp oeq i1 %5" in capfd.readouterr().err
 
 
-def test_v_shows_no_error_that_may_repeat_a_password(capfd: pytest.CaptureFixture[str]) -> None:
+def test_verbose_hides_errors_that_may_have_passwords(capfd: pytest.CaptureFixture[str]) -> None:
     error = ToolchainError("records_url is no address")
     error.__cause__ = ValueError("Port could not be cast to integer value as 's3cret'")
     assert root.run(command_that(error), ["-v"]) == 1
@@ -68,13 +68,13 @@ def test_with_json_stdout_holds_the_document_alone(capfd: pytest.CaptureFixture[
     assert captured.err == "a library's chatter\n"
 
 
-def test_too_little_memory_is_no_bug(capfd: pytest.CaptureFixture[str]) -> None:
+def test_out_of_memory_is_not_reported_as_bug(capfd: pytest.CaptureFixture[str]) -> None:
     assert root.run(command_that(MemoryError("Unable to allocate 3.64 TiB")), []) == 1
     err = capfd.readouterr().err
     assert "too little memory: Unable to allocate 3.64 TiB" in err and "--batch" in err
 
 
-def test_a_bug_is_called_one_and_v_shows_where(capfd: pytest.CaptureFixture[str]) -> None:
+def test_bug_is_reported_as_bug_with_traceback_on_verbose(capfd: pytest.CaptureFixture[str]) -> None:
     assert root.run(command_that(KeyError("x")), []) == 1
     err = capfd.readouterr().err
     assert "this is a bug in the toolchain: KeyError: 'x'" in err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.cli.in_lab import ask_lab
+from toolchain.cli.commands.board_status import ask_lab
 from toolchain.errors import ToolchainError
 from toolchain.rpc import lab
 from toolchain.rpc.lab import BoardStatus, LabStatus
@@ -19,7 +19,7 @@ def running(*leased: str, **states: str) -> LabStatus:
 
 
 @pytest.mark.usefixtures("state")
-def test_without_a_lab_no_board_is_in_it() -> None:
+def test_lab_is_no_without_running_lab() -> None:
     assert ask_lab()("local") == {"lab": "no", "lab_user": None}
 
 

@@ -30,7 +30,7 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LazyGroup
         (folder / f"{name}.py").write_text(
             "import click\n"
             f"@click.command({name!r})\n@click.argument('words', nargs=-1)\n@click.pass_context\n"
-            "def command(context, words):\n"
+            f"def {name}(context, words):\n"
             f"    click.echo(repr((words, context.meta[{ARGUMENTS!r}])))\n"
         )
     (folder / "broken.py").write_text("raise RuntimeError('never imported for others')\n")
@@ -58,14 +58,14 @@ def test_one_command_imports_its_module_alone(group: LazyGroup) -> None:
 
 
 @pytest.mark.parametrize("name", ["nosuch", "__init__", "../first", ""])
-def test_what_is_not_in_the_table_is_no_command(group: LazyGroup, name: str) -> None:
+def test_name_outside_table_is_no_command(group: LazyGroup, name: str) -> None:
     """Whatever lies in the package."""
     assert group.get_command(click.Context(group), name) is None
     ran = CliRunner().invoke(group, [name])
     assert ran.exit_code == 2 and "No such command" in ran.output
 
 
-def test_the_whole_line_is_kept_for_a_command_in_an_inner_group(group: LazyGroup) -> None:
+def test_inner_group_keeps_whole_command_line(group: LazyGroup) -> None:
     outer = LazyGroup("outer", package="nothing", table={})
     outer.get_command = lambda *_: group  # type: ignore[method-assign]
     ran = CliRunner().invoke(outer, ["inner", "first", "a b", "--", "-x"])

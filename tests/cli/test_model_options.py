@@ -96,7 +96,7 @@ def test_a_layout_makes_other_workloads(invoke: Toolchain, folder: Path) -> None
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("value", ["", ",", "sm_90,", " "])
-def test_an_architecture_without_a_name_is_refused(invoke: Toolchain, folder: Path, value: str) -> None:
+def test_refuses_empty_architecture_name(invoke: Toolchain, folder: Path, value: str) -> None:
     """An unset variable of a script is not the class's architectures, silently."""
     network(folder / "small.onnx")
     for command in (["build", "-o", "out"], ["tasks"], ["tune"]):

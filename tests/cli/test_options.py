@@ -26,7 +26,7 @@ CONFIGURATIONS = [
 
 
 @pytest.mark.parametrize(("text", "says"), CONFIGURATIONS, ids=[row[0] for row in CONFIGURATIONS])
-def test_configuration(
+def test_bad_settings_are_reported(
     invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: list[str]
 ) -> None:
     monkeypatch.delenv("TOOLCHAIN_ENGINE")
@@ -35,7 +35,9 @@ def test_configuration(
     refused(invoke, folder, 2, [str(folder / "toolchain.toml"), *says], "board", "list")
 
 
-def test_a_bad_variable_is_reported(invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_environment_variable_is_reported(
+    invoke: Toolchain, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOOLCHAIN_JOBS", "x")
     says = ["TOOLCHAIN_JOBS: jobs = 'x'", "set TOOLCHAIN_JOBS to something else, or unset it"]
     refused(invoke, folder, 2, says, "board", "list")
@@ -52,7 +54,9 @@ def test_a_bad_variable_is_reported(invoke: Toolchain, folder: Path, monkeypatch
         (["tasks", "nosuch.txt"], ["unknown model 'nosuch.txt'", "ends in .onnx or .tflite"]),
     ],
 )
-def test_mistypings(invoke: Toolchain, files: Path, typed: list[str], says: list[str]) -> None:
+def test_typing_errors_get_suggestions(
+    invoke: Toolchain, files: Path, typed: list[str], says: list[str]
+) -> None:
     refused(invoke, files, 2, says, *typed)
 
 

@@ -44,7 +44,7 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is no JSON")
 
 
-def test_numbers_that_are_none_are_null(capfd: pytest.CaptureFixture[str]) -> None:
+def test_non_finite_numbers_are_null(capfd: pytest.CaptureFixture[str]) -> None:
     output.print_json({"a": float("nan"), "b": [float("inf"), (-float("inf"), 1.5)], "c": Path("x\udcff")})
     document = json.loads(capfd.readouterr().out, parse_constant=refuse)
     assert document == {"a": None, "b": [None, [None, 1.5]], "c": "x\udcff"}
@@ -67,7 +67,7 @@ def test_json_is_asked_for_before_or_after_the_command(arguments: list[str]) -> 
     assert json.loads(CliRunner().invoke(group, arguments).output) == {"answer": 42}
 
 
-def test_without_it_a_person_is_told() -> None:
+def test_without_json_text_is_printed() -> None:
     assert CliRunner().invoke(group, ["show"]).output == "forty-two\n"
 
 
@@ -101,7 +101,7 @@ def test_columns_are_as_wide_as_what_is_in_them(capfd: pytest.CaptureFixture[str
     ]
 
 
-def test_a_table_of_nothing_is_its_headers(capfd: pytest.CaptureFixture[str]) -> None:
+def test_empty_table_prints_headers(capfd: pytest.CaptureFixture[str]) -> None:
     output.table(["NAME", "MS"], [])
     assert capfd.readouterr().out == "NAME  MS\n"
 

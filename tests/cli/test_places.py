@@ -55,7 +55,7 @@ def test_a_command_releases_the_place_that_it_acquired(rack: Coordinator, invoke
     assert rack.holder() == ""
 
 
-def test_a_place_that_somebody_else_holds(rack: Coordinator, invoke: Toolchain, folder: Path) -> None:
+def test_refuses_place_held_by_another_user(rack: Coordinator, invoke: Toolchain, folder: Path) -> None:
     rack.client("acquire", user="berta")
     said = [f"board rk: its place {PLACE}", "is held by berta on desk since 2", "wait_s"]
     refused(invoke, folder, 1, said, "board", "probe", "rk")

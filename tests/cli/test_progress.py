@@ -10,7 +10,7 @@ from tests.cli.screen import screen
 from toolchain.cli.progress import step_progress
 
 
-def test_steps_that_count_are_thinned_out_where_no_terminal_is(capfd: pytest.CaptureFixture[str]) -> None:
+def test_counted_steps_are_thinned_out_without_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     with step_progress() as tell:
         tell("reading the network")
         for number in range(1, 200):
@@ -23,7 +23,7 @@ def test_steps_that_count_are_thinned_out_where_no_terminal_is(capfd: pytest.Cap
 
 
 @given(st.lists(st.sampled_from(["a", "b/c", "1/2", "x 1/2", "http://10/20/x"]), max_size=9))
-def test_what_does_not_count_is_never_left_out(steps: list[str]) -> None:
+def test_uncounted_steps_are_always_printed(steps: list[str]) -> None:
     """A count stands between blanks: a path is none."""
     with pytest.MonkeyPatch.context() as patch:
         said: list[str] = []
@@ -34,7 +34,7 @@ def test_what_does_not_count_is_never_left_out(steps: list[str]) -> None:
     assert said == steps
 
 
-def test_on_a_terminal_the_last_step_that_counts_stays() -> None:
+def test_terminal_keeps_last_counted_step() -> None:
     with screen() as shown:
         with step_progress() as tell:
             tell("compiling 1/2 conv2d")

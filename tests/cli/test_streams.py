@@ -45,21 +45,19 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
         ("model list", "2>&- >/dev/null", 0, ""),
     ],
 )
-def test_what_cannot_be_written_is_said(
-    tmp_path: Path, arguments: str, streams: str, code: int, says: str
-) -> None:
+def test_write_error_is_reported(tmp_path: Path, arguments: str, streams: str, code: int, says: str) -> None:
     done = shell(f"{COMMAND} {arguments} {streams}", tmp_path)
     assert done.returncode == code
     assert says in done.stderr and (says or done.stderr == "")
 
 
-def test_without_a_buffer_it_is_the_same(tmp_path: Path) -> None:
+def test_unbuffered_output_is_the_same(tmp_path: Path) -> None:
     done = shell(f"{COMMAND} model list >/dev/full", tmp_path, PYTHONUNBUFFERED="1")
     assert done.returncode == 1 and "No space left" in done.stderr
 
 
 @pytest.mark.slow
-def test_a_closed_stream_is_no_other_files(tmp_path: Path) -> None:
+def test_closed_stream_is_not_reused(tmp_path: Path) -> None:
     # The store of records would have number 1 now, and whatever a library prints would go into it.
     environment = {"TOOLCHAIN_DATA_DIR": str(tmp_path / "data")}
     done = shell(f"{COMMAND} records list >&- 2>&- <&-", tmp_path, **environment)
@@ -67,7 +65,7 @@ def test_a_closed_stream_is_no_other_files(tmp_path: Path) -> None:
     assert shell(f"{COMMAND} records list --json", tmp_path, **environment).stdout == "[]\n"
 
 
-def test_a_reader_that_leaves_ends_it_silently(tmp_path: Path) -> None:
+def test_closed_pipe_ends_silently(tmp_path: Path) -> None:
     done = shell(f"{COMMAND} model list 2>&1 | head -1; exit ${{PIPESTATUS[0]}}", tmp_path)
     assert done.stdout.startswith("MODEL") and done.stdout.count("\n") == 1
     assert done.returncode in (0, 1) and done.stderr == ""

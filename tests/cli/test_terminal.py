@@ -129,7 +129,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str
         yield from commands(found, (*path, name))
 
 
-def test_each_command_is_fed_or_has_a_reason() -> None:
+def test_every_command_is_covered() -> None:
     assert set(commands(root)) == {*FOREIGN, *SAYS_NOTHING_FOREIGN}
 
 
@@ -269,7 +269,7 @@ def test_a_bar() -> None:
         check_screen(shown.shows())
 
 
-def test_what_a_boards_program_prints(tmp_path: Path) -> None:
+def test_board_program_output_is_escaped(tmp_path: Path) -> None:
     with screen() as shown:
         terminal.bytes_for(sys.stdout).write(f"{EVIL}\r\nsecond line\n".encode() + b"\xff\n")
         said = shown.shows()

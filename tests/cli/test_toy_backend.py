@@ -62,7 +62,7 @@ def test_its_records_say_nothing_to_cpus(invoke: Toolchain) -> None:
 
 
 @pytest.mark.usefixtures("state", "toy")
-def test_what_it_has_not_is_named(invoke: Toolchain) -> None:
+def test_error_names_what_toy_backend_lacks(invoke: Toolchain) -> None:
     layout = invoke("tasks", *HERE, "--layout", "NHWC")
     assert layout.code == 2 and layout.says("--layout NHWC", "--device toy", "plain")
     runner = invoke("tune", *HERE, "--runner", "model")

@@ -22,12 +22,14 @@ from toolchain.boards.board import Board
 from toolchain.boards.emulation.qemu import user_modes
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.boards.local.transport import LocalTransport
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
 from toolchain.linking.linker import BIONIC_LIBC, BIONIC_LIBM
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.lowering.graph.pipeline import fuse
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.numerics import Tolerance, compare
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
@@ -130,7 +132,7 @@ def test_the_bundle_says_what_it_is_for(bundle: Bundle) -> None:
 def test_a_board_with_linux_of_the_same_architecture_refuses_it(bundle: Bundle, tmp_path: Path) -> None:
     board = Board("rock", load_profile("rk3399"), False, False, LocalTransport(tmp_path), "rock", "rk3399")
     with pytest.raises(UsageError, match=r"built for Android \(android-arm64\), board rock is aarch64-unk"):
-        verify_bundle(bundle, board)
+        verify_bundle(bundle, OnBoard(board))
 
 
 def test_no_instruction_uses_the_register_that_android_keeps(tmp_path: Path) -> None:

@@ -10,11 +10,13 @@ import pytest
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.manifest import Manifest
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
 from toolchain.host import host_cpu_flags
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.inspect import count_parameters
 from toolchain.models.load import load_model
@@ -33,7 +35,7 @@ def verified(shape: tuple[int, ...], board: Board, folder: Path) -> Manifest:
     options = BuildOptions(code=CodeOptions(dtype="float16"))
     bundle = read_bundle(build(model, find_target(board.name), None, folder, options).bundle)
     assert len(bundle.library) < 2.2 * count_parameters(model.onnx)
-    found = verify_bundle(bundle, board)
+    found = verify_bundle(bundle, OnBoard(board))
     found.check()
     assert found.to_json()["tolerance"] == 2e-2
     # Weights alone, rounded, change it by 1.6e-3; half of what is allowed is the margin.

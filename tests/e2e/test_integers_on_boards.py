@@ -10,8 +10,10 @@ import pytest
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -38,4 +40,4 @@ def test_a_network_in_integers_verifies(board: Board, tmp_path: Path) -> None:
     bundle = read_bundle(built.bundle)
     assert ("asimddp" in bundle.manifest.requires) == (board.profile.name == "raspberrypi5")
     assert built.size.bundle < 8 << 20, "weights are bytes"
-    verify_bundle(bundle, board).check()
+    verify_bundle(bundle, OnBoard(board)).check()

@@ -13,6 +13,7 @@ from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.inspect import count_parameters
 from toolchain.models.load import load_model
@@ -81,7 +82,7 @@ def check(name: str, shape: tuple[int, ...], class_name: str, board: Board, fold
     share = 0.35 if name == "resnet3d-18" and shape == small(name) else 0.75
     assert len(bundle.library) > share * 4 * count_parameters(model.onnx)
     assert bundle.manifest.board_class == class_name
-    found = verify_bundle(bundle, board)
+    found = verify_bundle(bundle, OnBoard(board))
     found.check()
     document = found.to_json()
     assert document["machine"] == MACHINES[class_name]

@@ -23,6 +23,7 @@ from tests.runtime import opencl_network
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import ToolchainError
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.tuning.judging import judge, network_bench
 
@@ -70,7 +71,7 @@ def test_a_network_is_built_run_verified_and_timed(invoke: Toolchain, folder: Pa
     found = read_bundle(Path(bundle))
     broken = opencl_network.changed(found.library, lambda code: code.replace(b"vstore4", b"vstorex"))
     with pytest.raises(ToolchainError, match=r"kernel_\w+ does not compile.* \(kernel_\w{32} is of \w+\)"):
-        verify_bundle(dataclasses.replace(found, library=broken), find_board("local"))
+        verify_bundle(dataclasses.replace(found, library=broken), OnBoard(find_board("local")))
 
 
 @pytest.fixture

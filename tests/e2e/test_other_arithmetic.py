@@ -15,6 +15,7 @@ from tests.models.graphs import graph_of, tensor_info
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -100,7 +101,7 @@ def test_files_of_other_arithmetic_verify(form: str, tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "network.onnx")
     loaded = load_model(str(tmp_path / "network.onnx"), ModelOptions())
     bundle = read_bundle(build(loaded, find_target("x86_64"), None, tmp_path / "out").bundle)
-    found = verify_bundle(bundle, find_board("local")).to_json()
+    found = verify_bundle(bundle, OnBoard(find_board("local"))).to_json()
     assert found["passed"], json.dumps(found)
     assert bundle.manifest.tolerance == (2e-2 if form == "half" else 1e-3)
     assert {spec.dtype for spec in loaded.inputs} == {"float16" if form == "half" else "float32"}

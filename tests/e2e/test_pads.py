@@ -18,6 +18,7 @@ from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -53,7 +54,7 @@ def wrong(sizes: Sequence[tuple[int, int]], pads: Sequence[int], board: Board, f
     onnx.save(network, folder / "pads.onnx")
     model = load_model(str(folder / "pads.onnx"), ModelOptions())
     built = build(model, find_target(board.profile.name), None, folder)
-    outputs = verify_bundle(read_bundle(built.bundle), board).to_json()["outputs"]
+    outputs = verify_bundle(read_bundle(built.bundle), OnBoard(board)).to_json()["outputs"]
     assert len(outputs) == len(names) > 0
     return [name for name, each in zip(names, outputs, strict=True) if each["max_rel_error"] != 0]
 

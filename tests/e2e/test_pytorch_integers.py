@@ -10,6 +10,7 @@ import pytest
 from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -34,7 +35,7 @@ def test_it_is_computed_in_integers_and_verifies(tmp_path: Path) -> None:
     (allowed,) = bundle.manifest.tolerances
     assert allowed.step is not None and allowed.number <= 4
     assert {each.rule for each in built.decisions if "conv" in each.task.name} <= {"direct", "depthwise"}
-    result = verify_bundle(bundle, find_board("local"))
+    result = verify_bundle(bundle, OnBoard(find_board("local")))
     result.check()
     (output,) = result.to_json()["outputs"]
     assert output["compared_as"] == "steps" and output["error_steps"] <= allowed.number

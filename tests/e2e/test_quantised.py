@@ -17,11 +17,13 @@ from tests.e2e.faults import FAULTS, with_faults
 from tests.models.quantising.affine.networks import mobile
 from tests.models.rewrites.test_quantised_dynamic import dynamic, lstm
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.building.tolerances import rounding_tolerances
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 from toolchain.errors import CheckError
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.numerics import Tolerance, compare
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import Reference, reference_outputs, sample_inputs
@@ -93,7 +95,7 @@ def test_static_quantisation_is_computed_to_the_last_step(
     bundle = built(model, tmp_path / "out")
     (allowed,) = bundle.manifest.tolerances
     assert allowed.number <= 2 and allowed.step is not None and allowed.reason
-    result = verify_bundle(bundle, find_board("local"))
+    result = verify_bundle(bundle, OnBoard(find_board("local")))
     result.check()
     (output,) = result.to_json()["outputs"]
     assert output["compared_as"] == "steps"
@@ -162,7 +164,7 @@ def test_a_library_with_an_error_in_one_layer_fails(
     manifest = wrong.manifest.model_copy(update={"files": {}})
     write_bundle(tmp_path / "mixed.bundle", manifest, wrong.library, wrong.sample, truth)
     with pytest.raises(CheckError, match=r"\d+ values are off by up to [\d.]+ steps of .*all sums are exact"):
-        verify_bundle(read_bundle(tmp_path / "mixed.bundle"), find_board("local")).check()
+        verify_bundle(read_bundle(tmp_path / "mixed.bundle"), OnBoard(find_board("local"))).check()
 
 
 @pytest.mark.parametrize("batch", [1, pytest.param(3, marks=pytest.mark.full)])
@@ -170,7 +172,7 @@ def test_a_recurrent_layer_of_dynamic_quantisation_verifies(batch: int, tmp_path
     onnx.save(dynamic(lstm(steps=12, batch=batch, direction="bidirectional"), tmp_path), tmp_path / "l.onnx")
     model = load_model(str(tmp_path / "l.onnx"), ModelOptions())
     bundle = built(model, tmp_path / "out")
-    result = verify_bundle(bundle, find_board("local"))
+    result = verify_bundle(bundle, OnBoard(find_board("local")))
     result.check()
     assert max(each.max_rel_error or 0 for each in result.comparison.outputs) < 2e-5
     assert all(each.number < 0.01 for each in bundle.manifest.tolerances)
@@ -193,7 +195,7 @@ def test_our_own_quantiser_is_computed_to_the_last_step(name: str, tmp_path: Pat
     bundle = read_bundle(made.bundle)
     facts = bundle.manifest.quantising
     assert facts is not None and facts.quantizer == "mse" and len(facts.layers) >= 26
-    result = verify_bundle(bundle, find_board("local"))
+    result = verify_bundle(bundle, OnBoard(find_board("local")))
     result.check()
     (output,) = result.comparison.outputs
     assert output.compared_as == "log-probabilities" and (output.max_rel_error or 0) < 2e-6
@@ -206,6 +208,6 @@ def test_what_mobile_networks_are_made_of_is_computed_in_integers(tmp_path: Path
     bundle = read_bundle(build(model, find_target("x86_64"), None, tmp_path / "out", options).bundle)
     (allowed,) = bundle.manifest.tolerances
     assert allowed.step is not None and allowed.number <= 2
-    result = verify_bundle(bundle, find_board("local"))
+    result = verify_bundle(bundle, OnBoard(find_board("local")))
     result.check()
     assert result.comparison.outputs[0].compared_as == "steps"

@@ -15,9 +15,11 @@ from tests.backends.packed.drawn import Drawn, merged
 from tests.backends.packed.strategies import ALL
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.errors import UsageError
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -46,7 +48,7 @@ def test_random_networks_are_right_on_a_board(
         onnx.save(merged(networks), folder / "network.onnx")
         model = load_model(str(folder / "network.onnx"), ModelOptions())
         bundle = read_bundle(build(model, find_target(class_name), None, folder).bundle)
-        found = verify_bundle(bundle, board)
+        found = verify_bundle(bundle, OnBoard(board))
     wrong = [
         f"{network!r}: {output['max_rel_error']}"
         for network, output in zip(networks, found.to_json()["outputs"], strict=True)
@@ -77,5 +79,5 @@ def test_random_networks_in_integers_are_right_here(networks: list[Drawn]) -> No
             reject()
         options = BuildOptions(code=CodeOptions(dtype="int8"))
         bundle = read_bundle(build(model, find_target("x86_64"), None, folder, options).bundle)
-        found = verify_bundle(bundle, find_board("local"))
+        found = verify_bundle(bundle, OnBoard(find_board("local")))
     assert found.comparison.passed, found.comparison.worst

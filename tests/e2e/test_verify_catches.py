@@ -23,6 +23,7 @@ from toolchain.building.build import build
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.bundles.write import write_bundle
 from toolchain.errors import ToolchainError
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -115,7 +116,7 @@ def with_one_instruction_changed(honest: Bundle, board: Board, path: Path) -> Bu
         library[at] ^= NEGATED
         wrong = bundle_of(honest, bytes(library), path)
         try:
-            if not verify_bundle(wrong, board).passed:
+            if not verify_bundle(wrong, OnBoard(board)).passed:
                 return wrong
         except ToolchainError:  # the bytes were of something else, and it crashed
             continue

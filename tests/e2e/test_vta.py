@@ -12,8 +12,10 @@ from tests.cli.running import Toolchain
 from tests.models.quantising.networks import Block, network
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import POWERS_OF_TWO, ModelOptions
@@ -187,6 +189,6 @@ def verified(source: str, quantizer: str, board: Board, folder: Path) -> None:
     model = load_model(source, ModelOptions(quantizer=quantizer))
     how = BuildOptions(code=CodeOptions(device="vta:sim", dtype="int8"))
     built = build(model, find_target(board.profile.name), None, folder, how)
-    result = verify_bundle(read_bundle(built.bundle), board)
+    result = verify_bundle(read_bundle(built.bundle), OnBoard(board))
     (output,) = result.comparison.outputs
     assert result.passed and output.max_abs_error < EXACT, result

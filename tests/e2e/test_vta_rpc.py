@@ -16,7 +16,8 @@ from toolchain.backends.table import backend_for
 from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.models.load import Model, load_model
 from toolchain.models.options import ModelOptions

@@ -35,6 +35,7 @@ from toolchain.boards.transport import Completed, Home, Process, RemoteFile, Tra
 from toolchain.bundles import read_bundle
 from toolchain.errors import ToolchainError
 from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.execution import Execution, OnBoard, Sampling
 from toolchain.measuring.run import run_bundle
 from toolchain.runtime import Runtime, arch_of, ensure_runtime
 
@@ -191,18 +192,20 @@ def harness() -> Iterator[Attempt]:
 
     def asked_info(random: Random) -> None:
         answer(random, "info", facts)
-        run_bundle(bundle, board, bundle.sample, threads=1)
+        run_bundle(bundle, OnBoard(board), bundle.sample, Execution(threads=1))
 
     def asked_run(random: Random) -> None:
         answer(random, "run", RUN)
         if random.random() < 0.1:
             liar.outputs = rpc.mutated(random, liar.outputs)
-        for name, array in run_bundle(bundle, board, bundle.sample, threads=1).items():
+        for name, array in run_bundle(bundle, OnBoard(board), bundle.sample, Execution(threads=1)).items():
             assert (array.dtype, array.shape) == (OUTPUTS[name].dtype, OUTPUTS[name].shape), f"{array!r}"
 
     def asked_bench(random: Random) -> None:
         answer(random, "bench", BENCH)
-        result = bench_bundle(bundle, board, threads=1, repeat=3, profile=random.random() < 0.5)
+        result = bench_bundle(
+            bundle, OnBoard(board), Sampling(repeat=3, profile=random.random() < 0.5), Execution(threads=1)
+        )
         plain(result.to_json(), "bench")
         assert 0 < result.min_ms <= result.p50_ms <= result.p95_ms, f"{result}"
 
@@ -231,7 +234,7 @@ def harness() -> Iterator[Attempt]:
 
     def asked_for_a_failure(random: Random) -> None:
         liar.answers["run"] = (random.choice(CODES[1:]), document(random, FAILED))
-        run_bundle(bundle, board, bundle.sample, threads=1)
+        run_bundle(bundle, OnBoard(board), bundle.sample, Execution(threads=1))
 
     ways: tuple[Callable[[Random], Any], ...]
     ways = (asked_info, asked_run, asked_for_a_failure, asked_bench, asked_status, asked_facts)

@@ -9,7 +9,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions

@@ -40,7 +40,7 @@ def test_names_and_files_may_hold_equals_signs(tmp_path: Path) -> None:
         read_inputs([f"q={files[1]}"], specs)
 
 
-def test_fortran_order_and_other_byte_orders_become_ours(tmp_path: Path) -> None:
+def test_fortran_and_big_endian_arrays_are_converted(tmp_path: Path) -> None:
     file = saved(tmp_path, "a.npy", np.asfortranarray(A.astype(">f4")))
     found = read_inputs([f"a={file}"], SPECS[:1])["a"]
     assert found.flags["C_CONTIGUOUS"]
@@ -91,7 +91,7 @@ def bad_file(folder: Path, kind: str) -> Path:
         ("header", "cannot be read"),
     ],
 )
-def test_a_file_that_is_no_array_is_named(tmp_path: Path, kind: str, says: str) -> None:
+def test_error_names_file_without_array(tmp_path: Path, kind: str, says: str) -> None:
     file = bad_file(tmp_path, kind)
     with pytest.raises(UsageError, match=says) as raised:
         read_inputs([f"a={file}"], SPECS[:1])
@@ -111,14 +111,14 @@ def test_a_file_that_is_no_array_is_named(tmp_path: Path, kind: str, says: str) 
     ids=["mixed keys", "64 bits", "lists", "negative", "nothing"],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_header_that_numpy_stumbles_over_is_told(tmp_path: Path, header: bytes) -> None:
+def test_refuses_header_that_numpy_cannot_parse(tmp_path: Path, header: bytes) -> None:
     file = tmp_path / "x.npy"
     file.write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(4))
     with pytest.raises(UsageError, match=r"cannot be read: .+"):
         read_inputs([f"a={file}"], SPECS[:1])
 
 
-def test_a_headers_length_costs_no_memory(tmp_path: Path) -> None:
+def test_huge_header_length_allocates_nothing(tmp_path: Path) -> None:
     file = tmp_path / "x.npy"
     file.write_bytes(b"\x93NUMPY\2\0" + b"\0\0\0\x70" + bytes(100))
     tracemalloc.start()
@@ -140,7 +140,7 @@ def test_a_headers_length_costs_no_memory(tmp_path: Path) -> None:
         ("a={d}", "dtype float64 where float32"),
     ],
 )
-def test_wrong_names_shapes_and_dtypes_are_told(tmp_path: Path, argument: str, says: str) -> None:
+def test_refuses_wrong_name_shape_or_dtype(tmp_path: Path, argument: str, says: str) -> None:
     files = {
         "a": saved(tmp_path, "a.npy", A),
         "b": saved(tmp_path, "b.npy", B),
@@ -159,7 +159,7 @@ def test_errors_name_the_option_that_was_typed(tmp_path: Path) -> None:
         read_inputs([], SPECS[:1], "--sample")
 
 
-def test_a_name_twice_and_a_missing_one_are_told(tmp_path: Path) -> None:
+def test_refuses_duplicate_and_missing_inputs(tmp_path: Path) -> None:
     a = saved(tmp_path, "a.npy", A)
     with pytest.raises(UsageError, match="'a' is given twice"):
         read_inputs([f"a={a}", f"a={a}"], SPECS)
@@ -179,7 +179,7 @@ def test_outputs_come_back_in_order_with_any_name(tmp_path: Path) -> None:
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "new" / "out").read_bytes()
 
 
-def test_an_impossible_place_is_told(tmp_path: Path) -> None:
+def test_refuses_unwritable_output_path(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match=f"cannot write {tmp_path}"):
         write_outputs(tmp_path, {"a": A})
     assert list(tmp_path.iterdir()) == []

@@ -12,12 +12,15 @@ from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.execution import Execution, OnBoard, Sampling
 
 pytestmark = pytest.mark.slow
 
 
-def test_bench_says_how_long_and_under_which_conditions(for_local: Bundle, local: Board) -> None:
-    found = bench_bundle(for_local, local, repeat=120, min_repeat_ms=1, threads=1, profile=True)
+def test_bench_reports_statistics_and_conditions(for_local: Bundle, local: Board) -> None:
+    found = bench_bundle(
+        for_local, OnBoard(local), Sampling(repeat=120, min_repeat_ms=1, profile=True), Execution(threads=1)
+    )
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert (document["runs"], document["threads"]) == (120, 1)
     ordered = [document[key] for key in ("min_ms", "p50_ms", "p95_ms", "p99_ms")]
@@ -33,11 +36,9 @@ def test_bench_says_how_long_and_under_which_conditions(for_local: Bundle, local
     assert nothing_left(local)
 
 
-def test_bench_ends_with_its_budget_and_knows_what_it_does_not_know(
-    for_rk3399: Bundle, rk3399: Board
-) -> None:
+def test_bench_keeps_time_budget_and_reports_low_confidence(for_rk3399: Bundle, rk3399: Board) -> None:
     begun = time.monotonic()
-    found = bench_bundle(for_rk3399, rk3399, repeat=9, time_s=3.0)
+    found = bench_bundle(for_rk3399, OnBoard(rk3399), Sampling(repeat=9, time_s=3.0))
     assert time.monotonic() - begun < 40
     assert found.p99_ms is None
     assert found.runs <= 9
@@ -47,18 +48,19 @@ def test_bench_ends_with_its_budget_and_knows_what_it_does_not_know(
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("execution", "says"),
     [
-        ({"number": 0}, "--number 0"),
-        ({"repeat": 0}, "--repeat 0"),
-        ({"time_s": -1.0}, "--time -1"),
-        ({"threads": 0}, "--threads 0"),
-        ({"timeout": 0.0}, "--timeout 0"),
-        ({"cluster": "cortex-a53"}, "--cluster cortex-a53"),
+        (Execution(threads=0), "--threads 0"),
+        (Execution(cluster="cortex-a53"), "--cluster cortex-a53"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
-    for_local: Bundle, local: Board, options: dict[str, float], says: str
+def test_refuses_execution_that_board_lacks(
+    for_local: Bundle, local: Board, execution: Execution, says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
-        bench_bundle(for_local, local, **options)
+        bench_bundle(for_local, OnBoard(local), execution=execution)
+
+
+def test_refuses_timeout_of_zero(for_local: Bundle, local: Board) -> None:
+    with pytest.raises(UsageError, match="--timeout 0"):
+        bench_bundle(for_local, OnBoard(local, timeout=0.0))

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.errors import UsageError
-from toolchain.measuring.deadlines import deadline
+from toolchain.measuring.deadlines import deadline, deadline_on, given_deadline
+from toolchain.measuring.execution import OnBoard
 from toolchain.profiles import load_profile
 
 RK3399 = load_profile("rk3399")
 
 
-def test_the_users_choice_overrides() -> None:
-    found = deadline(1e12, RK3399, emulated=True, timeout=2.5)
-    assert (found.seconds, found.reason) == (2.5, "given by --timeout")
+BOARD = SimpleNamespace(profile=RK3399, emulated=True)
+MANIFEST = SimpleNamespace(model=SimpleNamespace(flops=1e12), device="cpu")
+
+
+def test_timeout_replaces_computed_deadline() -> None:
+    given = deadline_on(OnBoard(BOARD, timeout=2.5, wait=60.0), MANIFEST)
+    assert (given.seconds, given.reason) == (2.5, "given by --timeout")
+
+
+def test_waiting_is_added_to_computed_deadline() -> None:
+    computed = deadline(1e12, RK3399, emulated=True, runs=2, extra_s=65.0)
+    assert deadline_on(OnBoard(BOARD, wait=60.0), MANIFEST, runs=2, extra_s=5.0) == computed
 
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan")])
-def test_a_timeout_that_is_no_time_is_refused(timeout: float) -> None:
+def test_refuses_timeout_that_is_not_positive(timeout: float) -> None:
     with pytest.raises(UsageError, match="--timeout"):
-        deadline(1e9, RK3399, emulated=False, timeout=timeout)
+        given_deadline(timeout)
 
 
 @given(st.floats(1, 1e12), st.integers(1, 100), st.floats(0, 1e4))
@@ -34,24 +46,24 @@ def test_more_work_and_emulation_get_more_time(flops: float, runs: int, extra: f
 
 
 @given(st.floats(1, 1e12), st.booleans())
-def test_a_device_that_nobody_timed_gets_as_long_as_anything(flops: float, emulated: bool) -> None:
+def test_unmeasured_device_gets_slowest_rate(flops: float, emulated: bool) -> None:
     found = deadline(flops, RK3399, emulated=emulated, device="vta:1x16x16")
     slowest = deadline(flops, load_profile("pynq"), emulated=True)
     assert found.seconds == slowest.seconds
     assert found.reason.endswith(f"on vta:1x16x16 of an {'emulated ' * emulated}aarch64 board")
 
 
-def test_a_driver_that_compiles_at_the_first_run_has_time_for_it() -> None:
+def test_deadline_includes_driver_compilation() -> None:
     known, unknown = (deadline(1e9, RK3399, emulated=False, device=name) for name in ("opencl:a", "vta:a"))
     assert known.seconds == unknown.seconds + 300
 
 
-def test_the_reason_says_what_was_counted() -> None:
+def test_reason_states_work_and_board() -> None:
     assert deadline(1.14e9, RK3399, emulated=True, runs=4).reason == (
         "for 4 x 1.1 GFLOP on an emulated aarch64 board"
     )
     assert "20.0 GFLOP" in deadline(0, RK3399, emulated=False).reason
 
 
-def test_no_bundle_can_ask_for_more_than_a_wait_can_last() -> None:
+def test_deadline_is_capped_at_two_weeks() -> None:
     assert deadline(2.0**63, RK3399, emulated=True, runs=10**6).seconds == 14 * 86400

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ from toolchain.errors import CheckError, ToolchainError, UsageError
 from toolchain.measuring.answers import Ran
 from toolchain.measuring.bench import bench_bundle
 from toolchain.measuring.deadlines import Deadline
-from toolchain.measuring.execute import invoke
+from toolchain.measuring.execute import VerbRequest, invoke
+from toolchain.measuring.execution import Execution, OnBoard
 from toolchain.measuring.place import place
 from toolchain.measuring.verify import verify_bundle
 
@@ -35,9 +37,12 @@ def fits(_answer: Ran) -> None:
     """Take every answer."""
 
 
-def test_outputs_come_back_under_their_positions(for_local: Bundle, local: Board, tmp_path: Path) -> None:
-    placed, file = place(for_local, local, threads=1), tmp_path / "out.npz"
-    answer = invoke(placed, "run", Ran, for_local.sample, [], LIMIT, output=file, check=fits)
+RUN = VerbRequest("run", Ran, fits)
+
+
+def test_outputs_are_keyed_by_position(for_local: Bundle, local: Board, tmp_path: Path) -> None:
+    placed, file = place(for_local, OnBoard(local), Execution(threads=1)), tmp_path / "out.npz"
+    answer = invoke(placed, RUN, for_local.sample, LIMIT, file)
     assert answer.threads == 1
     with np.load(file) as found:
         assert list(found) == ["0", "1"], "a name of a network may be none of a file's"
@@ -49,30 +54,28 @@ def test_outputs_come_back_under_their_positions(for_local: Bundle, local: Board
     assert nothing_left(local)
 
 
-def test_outputs_of_an_answer_that_does_not_fit_are_not_fetched(
-    for_local: Bundle, local: Board, tmp_path: Path
-) -> None:
-    placed, file = place(for_local, local), tmp_path / "out.npz"
+def test_fetches_no_outputs_after_bad_answer(for_local: Bundle, local: Board, tmp_path: Path) -> None:
+    placed, file = place(for_local, OnBoard(local)), tmp_path / "out.npz"
 
     def refused(_answer: Ran) -> None:
         raise CheckError("it is another network's")
 
     with pytest.raises(CheckError, match="another network's"):
-        invoke(placed, "run", Ran, for_local.sample, [], LIMIT, output=file, check=refused)
+        invoke(placed, replace(RUN, check=refused), for_local.sample, LIMIT, file)
     with pytest.raises(CheckError, match=r"board local: the answer of `edge-rt run` cannot be right: it has"):
-        invoke(placed, "run", Ran, for_local.sample, [], LIMIT, output=file, check=fits, most=10)
+        invoke(placed, replace(RUN, most=10), for_local.sample, LIMIT, file)
     assert not file.exists() and nothing_left(local)
 
 
-def test_options_that_edge_rt_does_not_know_are_an_error_of_usage(for_local: Bundle, local: Board) -> None:
-    placed = place(for_local, local)
+def test_unknown_edge_rt_option_is_usage_error(for_local: Bundle, local: Board) -> None:
+    placed = place(for_local, OnBoard(local))
     with pytest.raises(UsageError, match=r"run of small on board local: .*--bogus"):
-        invoke(placed, "run", Ran, for_local.sample, ["--bogus", "1"], LIMIT, check=fits)
+        invoke(placed, replace(RUN, options=["--bogus", "1"]), for_local.sample, LIMIT)
     assert nothing_left(local)
 
 
 @pytest.mark.parametrize("where", ["local", "rk3399"])
-def test_a_crash_is_told_with_its_signal(where: str, request: pytest.FixtureRequest) -> None:
+def test_crash_is_reported_with_signal(where: str, request: pytest.FixtureRequest) -> None:
     board: Board = request.getfixturevalue(where)
     bundle: Bundle = request.getfixturevalue(f"for_{where}")
     begin, end = code(bundle.library)
@@ -80,19 +83,19 @@ def test_a_crash_is_told_with_its_signal(where: str, request: pytest.FixtureRequ
     filled = (trap * (end - begin))[: end - begin]
     library = bundle.library[:begin] + filled + bundle.library[end:]
     with pytest.raises(ToolchainError, match=r"on board \w+: the library crashed with SIGILL"):
-        verify_bundle(with_library(bundle, library), board)
+        verify_bundle(with_library(bundle, library), OnBoard(board))
     assert nothing_left(board)
     assert not list(root(board).glob("*core*"))
 
 
-def test_a_library_that_is_none_is_an_error(for_local: Bundle, local: Board) -> None:
+def test_invalid_library_is_an_error(for_local: Bundle, local: Board) -> None:
     with pytest.raises(ToolchainError, match=r"run of small on board local: .*no ELF header"):
-        verify_bundle(with_library(for_local, b"no library"), local)
+        verify_bundle(with_library(for_local, b"no library"), OnBoard(local))
 
 
-def test_a_run_that_takes_too_long_is_killed(for_rk3399: Bundle, rk3399: Board) -> None:
+def test_run_is_killed_after_timeout(for_rk3399: Bundle, rk3399: Board) -> None:
     with pytest.raises(ToolchainError, match=r"did not end within 0.05 s \(given by --timeout\)") as raised:
-        verify_bundle(for_rk3399, rk3399, timeout=0.05)
+        verify_bundle(for_rk3399, OnBoard(rk3399, timeout=0.05))
     assert "--timeout S" in raised.value.hint
     assert nothing_left(rk3399)
 
@@ -113,22 +116,22 @@ class Holder:
         self._file.close()
 
 
-def test_a_busy_board_says_who_holds_it_and_wait_waits(for_local: Bundle, local: Board) -> None:
+def test_busy_board_names_holder_and_wait_succeeds(for_local: Bundle, local: Board) -> None:
     holder = Holder(local)
     with pytest.raises(
         ToolchainError, match=r"board local is busy: bench of another \(process 4711"
     ) as raised:
-        bench_bundle(for_local, local)
+        bench_bundle(for_local, OnBoard(local))
     assert "--wait" in raised.value.hint
     assert raised.value.exit_code == 1
     assert nothing_left(local)
     releasing = threading.Timer(0.7, holder.release)
     releasing.start()
-    assert verify_bundle(for_local, local, wait=30).passed
+    assert verify_bundle(for_local, OnBoard(local, wait=30)).passed
     releasing.join()
 
 
-def test_a_busy_board_says_how_many_wait(for_local: Bundle, local: Board) -> None:
+def test_busy_board_counts_waiting_processes(for_local: Bundle, local: Board) -> None:
     holder = Holder(local)
     queue = root(local) / "state" / "measure.queue"
     queue.mkdir(mode=0o700, exist_ok=True)
@@ -137,7 +140,7 @@ def test_a_busy_board_says_how_many_wait(for_local: Bundle, local: Board) -> Non
             ticket = waiting.enter_context((queue / f"{number:019d}-{number}").open("w"))
             fcntl.flock(ticket, fcntl.LOCK_EX)
         with pytest.raises(ToolchainError, match=r"\(process 4711 there\) holds it; 2 more wait for it"):
-            bench_bundle(for_local, local)
+            bench_bundle(for_local, OnBoard(local))
     holder.release()
 
 
@@ -147,8 +150,9 @@ def test_ctrl_c_leaves_neither_process_nor_files(for_local: Bundle, local: Board
         "import sys; from pathlib import Path\n"
         "from toolchain.boards.inventory.lookup import find_board\n"
         "from toolchain.bundles.read import read_bundle\n"
+        "from toolchain.measuring.execution import OnBoard\n"
         "from toolchain.measuring.verify import verify_bundle\n"
-        "verify_bundle(read_bundle(Path(sys.argv[1])), find_board('local'), wait=60)\n"
+        "verify_bundle(read_bundle(Path(sys.argv[1])), OnBoard(find_board('local'), wait=60))\n"
     )
     argv = [sys.executable, "-c", program, str(for_local.path)]
     with subprocess.Popen(argv, stderr=subprocess.PIPE) as owner:
@@ -172,15 +176,15 @@ def working_in(folder: Path) -> list[str]:
     return found
 
 
-def test_libraries_are_sent_once_and_what_killed_runs_left_is_swept(for_local: Bundle, local: Board) -> None:
+def test_library_is_sent_once_and_stale_runs_are_removed(for_local: Bundle, local: Board) -> None:
     old = root(local) / "run" / "old"
     old.mkdir(parents=True)
     os.utime(old, (1, 1))
     recent = root(local) / "run" / "recent"
     recent.mkdir()
-    verify_bundle(for_local, local)
+    verify_bundle(for_local, OnBoard(local))
     (library,) = (root(local) / "lib").iterdir()
     inode = library.stat().st_ino
-    verify_bundle(for_local, local)
+    verify_bundle(for_local, OnBoard(local))
     assert library.stat().st_ino == inode
     assert list(local.transport.listing("run")) == ["recent"]

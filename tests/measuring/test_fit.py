@@ -50,7 +50,7 @@ def needing(manifest: Manifest, device: str, *kinds: str) -> Manifest:
     return manifest.model_copy(update={"device": device, "runtime": RuntimeNeeds(devices=kinds)})
 
 
-def test_what_is_there_is_enough(manifest: Manifest, board: Board) -> None:
+def test_accepts_board_with_required_features(manifest: Manifest, board: Board) -> None:
     check_facts(manifest, board, facts(CPU, NO_DRIVER))
     check_facts(needing(manifest, "opencl:mali-t860", "opencl"), board, facts(CPU, MALI))
 
@@ -74,13 +74,13 @@ def test_a_device_that_edge_rt_does_not_know_may_need_nothing_of_it(manifest: Ma
     check_facts(needing(manifest, "toy:3"), board, facts(CPU))
 
 
-def test_another_feature_is_missing(manifest: Manifest, board: Board) -> None:
+def test_refuses_missing_cpu_feature(manifest: Manifest, board: Board) -> None:
     other = manifest.model_copy(update={"requires": (FEATURE, "sve9")})
     with pytest.raises(UsageError, match="needs the CPU features sve9, which board local lacks"):
         check_facts(other, board, facts(CPU))
 
 
-def test_a_device_that_is_no_gpu_is_computed_on_and_told(manifest: Manifest, board: Board) -> None:
+def test_warns_if_opencl_device_is_no_gpu(manifest: Manifest, board: Board) -> None:
     wants = needing(manifest, "opencl:card", "opencl")
     for kind, warned in (("gpu", False), ("cpu", True), ("accelerator", True)):
         there = DevicesThere(
@@ -122,7 +122,7 @@ SIMULATED = DevicesThere(kind="vta", names=("pynq", "sim"), problem=None)
         (SIMULATED, "vta", "vta:0", "vta:pynq"),
     ],
 )
-def test_one_of_several_devices_runs_it(
+def test_chooses_one_of_several_devices(
     manifest: Manifest, board: Board, there: DevicesThere, built_for: str, wanted: str | None, word: str
 ) -> None:
     wants = needing(manifest, built_for, there.kind)
@@ -136,7 +136,7 @@ def test_one_of_several_devices_runs_it(
         (SIMULATED, "vta:1", "it has: vta:pynq, vta:sim"),
     ],
 )
-def test_a_device_that_is_not_there_is_refused_with_those_there_are(
+def test_refuses_absent_device_and_lists_present_ones(
     manifest: Manifest, board: Board, there: DevicesThere, wanted: str, known: str
 ) -> None:
     with pytest.raises(UsageError, match=f"--device {wanted}: board local has no such device") as caught:
@@ -160,7 +160,7 @@ def test_the_device_that_computes_is_the_one_that_is_checked(manifest: Manifest,
     ("there", "why"),
     [((CPU, NO_DRIVER), "no libOpenCL.so.1"), ((CPU,), "its edge-rt knows no such kind")],
 )
-def test_a_device_that_is_missing_is_named(
+def test_error_names_missing_device(
     manifest: Manifest, board: Board, there: tuple[DevicesThere, ...], why: str
 ) -> None:
     with pytest.raises(UsageError) as caught:

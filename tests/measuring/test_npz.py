@@ -28,7 +28,7 @@ SPECS = [
 RIGHT = npz([(f"{place}.npy", npy(array)) for place, array in enumerate(ARRAYS)])
 
 
-def test_outputs_come_back_and_may_be_written_to(tmp_path: Path) -> None:
+def test_read_outputs_are_writable(tmp_path: Path) -> None:
     file = tmp_path / "out.npz"
     file.write_bytes(RIGHT)
     assert npz_size(SPECS) == len(RIGHT)
@@ -39,7 +39,7 @@ def test_outputs_come_back_and_may_be_written_to(tmp_path: Path) -> None:
         assert array.tolist() == expected.tolist() and array.flags.writeable
 
 
-def test_other_programs_read_such_a_file(tmp_path: Path) -> None:
+def test_numpy_reads_the_same_npz(tmp_path: Path) -> None:
     file = tmp_path / "out.npz"
     file.write_bytes(RIGHT)
     assert zipfile.ZipFile(file).testzip() is None
@@ -50,7 +50,7 @@ def test_other_programs_read_such_a_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(st.integers(0, len(RIGHT) - 1), st.integers(1, 255))
-def test_a_changed_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, place: int, by: int) -> None:
+def test_rejects_changed_byte(tmp_path_factory: pytest.TempPathFactory, place: int, by: int) -> None:
     changed = bytearray(RIGHT)
     changed[place] ^= by
     file = tmp_path_factory.getbasetemp() / "changed.npz"
@@ -60,7 +60,7 @@ def test_a_changed_byte_is_noticed(tmp_path_factory: pytest.TempPathFactory, pla
 
 
 @given(st.integers(0, len(RIGHT) - 1))
-def test_a_file_that_was_cut_off_is_not_read(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
+def test_rejects_truncated_file(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
     file = tmp_path_factory.getbasetemp() / "cut.npz"
     file.write_bytes(RIGHT[:size])
     with pytest.raises(ValueError, match=counted(size, "byte")):

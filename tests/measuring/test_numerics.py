@@ -36,7 +36,7 @@ def test_equal_arrays_have_no_error(r: np.ndarray, probabilities: bool) -> None:
 
 
 @given(arrays, st.data())
-def test_the_error_is_the_definition(r: np.ndarray, data: st.DataObject) -> None:
+def test_error_matches_its_definition(r: np.ndarray, data: st.DataObject) -> None:
     y = data.draw(hnp.arrays(np.float32, r.shape, elements=finite))
     found = error(y, r)
     if not r.any() and y.any():
@@ -178,7 +178,7 @@ def test_booleans_must_be_equal() -> None:
         (np.zeros((1, 2), np.float64), "dtype float64 where float32"),
     ],
 )
-def test_another_shape_dtype_or_none_at_all_fails(y: np.ndarray | None, problem: str) -> None:
+def test_fails_on_wrong_shape_dtype_or_missing_output(y: np.ndarray | None, problem: str) -> None:
     found = error(y, np.ones((1, 2), np.float32))
     assert not found.passed
     assert found.problem is not None
@@ -206,7 +206,7 @@ def test_all_outputs_must_pass_and_the_worst_is_named() -> None:
     assert not compare({}, {}, {}).passed, "nothing compared is nothing proved"
 
 
-def test_what_is_not_finite_is_still_json() -> None:
+def test_non_finite_values_become_json_null() -> None:
     nan = np.array([np.nan], np.float32)
     json.dumps(compare({"a": nan}, {"a": nan}, {"a": Tolerance(1.0)}).to_json(), allow_nan=False)
 
@@ -310,5 +310,7 @@ def test_parts_of_a_reference_of_zeros() -> None:
     ],
     ids=["a part", "integers", "a reference of zeros", "another shape"],
 )
-def test_a_failure_says_what_is_wrong(y: np.ndarray, r: np.ndarray, allowed: Tolerance, words: str) -> None:
+def test_failure_message_states_the_error(
+    y: np.ndarray, r: np.ndarray, allowed: Tolerance, words: str
+) -> None:
     assert words in output_error("y", y, r, allowed).failure

@@ -23,6 +23,7 @@ from toolchain.bundles.manifest import RuntimeNeeds, Tensor
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.execution import OnBoard, Sampling
 from toolchain.measuring.verify import verify_bundle
 
 pytestmark = pytest.mark.slow
@@ -73,9 +74,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> SetEnvironment:
     return add
 
 
-def test_it_is_verified_and_timed(for_opencl: Bundle, local: Board) -> None:
-    assert verify_bundle(for_opencl, local).passed
-    found = bench_bundle(for_opencl, local, repeat=3)
+def test_opencl_bundle_is_verified_and_timed(for_opencl: Bundle, local: Board) -> None:
+    assert verify_bundle(for_opencl, OnBoard(local)).passed
+    found = bench_bundle(for_opencl, OnBoard(local), Sampling(repeat=3))
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert document["device"] == "opencl:pocl" and document["mean_ms"] > 0
     assert set(document["copies_ms"]) == {"to_device", "from_device"}
@@ -84,11 +85,11 @@ def test_it_is_verified_and_timed(for_opencl: Bundle, local: Board) -> None:
     assert len(kept) == 5, "what was compiled stays for the next measurement"
 
 
-def test_a_wrong_result_of_the_device_is_found(for_opencl: Bundle, local: Board) -> None:
+def test_verify_fails_on_wrong_opencl_output(for_opencl: Bundle, local: Board) -> None:
     source = opencl_network.changed(
         for_opencl.library, lambda code: code.replace(b"* 1.250000e-01f", b"* 9.250000e-01f")
     )
-    assert not verify_bundle(dataclasses.replace(for_opencl, library=source), local).passed
+    assert not verify_bundle(dataclasses.replace(for_opencl, library=source), OnBoard(local)).passed
 
 
 def test_without_a_driver_nothing_is_sent(
@@ -98,7 +99,7 @@ def test_without_a_driver_nothing_is_sent(
     with pytest.raises(
         UsageError, match=r"it needs a device of kind opencl, but board local has none: libOp"
     ):
-        verify_bundle(for_opencl, local)
+        verify_bundle(for_opencl, OnBoard(local))
     assert local.transport.listing("lib") == {}
 
 
@@ -113,12 +114,12 @@ def test_a_driver_that_hangs_leaves_the_board_usable(
     environment(LD_LIBRARY_PATH=stub(tmp_path / "driver"), STUB_HARM="hang")
     monkeypatch.setattr(install, "_DRIVER_SECONDS", 0.5)
     with pytest.raises(UsageError, match=r"board local has none: its driver did not answer within 0\.5"):
-        bench_bundle(for_opencl, local)
-    assert verify_bundle(for_local, local).passed, "the CPU's networks run as before"
+        bench_bundle(for_opencl, OnBoard(local))
+    assert verify_bundle(for_local, OnBoard(local)).passed, "the CPU's networks run as before"
 
 
 def test_boards_say_what_their_drivers_say(for_opencl: Bundle, local: Board, invoke: Toolchain) -> None:
-    assert verify_bundle(for_opencl, local).passed  # edge-rt is there
+    assert verify_bundle(for_opencl, OnBoard(local)).passed  # edge-rt is there
     drivers = {each["kind"]: each for each in status(local).drivers}
     assert sorted(drivers) == ["cuda", "opencl", "vta"]
     driver = drivers["opencl"]

@@ -20,10 +20,11 @@ from toolchain.boards.transport import LostError
 from toolchain.bundles.read import Bundle
 from toolchain.errors import ToolchainError
 from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.execution import OnBoard, Sampling
 from toolchain.measuring.verify import verify_bundle
 
 pytestmark = pytest.mark.slow
-LONG = {"repeat": 600, "min_repeat_ms": 1000}
+LONG = Sampling(repeat=600, min_repeat_ms=1000)
 
 
 @pytest.fixture(scope="module")
@@ -70,54 +71,54 @@ def until_none_runs(board: Board) -> None:
 
 
 def test_verify_and_bench(for_local: Bundle, remote: Board, local: Board) -> None:
-    there, here = verify_bundle(for_local, remote), verify_bundle(for_local, local)
+    there, here = verify_bundle(for_local, OnBoard(remote)), verify_bundle(for_local, OnBoard(local))
     assert there.passed
     assert there.comparison == here.comparison
-    timed = bench_bundle(for_local, remote, time_s=0.2).to_json()
+    timed = bench_bundle(for_local, OnBoard(remote), Sampling(time_s=0.2)).to_json()
     assert timed["mean_ms"] > 0
     assert timed["board"] == "far"
     assert remote.transport.listing("run") == {}
 
 
-def test_a_crash_is_told_with_its_signal(for_local: Bundle, remote: Board) -> None:
+def test_crash_is_reported_with_signal(for_local: Bundle, remote: Board) -> None:
     begin, end = code(for_local.library)
     broken = (b"\x0f\x0b" * (end - begin))[: end - begin]  # ud2; what lies behind stays where it is
     library = for_local.library[:begin] + broken + for_local.library[end:]
     with pytest.raises(ToolchainError, match="on board far: the library crashed with SIGILL"):
-        verify_bundle(with_library(for_local, library), remote)
+        verify_bundle(with_library(for_local, library), OnBoard(remote))
     assert remote.transport.listing("run") == {}
 
 
-def test_what_takes_too_long_is_killed_on_the_board(for_local: Bundle, remote: Board) -> None:
+def test_command_is_killed_on_board_after_timeout(for_local: Bundle, remote: Board) -> None:
     with pytest.raises(ToolchainError, match=r"did not end within 2 s \(given by --timeout\)"):
-        bench_bundle(for_local, remote, **LONG, timeout=2)
+        bench_bundle(for_local, OnBoard(remote, timeout=2), LONG)
     until_none_runs(remote)
     assert remote.transport.listing("run") == {}
 
 
 def test_two_hosts_take_turns(for_local: Bundle, remote: Board) -> None:
     other = seen_from_another_host(remote)
-    verify_bundle(for_local, remote)
+    verify_bundle(for_local, OnBoard(remote))
     with ThreadPoolExecutor(1) as pool:
-        busy = pool.submit(bench_bundle, for_local, remote, repeat=3, min_repeat_ms=1000)
+        busy = pool.submit(bench_bundle, for_local, OnBoard(remote), Sampling(repeat=3, min_repeat_ms=1000))
         lock = Path(root_of(remote)) / "state" / "measure.lock"
         until(lambda: lock.exists() and b"bench" in lock.read_bytes())
         with pytest.raises(
             ToolchainError, match=r"board far is busy: bench .* \(process \d+ there\) holds it"
         ):
-            verify_bundle(for_local, other)
-        assert verify_bundle(for_local, other, wait=60).passed
+            verify_bundle(for_local, OnBoard(other))
+        assert verify_bundle(for_local, OnBoard(other, wait=60)).passed
         assert busy.result(timeout=60).to_json()["mean_ms"] > 0
     other.transport.close()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_board_that_goes_away_is_said_soon(
+def test_lost_board_is_reported_soon(
     for_local: Bundle, remote: Board, server: Sshd, how: signal.Signals
 ) -> None:
-    verify_bundle(for_local, remote)
+    verify_bundle(for_local, OnBoard(remote))
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(bench_bundle, for_local, remote, **LONG)
+        running = pool.submit(bench_bundle, for_local, OnBoard(remote), LONG)
         until(lambda: runners(remote))
         sessions = server.sessions()
         assert sessions
@@ -131,4 +132,4 @@ def test_a_board_that_goes_away_is_said_soon(
                 if how == signal.SIGSTOP:
                     session.resume()
     until_none_runs(remote)
-    assert verify_bundle(for_local, remote).passed
+    assert verify_bundle(for_local, OnBoard(remote)).passed

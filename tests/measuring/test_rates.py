@@ -58,7 +58,7 @@ def ask(board: Board, answer: object, code: int = 0) -> Any:
     return measure_rates(replace(board, transport=cast(Transport, Answers(answer, code))))
 
 
-def test_an_answer_becomes_facts(board: Board) -> None:
+def test_probe_answer_becomes_rates(board: Board) -> None:
     found = ask(board, said())
     assert (found.edge_rt, found.cpu_share) == ("1.2 0123456789ab", 0.5)
     (cluster,) = found.clusters
@@ -67,7 +67,7 @@ def test_an_answer_becomes_facts(board: Board) -> None:
     assert cluster.one.gb_s == {"l1": 40, "l2": 40, "memory": 40}
 
 
-def test_an_emulator_is_not_measured(board: Board) -> None:
+def test_refuses_to_measure_emulated_board(board: Board) -> None:
     with pytest.raises(UsageError, match="the speeds of an emulator"):
         measure_rates(replace(board, emulated=True))
 
@@ -100,13 +100,13 @@ def _with(product: dict[str, Any]) -> dict[str, Any]:
         (b"9" * 300_000, "bytes"),
     ],
 )
-def test_an_answer_that_cannot_be_right(board: Board, answer: object, words: str) -> None:
+def test_refuses_impossible_probe_answer(board: Board, answer: object, words: str) -> None:
     with pytest.raises(CheckError, match="board local: the answer of `edge-rt probe`") as raised:
         ask(board, answer)
     assert words in raised.value.message
 
 
-def test_why_it_failed(board: Board) -> None:
+def test_probe_failure_is_explained(board: Board) -> None:
     failed = {"error": {"kind": "busy", "message": "another measurement is running"}}
     for answer, code, words in (
         (failed, 75, "another measurement is running"),

@@ -13,6 +13,7 @@ from tests.architectures.test_rates import cluster
 from toolchain.architectures.rates import BoardRates
 from toolchain.measuring import shares
 from toolchain.measuring.answers import Operator
+from toolchain.measuring.execution import AS_BUILT, OnBoard
 from toolchain.measuring.place import PlacedBundle
 from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, profiled
 
@@ -38,11 +39,17 @@ def placed(monkeypatch: pytest.MonkeyPatch) -> PlacedBundle:
     manifest = SimpleNamespace(tasks=TASKS, dtype="float32", requires=("avx2", "avx512f"))
     board = SimpleNamespace(name="far", emulated=False)
     return PlacedBundle(
-        cast(Any, board), cast(Any, manifest), cast(Any, None), "", threads=1, cluster="x86-64-v4"
+        OnBoard(cast(Any, board)),
+        cast(Any, manifest),
+        cast(Any, None),
+        "",
+        AS_BUILT,
+        threads=1,
+        cluster="x86-64-v4",
     )
 
 
-def test_each_function_has_its_share(placed: PlacedBundle) -> None:
+def test_share_of_peak_per_function(placed: PlacedBundle) -> None:
     operators = [Operator(name=name, calls=2, ms=0.1) for name in ("conv", "conv_1", "pack")]
     conv, again, pack = profiled(placed, operators)
     assert conv["gflops"] == again["gflops"] == pytest.approx(40)
@@ -51,7 +58,7 @@ def test_each_function_has_its_share(placed: PlacedBundle) -> None:
     assert profiled(placed, [Operator(name="conv", calls=1, ms=0)])[0]["gflops"] is None
 
 
-def test_bytes_have_the_peak_of_their_instruction(placed: PlacedBundle) -> None:
+def test_int8_share_uses_peak_of_its_instruction(placed: PlacedBundle) -> None:
     names = ("quantised", "pairs", "older", "conv", "pack")
     found = profiled(placed, [Operator(name=name, calls=1, ms=0.1) for name in names])
     quantised, pairs, older, conv, pack = found
@@ -66,7 +73,7 @@ def test_bytes_have_the_peak_of_their_instruction(placed: PlacedBundle) -> None:
     assert four["share"] == pytest.approx(80 / 4000)
 
 
-def test_the_peak_is_that_of_the_codes_vectors_and_threads(placed: PlacedBundle) -> None:
+def test_peak_depends_on_vectors_and_threads(placed: PlacedBundle) -> None:
     def with_(**changes: Any) -> PlacedBundle:
         manifest = SimpleNamespace(**{**vars(placed.manifest), **changes})
         return replace(placed, manifest=cast(Any, manifest))
@@ -80,10 +87,10 @@ def test_the_peak_is_that_of_the_codes_vectors_and_threads(placed: PlacedBundle)
     assert measured_flops(placed) == 266e9
 
 
-def test_where_there_is_none(placed: PlacedBundle) -> None:
+def test_share_is_none_without_measured_rates(placed: PlacedBundle) -> None:
     for other in (
-        replace(placed, board=cast(Any, SimpleNamespace(name="far", emulated=True))),
-        replace(placed, board=cast(Any, SimpleNamespace(name="near", emulated=False))),
+        replace(placed, on_board=OnBoard(cast(Any, SimpleNamespace(name="far", emulated=True)))),
+        replace(placed, on_board=OnBoard(cast(Any, SimpleNamespace(name="near", emulated=False)))),
         replace(placed, device="opencl:0"),
     ):
         assert peak_gflops(other) is None and measured_flops(other) is None

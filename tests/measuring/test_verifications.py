@@ -30,7 +30,7 @@ def test_the_newest_of_each_bundle_and_class_is_kept(file: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_fails_once_is_not_verified(file: Path) -> None:
+def test_failed_bundle_is_not_verified(file: Path) -> None:
     for board_class in ("rk3399+emulated", "rk3399"):
         remember(BUNDLE, board_class, 1e-6, "cpu")
     forget(BUNDLE, "rk3399")
@@ -38,7 +38,7 @@ def test_what_fails_once_is_not_verified(file: Path) -> None:
     assert set(verifications.verifications(BUNDLE)) == {"rk3399+emulated"} and file.exists()
 
 
-def test_the_oldest_go(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drops_oldest_verifications(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifications, "MOST", 2)
     for number in range(3):
         remember(BUNDLE, f"class{number}", 0.0, "cpu")
@@ -47,7 +47,7 @@ def test_the_oldest_go(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '[{"sha256": "x"}]', "[" * 1000])
-def test_a_damaged_file_verifies_nothing(file: Path, text: str) -> None:
+def test_damaged_file_counts_as_empty(file: Path, text: str) -> None:
     file.parent.mkdir()
     file.write_text(text)
     assert verifications.verifications(BUNDLE) == {}

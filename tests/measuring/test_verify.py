@@ -14,13 +14,14 @@ from toolchain.boards.board import Board
 from toolchain.boards.emulation import emulated
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
+from toolchain.measuring.execution import Execution, OnBoard
 from toolchain.measuring.verify import verify_bundle
 
 pytestmark = pytest.mark.slow
 
 
 def test_verify_passes_on_this_host(for_local: Bundle, local: Board) -> None:
-    found = verify_bundle(for_local, local)
+    found = verify_bundle(for_local, OnBoard(local))
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert document["passed"]
     assert [output["name"] for output in document["outputs"]] == ["logits,1", "prob"]
@@ -33,7 +34,7 @@ def test_verify_passes_on_this_host(for_local: Bundle, local: Board) -> None:
 
 
 def test_verify_passes_on_aarch64(for_rk3399: Bundle, rk3399: Board) -> None:
-    document = verify_bundle(for_rk3399, rk3399).to_json()
+    document = verify_bundle(for_rk3399, OnBoard(rk3399)).to_json()
     assert document["passed"]
     assert (document["machine"], document["emulated"]) == ("aarch64", True)
     assert document["threads"] == 2
@@ -42,7 +43,7 @@ def test_verify_passes_on_aarch64(for_rk3399: Bundle, rk3399: Board) -> None:
 def test_verify_passes_on_armv7(tmp_path: Path) -> None:
     board = emulated.start("pynq", kind="process", name="arm")
     try:
-        found = verify_bundle(built("pynq", tmp_path, format="tar"), board)
+        found = verify_bundle(built("pynq", tmp_path, format="tar"), OnBoard(board))
         found.check()
         document = found.to_json()
         assert (document["machine"], document["emulated"], document["threads"]) == ("armv7l", True, 2)
@@ -50,23 +51,23 @@ def test_verify_passes_on_armv7(tmp_path: Path) -> None:
         emulated.stop("arm")
 
 
-def test_a_bundle_of_objects_is_linked_for_the_board(tmp_path: Path, rk3399: Board) -> None:
-    assert verify_bundle(built("rk3399", tmp_path, format="tar"), rk3399).passed
+def test_links_objects_of_tar_bundle(tmp_path: Path, rk3399: Board) -> None:
+    assert verify_bundle(built("rk3399", tmp_path, format="tar"), OnBoard(rk3399)).passed
 
 
-def test_another_cluster_than_the_bundles_warns(for_rk3399: Bundle, rk3399: Board) -> None:
-    found = verify_bundle(for_rk3399, rk3399, cluster="cortex-a53")
+def test_warns_if_cluster_differs_from_build(for_rk3399: Bundle, rk3399: Board) -> None:
+    found = verify_bundle(for_rk3399, OnBoard(rk3399), Execution(cluster="cortex-a53"))
     assert found.passed
     assert found.threads == 4
     assert "built for cluster cortex-a72 but runs on cortex-a53" in found.warnings[0]
     assert found.to_json()["cluster"] == "cortex-a53"
 
 
-def test_one_channel_of_the_wrong_sign_fails_and_the_worst_element_is_shown(
+def test_fails_on_negated_channel_and_reports_worst_element(
     for_local: Bundle, local: Board, tmp_path: Path
 ) -> None:
     wrong = built("local", tmp_path, flipped=2)
-    found = verify_bundle(with_library(for_local, wrong.library), local)
+    found = verify_bundle(with_library(for_local, wrong.library), OnBoard(local))
     assert not found.passed
     with pytest.raises(
         CheckError, match=r"output '(logits,1|prob)': error .* above .*worst at \[0, \d\]: "
@@ -90,6 +91,6 @@ def test_one_changed_instruction_fails(for_rk3399: Bundle, rk3399: Board) -> Non
             library[at : at + 4] = (word ^ flip).to_bytes(4, "little")
             break
     assert bytes(library) != for_rk3399.library
-    found = verify_bundle(with_library(for_rk3399, bytes(library)), rk3399)
+    found = verify_bundle(with_library(for_rk3399, bytes(library)), OnBoard(rk3399))
     assert not found.passed
     assert found.comparison.worst.worst_index is not None

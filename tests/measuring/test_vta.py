@@ -16,6 +16,7 @@ from toolchain.bundles.manifest import RuntimeNeeds, Tensor
 from toolchain.bundles.read import Bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.execution import Execution, OnBoard, Sampling
 from toolchain.measuring.run import run_bundle
 from toolchain.measuring.verify import verify_bundle
 
@@ -43,16 +44,16 @@ def for_vta(for_local: Bundle) -> Bundle:
     )
 
 
-def test_a_simulation_that_is_asked_for_computes_the_numbers(for_vta: Bundle, local: Board) -> None:
-    found = verify_bundle(for_vta, local, device="vta:sim")
+def test_simulated_vta_computes_expected_outputs(for_vta: Bundle, local: Board) -> None:
+    found = verify_bundle(for_vta, OnBoard(local), Execution(device="vta:sim"))
     assert found.passed and found.to_json()["ran_on"] == "vta:sim"
     assert any("a simulation" in warning for warning in found.warnings)
-    outputs = run_bundle(for_vta, local, for_vta.sample, device="vta:sim")
+    outputs = run_bundle(for_vta, OnBoard(local), for_vta.sample, Execution(device="vta:sim"))
     np.testing.assert_array_equal(outputs["y"], for_vta.expected["y"])
 
 
-def test_the_models_time_stands_beside_the_clocks(for_vta: Bundle, local: Board) -> None:
-    found = bench_bundle(for_vta, local, repeat=3, device="vta:sim")
+def test_bench_reports_modelled_and_measured_time(for_vta: Bundle, local: Board) -> None:
+    found = bench_bundle(for_vta, OnBoard(local), Sampling(repeat=3), Execution(device="vta:sim"))
     assert found.modelled is not None and found.modelled["version"] == 1
     assert found.modelled["ms"] == pytest.approx(found.modelled["cycles"] / 1e5)
     assert found.to_json()["modelled"] == found.modelled
@@ -60,9 +61,9 @@ def test_the_models_time_stands_beside_the_clocks(for_vta: Bundle, local: Board)
     assert any("say nothing about an accelerator's" in warning for warning in found.warnings)
 
 
-def test_without_the_name_the_accelerator_is_meant(for_vta: Bundle, local: Board) -> None:
+def test_default_device_is_the_real_accelerator(for_vta: Bundle, local: Board) -> None:
     with pytest.raises(UsageError) as error:
-        verify_bundle(for_vta, local)
+        verify_bundle(for_vta, OnBoard(local))
     assert "no Zynq-7000" in error.value.message
     assert error.value.hint == "--device vta:sim simulates it"
 
@@ -70,10 +71,10 @@ def test_without_the_name_the_accelerator_is_meant(for_vta: Bundle, local: Board
 def test_a_bundle_that_was_built_for_the_simulation_runs_there(for_vta: Bundle, local: Board) -> None:
     manifest = for_vta.manifest.model_copy(update={"device": "vta:sim"})
     simulated = dataclasses.replace(for_vta, manifest=manifest)
-    found = verify_bundle(simulated, local)
+    found = verify_bundle(simulated, OnBoard(local))
     assert found.passed and found.place["ran_on"] == "vta:sim"
     with pytest.raises(UsageError, match="was built for vta:sim") as raised:
-        verify_bundle(simulated, local, device="cpu")
+        verify_bundle(simulated, OnBoard(local), Execution(device="cpu"))
     assert "leave --device out" in raised.value.hint
 
 
@@ -85,19 +86,21 @@ def test_a_bundle_that_was_built_for_the_simulation_runs_there(for_vta: Bundle, 
         ("cpu", "was built for vta:"),
     ],
 )
-def test_a_device_that_cannot_be_is_refused(for_vta: Bundle, local: Board, device: str, words: str) -> None:
+def test_refuses_impossible_device(for_vta: Bundle, local: Board, device: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        verify_bundle(for_vta, local, device=device)
+        verify_bundle(for_vta, OnBoard(local), Execution(device=device))
 
 
-def test_other_bundles_have_no_device_to_choose(for_local: Bundle, local: Board) -> None:
+def test_refuses_device_of_another_kind(for_local: Bundle, local: Board) -> None:
     with pytest.raises(UsageError, match="was built for cpu"):
-        bench_bundle(for_local, local, repeat=1, device="vta:sim")
-    assert bench_bundle(for_local, local, repeat=1, device="cpu").modelled is None
+        bench_bundle(for_local, OnBoard(local), Sampling(repeat=1), Execution(device="vta:sim"))
+    assert (
+        bench_bundle(for_local, OnBoard(local), Sampling(repeat=1), Execution(device="cpu")).modelled is None
+    )
 
 
 @pytest.mark.usefixtures("local")
-def test_bench_prints_that_it_is_a_model(invoke: Toolchain, for_vta: Bundle, tmp_path: Path) -> None:
+def test_bench_prints_modelled_time(invoke: Toolchain, for_vta: Bundle, tmp_path: Path) -> None:
     from toolchain.bundles.write import write_bundle
 
     path = tmp_path / "vta.bundle"

@@ -13,8 +13,10 @@ from tests.opencl.networks import side_by_side
 from tests.whole import SECONDS
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import LOCAL
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.run import run_bundle
 from toolchain.models.importing import importer
 from toolchain.targets.build_for import BuildFor
@@ -38,5 +40,7 @@ def test_kernels_without_checks(board: Board, tmp_path: Path, monkeypatch: pytes
     random = np.random.default_rng(0)
     for _draw in range(3):
         run_bundle(
-            bundle, board, {name: drawn(value, random) for name, value in sample.items()}, timeout=SECONDS
+            bundle,
+            OnBoard(board, timeout=SECONDS),
+            {name: drawn(value, random) for name, value in sample.items()},
         )

@@ -18,6 +18,7 @@ from toolchain.boards.inventory.lookup import find_board, find_target
 from toolchain.building.build import build
 from toolchain.bundles.read import read_bundle
 from toolchain.bundles.write import write_bundle
+from toolchain.measuring.execution import OnBoard
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
@@ -93,7 +94,7 @@ def test_a_library_with_the_fault_inside_fails(name: str, kind: str | None, tmp_
     judge = Judge(NETWORKS[name], tmp_path)
     honest = read_bundle(compiled(judge, None, tmp_path / "honest"))
     board = find_board("local")
-    assert verify_bundle(honest, board).passed
+    assert verify_bundle(honest, OnBoard(board)).passed
     chosen = {
         fault.kind: fault
         for fault in judge.faults()
@@ -104,7 +105,7 @@ def test_a_library_with_the_fault_inside_fails(name: str, kind: str | None, tmp_
         wrong = read_bundle(compiled(judge, fault, tmp_path / f"wrong{number}")).library
         mixed = tmp_path / f"mixed{number}.bundle"
         write_bundle(mixed, honest.manifest, wrong, honest.sample, honest.expected)
-        assert not verify_bundle(read_bundle(mixed), board).passed, (fault.kind, fault.place)
+        assert not verify_bundle(read_bundle(mixed), OnBoard(board)).passed, (fault.kind, fault.place)
 
 
 def test_the_page_has_every_network_and_kind_and_none_was_missed() -> None:

@@ -29,8 +29,8 @@ from tests.waiting import PATIENCE_S, until
 from toolchain.boards.edge_rt.install import user_at_host
 from toolchain.boards.edge_rt.status import statuses
 from toolchain.boards.inventory.lookup import find_boards, local_board
-from toolchain.cli.commands.board_ssh import status as board_status
-from toolchain.cli.commands.lab import command
+from toolchain.cli.commands.board_status import status as board_status
+from toolchain.cli.commands.lab import lab as lab_command
 from toolchain.configuration.settings import configuration
 from toolchain.errors import ToolchainError
 from toolchain.rpc import lab
@@ -185,7 +185,7 @@ def test_two_hosts_see_who_waits_for_one_board(site: Site, monkeypatch: pytest.M
             listed = CliRunner().invoke(board_status, ["one"]).output
             assert f"measures: bench for carl@lap (process {os.getpid()} there)" in listed
             assert listed.count(f" s: rpc session for {user_at_host()} (process ") == 2
-            shown = CliRunner().invoke(command, ["status"]).output
+            shown = CliRunner().invoke(lab_command, ["status"]).output
             assert "one: its session has waited for the board for " in shown
             assert f"bench for carl@lap (process {os.getpid()} there) measures, 1 more is ahead" in shown
             lock.truncate(0)

@@ -15,7 +15,8 @@ from tests.models.graphs import graph_of, tensor_info
 from tests.runtime import networks
 from tests.runtime.conftest import Edge
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.tasks.options import CodeOptions
 

@@ -18,10 +18,12 @@ from tests.models.sequences import attention, recogniser
 from tests.runtime.conftest import Edge
 from tests.runtime.networks import CLASSES
 from toolchain.boards.inventory.lookup import find_board, find_target
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.errors import UsageError
 from toolchain.measuring.bench import bench_bundle
+from toolchain.measuring.execution import OnBoard, Sampling
 from toolchain.measuring.run import run_bundle
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import reference_outputs
@@ -165,12 +167,12 @@ def test_users_run_and_bench_each_shape(lines: tuple[Model, Bundle, Path]) -> No
     model, bundle, _library = lines
     local = find_board("local")
     for width in WIDTHS:
-        outputs = run_bundle(bundle, local, {"x": np.ones((1, 3, 16, width), np.float32)})
+        outputs = run_bundle(bundle, OnBoard(local), {"x": np.ones((1, 3, 16, width), np.float32)})
         np.testing.assert_allclose(outputs["y"], expected(model, width), rtol=1e-4, atol=1e-5)
     with pytest.raises(UsageError, match=r"--input: x=1,3,16,17 is none of the bundle's shapes"):
-        run_bundle(bundle, local, {"x": np.ones((1, 3, 16, 17), np.float32)})
+        run_bundle(bundle, OnBoard(local), {"x": np.ones((1, 3, 16, 17), np.float32)})
     for each in bundle.each():
-        timed = bench_bundle(each, local, repeat=2, profile=True)
+        timed = bench_bundle(each, OnBoard(local), Sampling(repeat=2, profile=True))
         assert timed.runs == 2 and timed.operators
 
 
@@ -179,15 +181,15 @@ def test_masked_sequences_are_padded_on_the_board(tmp_path: Path, device: str) -
     source, code = attention(tmp_path / "attention.onnx"), CodeOptions(device=device)
     model, bundle = made(tmp_path, source, "x=1,{16,24,64},32", pad=True, code=code)
     for each in bundle.each():
-        assert verify_bundle(each, find_board("local")).passed
+        assert verify_bundle(each, OnBoard(find_board("local"))).passed
     (middle,) = [shape for shape in model.shapes if shape.inputs[0].shape[1] == 24]
     generator = np.random.default_rng(0)
     x = generator.standard_normal((1, 20, 32), np.float32)
     inputs = {"x": x, "mask": np.ones((1, 20), bool)}
     whole = {"x": np.pad(x, [(0, 0), (0, 4), (0, 0)]), "mask": np.arange(24)[None] < 20}
-    outputs = run_bundle(bundle, find_board("local"), inputs, pad=True)
+    outputs = run_bundle(bundle, OnBoard(find_board("local")), inputs, pad=True)
     assert outputs["y"].shape == (1, 24, 32)
     np.testing.assert_allclose(outputs["y"], reference_outputs(middle, whole)["y"], rtol=1e-4, atol=1e-5)
     with pytest.raises(UsageError, match="none of the bundle's shapes") as caught:
-        run_bundle(bundle, find_board("local"), inputs)
+        run_bundle(bundle, OnBoard(find_board("local")), inputs)
     assert "add --pad" in caught.value.hint

@@ -18,7 +18,7 @@ from tests.test_quantities import TIMES
 from tests.ui import layout, scene
 from tests.ui.browser import Tab, browser
 from tests.ui.pages import Served, served
-from toolchain.cli.commands.ui import opened_page
+from toolchain.cli.commands.pages import opened_page
 from toolchain.events.lines import EndLine, ListedTask, StepLine, TasksLine, TrialLine, VerdictLine
 from toolchain.events.log import EventLog
 from toolchain.quantities import UNKNOWN

@@ -19,6 +19,7 @@ from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
 from toolchain.errors import ToolchainError, UsageError
+from toolchain.measuring.execution import Execution, OnBoard
 from toolchain.records.store import RecordStore
 from toolchain.tuning.events import Listener
 from toolchain.vta.compiling.blob import ArenaError
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from toolchain.models.load import Model
 
 Note = Callable[[str], None]
-WAIT_S = 120.0
-"""Seconds to wait for a board that another process measures on."""
+_WAIT_S = 120.0  # for a board that another process measures on
 
 
 class UnbuildableError(ToolchainError):
@@ -71,6 +71,11 @@ class AcceptContext:
     _installed: Installed | None = None
     _built: dict[tuple[NetworkChoice, str, str | None], NetworkBuilt] = field(default_factory=dict)
 
+    @property
+    def on_board(self) -> OnBoard:
+        """The board, with the time to wait for another process that measures there."""
+        return OnBoard(self.board, wait=_WAIT_S)
+
     def installed(self) -> Installed:
         """Install edge-rt on the board once, and return it with the answers of the drivers."""
         if self._installed is None:
@@ -94,6 +99,10 @@ class AcceptContext:
         only_simulated = answer is not None and simulation != "" and set(answer.names) == {simulation}
         return f"{kind}:{simulation}" if only_simulated else None
 
+    def execution(self, kind: str) -> Execution:
+        """Return how networks for a kind of device are executed."""
+        return Execution(device=self.place(kind))
+
     def built(
         self, choice: NetworkChoice, kind: str, cluster: str | None = None, *, keep: bool = False
     ) -> NetworkBuilt:
@@ -113,7 +122,8 @@ class AcceptContext:
         ToolchainError
             The build failed.
         """
-        from toolchain.building.build import BuildOptions, build  # imports TVM, which the plan does without
+        from toolchain.building.build import build  # imports TVM, which the plan does without
+        from toolchain.building.options import BuildOptions
         from toolchain.models.load import load_model
 
         key = (choice, kind, cluster)

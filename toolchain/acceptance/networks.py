@@ -6,12 +6,13 @@ from statistics import median
 
 from toolchain.acceptance.choices import NetworkChoice
 from toolchain.acceptance.conditions import ask_system
-from toolchain.acceptance.context import WAIT_S, AcceptContext, NetworkBuilt
+from toolchain.acceptance.context import AcceptContext, NetworkBuilt
 from toolchain.acceptance.document import rounded
 from toolchain.acceptance.found import BenchFound, BoardConditions, VerifyFound
 from toolchain.acceptance.public import keyword
 from toolchain.acceptance.step import StepEnd
 from toolchain.measuring.bench import bench_bundle, unsteadiness
+from toolchain.measuring.execution import Sampling
 from toolchain.measuring.numerics import Comparison
 from toolchain.measuring.verify import verify_bundle
 
@@ -40,9 +41,9 @@ def verify(context: AcceptContext, choice: NetworkChoice, kind: str, *, keep: bo
     """
     if gone := absent(context, kind):
         return gone
-    built, place = context.built(choice, kind, keep=keep), context.place(kind)
+    built = context.built(choice, kind, keep=keep)
     context.note(f"verifying {choice.name} on {kind}")
-    result = verify_bundle(built.bundle, context.board, wait=WAIT_S, device=place)
+    result = verify_bundle(built.bundle, context.on_board, context.execution(kind))
     found = VerifyFound(
         network=choice.name,
         device=keyword(kind),
@@ -94,7 +95,7 @@ def on_cluster(context: AcceptContext, choice: NetworkChoice, kind: str, cluster
     """Verify and time a network on the cores of a cluster that is not the class's first."""
     built = context.built(choice, kind, cluster)
     context.note(f"verifying {choice.name} on {cluster}")
-    result = verify_bundle(built.bundle, context.board, wait=WAIT_S)
+    result = verify_bundle(built.bundle, context.on_board)
     if not result.passed:
         return StepEnd("failed", f"wrong numbers on {keyword(cluster)}", wrong=True)
     return _timed(context, built, kind)
@@ -105,7 +106,7 @@ def _timed(context: AcceptContext, built: NetworkBuilt, kind: str) -> StepEnd:
     before = ask_system(context.board).conditions()
     time_s = context.left.part(_SHARE, _LEAST_S, _MOST_S)
     context.note(f"timing {choice.name} on {kind}")
-    timed = bench_bundle(built.bundle, context.board, time_s=time_s, wait=WAIT_S, device=context.place(kind))
+    timed = bench_bundle(built.bundle, context.on_board, Sampling(time_s=time_s), context.execution(kind))
     after = ask_system(context.board).conditions()
     found = BenchFound(
         network=choice.name,

@@ -14,7 +14,7 @@ from nacl.signing import SigningKey
 
 from toolchain.acceptance import facts, networks, predictions
 from toolchain.acceptance.choices import NetworkChoice, networks_for
-from toolchain.acceptance.context import WAIT_S, AcceptContext
+from toolchain.acceptance.context import AcceptContext
 from toolchain.acceptance.document import rounded
 from toolchain.acceptance.found import SelfTestFound, TunedFound, TuneFound
 from toolchain.acceptance.leaving import FIELD
@@ -138,7 +138,8 @@ def tune_some(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepE
 
     The records are kept apart from the user's, and dropped.
     """
-    from toolchain.building.build import BuildOptions, build  # imports TVM, which the plan does without
+    from toolchain.building.build import build  # imports TVM, which the plan does without
+    from toolchain.building.options import BuildOptions
     from toolchain.tuning.run.tune import tune
 
     if gone := absent(context, kind):
@@ -154,7 +155,7 @@ def tune_some(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepE
         out = context.folder / "tuned"
         made = build(built.model, board.build_for, store, out, BuildOptions(code=code))
     bundle = read_bundle(made.bundle)
-    verified = verify_bundle(bundle, board, wait=WAIT_S, device=context.place(kind))
+    verified = verify_bundle(bundle, context.on_board, context.execution(kind))
     found = TuneFound(
         network=choice.name,
         device=keyword(kind),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.acceptance.choices import NetworkChoice
-from toolchain.acceptance.context import WAIT_S, AcceptContext, NetworkBuilt
+from toolchain.acceptance.context import AcceptContext, NetworkBuilt
 from toolchain.acceptance.document import rounded
 from toolchain.acceptance.found import FunctionPredicted, Predicted, PredictFound, RatesFound
 from toolchain.acceptance.networks import absent, unreal
@@ -18,6 +18,7 @@ from toolchain.boards.inventory.rates import with_rates
 from toolchain.devices.device import CPU, VTA
 from toolchain.devices.table import kind_of
 from toolchain.measuring.bench import BenchResult, bench_bundle
+from toolchain.measuring.execution import Execution, Sampling
 from toolchain.profiles import Profile
 
 CLASS_RATES, BOARD_RATES = "cpu, class's rates", "cpu, board's rates"
@@ -80,7 +81,7 @@ def predict(context: AcceptContext, choice: NetworkChoice, kind: str) -> StepEnd
 
 def _profile(context: AcceptContext, built: NetworkBuilt, kind: str) -> BenchResult:
     context.note(f"profiling {built.choice.name} on {kind}")
-    return bench_bundle(built.bundle, context.board, time_s=_PROFILE_S, profile=True, wait=WAIT_S)
+    return bench_bundle(built.bundle, context.on_board, Sampling(time_s=_PROFILE_S, profile=True))
 
 
 def _modelled(context: AcceptContext, built: NetworkBuilt, kind: str) -> Iterator[ModelSaid]:
@@ -119,7 +120,8 @@ def _cycles(context: AcceptContext, built: NetworkBuilt) -> list[ModelSaid]:
     """Return the time by the cycle model that all programs of a VTA take, counted by edge-rt's simulation."""
     simulation = f"{VTA}:{kind_of(VTA).simulation}"
     context.note(f"counting cycles of {built.choice.name} by {simulation}")
-    counted = bench_bundle(built.bundle, context.board, repeat=1, warmup=0, device=simulation, wait=WAIT_S)
+    sampling, execution = Sampling(repeat=1, warmup=0), Execution(device=simulation)
+    counted = bench_bundle(built.bundle, context.on_board, sampling, execution)
     said = counted.modelled
     return [ModelSaid(f"vta cycles, model {said['version']}", ms=said["ms"])] if said else []
 

@@ -1,10 +1,14 @@
-"""Verifies, times and runs a bundle on a board."""
+"""Verifies, times and runs a bundle on a board.
+
+The public functions take the choices of an execution as keywords, and make the objects of them that the
+command line makes of its options.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -12,43 +16,28 @@ from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.bundles.read import Bundle, read_bundle
 from toolchain.measuring.bench import BenchResult, bench_bundle
+from toolchain.measuring.execution import AS_BUILT, Execution, OnBoard, Sampling
 from toolchain.measuring.run import run_bundle
 from toolchain.measuring.shapes import shapes_at
 from toolchain.measuring.verifications import remember_latency, remember_results
 from toolchain.measuring.verify import VerifyResult, verify_bundle
 
 
-class Execution(TypedDict, total=False):
-    """How a bundle is executed.
-
-    Attributes
-    ----------
-    device
-        Which device of the bundle's kind computes, such as `cuda:1`; default: the one it was built for.
-    threads
-        Default: the cores of the cluster.
-    cluster
-        CPU of one of the board's clusters; default: the bundle's.
-    spin_us
-        Microseconds that an idle thread spins before it sleeps; default 50.
-    timeout
-        Seconds until the call fails; default: from the network's FLOPs and the board.
-    wait
-        Seconds to wait for a busy board; default: none.
-    graph
-        Whether a GPU's driver gets the kernels as one graph; default True.
-    progress
-        Called with a message while edge-rt is compiled for the board, which takes minutes the first time;
-        default: nothing is told.
-    """
+class _HowKeywords(TypedDict, total=False):
+    """The attributes of `Execution`."""
 
     device: str | None
     threads: int | None
     cluster: str | None
     spin_us: int | None
+    graph: bool
+
+
+class ExecutionKeywords(_HowKeywords, total=False):
+    """Keywords of `verify`, `bench`, `run`: attributes of `Execution`, and of `OnBoard` except the board."""
+
     timeout: float | None
     wait: float | None
-    graph: bool
     progress: Callable[[str], None] | None
 
 
@@ -57,7 +46,7 @@ def verify(
     board: str | Board = "local",
     *,
     at: Sequence[str] = (),
-    **execution: Unpack[Execution],
+    **execution: Unpack[ExecutionKeywords],
 ) -> list[VerifyResult]:
     """Run a bundle's samples on a board and compare the outputs with the reference that is in the bundle.
 
@@ -72,7 +61,13 @@ def verify(
         Of a bundle of several shapes, only those with an input of each of these shapes, such as
         `x=1,3,48,320`. Default: all.
     execution
-        Device, threads, cluster, timeout and waiting; as in `Execution`.
+        `device`: the device of the bundle's kind that computes, such as `cuda:1`; default: the one that the
+        bundle was built for. `threads`: default: the cores of the cluster. `cluster`: CPU of one of the
+        board's clusters; default: the bundle's. `spin_us`: microseconds that an idle thread spins before it
+        sleeps; default: 50. `graph`: whether a GPU's driver gets the kernels as one graph; default: True.
+        `timeout`: seconds until the call fails; default: from the network's FLOPs and the board. `wait`:
+        seconds to wait for a busy board; default: none. `progress`: called with a message while edge-rt is
+        compiled for the board, which takes minutes the first time.
 
     Returns
     -------
@@ -86,9 +81,9 @@ def verify(
     ToolchainError
         The board is busy, lost or too slow, or the library crashes.
     """
-    found, place = _found(bundle), _board(board)
-    results = [verify_bundle(shape, place, **execution) for shape in shapes_at(found, at)]
-    return remember_results(found, place, results)
+    opened = _bundle(bundle)
+    on_board, how = _objects(board, execution)
+    return verify_shapes(opened, at, on_board, how)
 
 
 def bench(
@@ -101,7 +96,7 @@ def bench(
     min_repeat_ms: int = 0,
     time_s: float | None = None,
     profile: bool = False,
-    **execution: Unpack[Execution],
+    **execution: Unpack[ExecutionKeywords],
 ) -> list[BenchResult]:
     """Measure the latency of a bundle's network on a board.
 
@@ -121,7 +116,7 @@ def bench(
     profile
         Whether to time each operator, too.
     execution
-        As in `Execution`.
+        As in `verify`.
 
     Returns
     -------
@@ -133,25 +128,10 @@ def bench(
     UsageError, ToolchainError
         As `verify`.
     """
-    found, place = _found(bundle), _board(board)
-    shapes = shapes_at(found, at)
-    results = [
-        bench_bundle(
-            shape,
-            place,
-            number=number,
-            repeat=repeat,
-            min_repeat_ms=min_repeat_ms,
-            time_s=time_s,
-            profile=profile,
-            **execution,
-        )
-        for shape in shapes
-    ]
-    usual = not any(execution.get(name) is not None for name in ("device", "threads", "cluster", "spin_us"))
-    if usual and execution.get("graph", True) and len(shapes) == len(found.each()):
-        remember_latency(found, place, results[-1])  # of several shapes, that of the largest
-    return results
+    opened = _bundle(bundle)
+    sampling = Sampling(number, repeat, min_repeat_ms, time_s, profile)
+    on_board, how = _objects(board, execution)
+    return bench_shapes(opened, at, on_board, sampling, how)
 
 
 def run(
@@ -160,7 +140,7 @@ def run(
     board: str | Board = "local",
     *,
     pad: bool = False,
-    **execution: Unpack[Execution],
+    **execution: Unpack[ExecutionKeywords],
 ) -> dict[str, np.ndarray]:
     """Run one inference on a board with the caller's data.
 
@@ -173,7 +153,7 @@ def run(
     pad
         Whether inputs are filled up with zeros to the bundle's next shape, if it was built for that.
     execution
-        As in `Execution`.
+        As in `verify`.
 
     Returns
     -------
@@ -187,12 +167,44 @@ def run(
     ToolchainError
         As `verify`.
     """
-    return run_bundle(_found(bundle), _board(board), inputs, **execution, pad=pad)
+    opened = _bundle(bundle)
+    on_board, how = _objects(board, execution)
+    return run_bundle(opened, on_board, inputs, how, pad=pad)
 
 
-def _found(bundle: Bundle | str | Path) -> Bundle:
+def verify_shapes(
+    bundle: Bundle, at: Sequence[str], on_board: OnBoard, execution: Execution = AS_BUILT
+) -> list[VerifyResult]:
+    """Compare the outputs of a bundle in some of its shapes, as `verify` does."""
+    results = [verify_bundle(shape, on_board, execution) for shape in shapes_at(bundle, at)]
+    return remember_results(bundle, on_board.board, results)
+
+
+def bench_shapes(
+    bundle: Bundle,
+    at: Sequence[str],
+    on_board: OnBoard,
+    sampling: Sampling,
+    execution: Execution = AS_BUILT,
+) -> list[BenchResult]:
+    """Measure the latency of a bundle in some of its shapes, as `bench` does."""
+    shapes = shapes_at(bundle, at)
+    results = [bench_bundle(shape, on_board, sampling, execution) for shape in shapes]
+    if execution == AS_BUILT and len(shapes) == len(bundle.each()):
+        remember_latency(bundle, on_board.board, results[-1])  # of several shapes, that of the largest
+    return results
+
+
+def _bundle(bundle: Bundle | str | Path) -> Bundle:
     return bundle if isinstance(bundle, Bundle) else read_bundle(Path(bundle))
 
 
-def _board(board: str | Board) -> Board:
-    return find_board(board) if isinstance(board, str) else board
+def _objects(board: str | Board, keywords: ExecutionKeywords) -> tuple[OnBoard, Execution]:
+    """Return the keywords as objects; an unknown keyword is a TypeError of `Execution`."""
+    on_board = OnBoard(
+        find_board(board) if isinstance(board, str) else board,
+        timeout=keywords.pop("timeout", None),
+        wait=keywords.pop("wait", None),
+        progress=keywords.pop("progress", None),
+    )
+    return on_board, Execution(**cast(_HowKeywords, keywords))

@@ -18,8 +18,8 @@ from toolchain.backends.table import backend_for, measured_on_boards
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import find_measured, find_target
 from toolchain.building import build as building
-from toolchain.building.build import BuildOptions as BuildOptions  # for `import toolchain`, too
 from toolchain.building.build import BuildResult
+from toolchain.building.options import BuildOptions
 from toolchain.errors import UsageError
 from toolchain.models.load import Model
 from toolchain.models.multi_shape import load_shapes
@@ -158,7 +158,7 @@ def build(
 def _target_of(
     board: str | Board | BuildFor, code: CodeOptions | None = None, note: Callable[[str], None] = ignore
 ) -> BuildFor:
-    """Return what to build for, by a board's own rates if `code` is given and wants them."""
+    """Return the board or class to build for, with the board's own rates if `code` asks for them."""
     if isinstance(board, BuildFor):
         return board
     target = find_target(board) if isinstance(board, str) else board.build_for
@@ -171,10 +171,10 @@ def _boards_of(
     if not isinstance(board, str | Board):
         return board
     if isinstance(board, str):
-        found = find_measured(board, on_boards=measured_on_boards(options.runner, code.device_kind))
+        boards = find_measured(board, on_boards=measured_on_boards(options.runner, code.device_kind))
     else:
-        found = [board]
-    return with_chosen_rates_of_all(found, code, note)
+        boards = [board]
+    return with_chosen_rates_of_all(boards, code, note)
 
 
 def _code_for(model: Model, code: CodeOptions | None) -> CodeOptions:

@@ -1,4 +1,4 @@
-"""Chooses whose rates code is made by, the class's or a board's; measures and keeps those of boards."""
+"""Chooses the rates by which code is made, a class's or a board's; measures boards and keeps their rates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Note = Callable[[str], None]
 
 
 def with_chosen_rates(target: BuildFor, code: CodeOptions, note: Note) -> BuildFor:
-    """Return what to build for with the rates that `--rates` chooses in its profile.
+    """Return the target of a build with the rates that `--rates` chooses in its profile.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def with_chosen_rates(target: BuildFor, code: CodeOptions, note: Note) -> BuildF
 
 
 def with_chosen_rates_of_all(boards: Sequence[Board], code: CodeOptions, note: Note) -> list[Board]:
-    """Return boards with the rates that `--rates` chooses: those of the first hold for all, as its code does.
+    """Return boards with the rates that `--rates` chooses for the first: all boards get the same code.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def with_chosen_rates_of_all(boards: Sequence[Board], code: CodeOptions, note: N
     rates = _chosen(name, code, first.profile.name, note, emulated=first.emulated)
     if rates is None:
         return list(boards)
-    return [replace(each, profile=with_rates(each.profile, rates), rates="board") for each in boards]
+    return [replace(board, profile=with_rates(board.profile, rates), rates="board") for board in boards]
 
 
 def _chosen(
@@ -72,14 +72,14 @@ def _chosen(
 
 
 def _of_this_host(board: str, code: CodeOptions, note: Note) -> BoardRates | None:
-    """Measure this host if the user did not yet; None if that is not to be, or fails."""
+    """Measure this host unless it was measured; None if the options forbid it or it fails."""
     if not is_this_host(board) or code.device_kind != "cpu":
         return None
-    found = find_board(board)
+    this_host = find_board(board)
     try:
-        if code.rates == "auto" and not is_compiled(arch_of(found.profile)):
+        if code.rates == "auto" and not is_compiled(arch_of(this_host.profile)):
             return None  # that takes minutes, and every later step on this host does it, too
-        return measure_and_keep(found, note)
+        return measure_and_keep(this_host, note)
     except ToolchainError as error:
         if code.rates == "board":
             raise
@@ -88,7 +88,7 @@ def _of_this_host(board: str, code: CodeOptions, note: Note) -> BoardRates | Non
 
 
 def measure_and_keep(board: Board, note: Note) -> BoardRates:
-    """Measure a board's rates and keep them; say where, and warn if other programs ran meanwhile."""
+    """Measure a board's rates and store them; print where, and warn if other programs ran meanwhile."""
     note(f"measuring the cores of {board.name}: 3 s")
     rates = measure_rates(board, note)
     file = keep_rates(board, rates)
@@ -102,7 +102,7 @@ def measure_and_keep(board: Board, note: Note) -> BoardRates:
 
 
 def measure_if_unknown(board: Board, note: Note) -> None:
-    """Measure and keep a real board's rates if there are none; a failure does not stop the command."""
+    """Measure and store the rates of a real board that has none; a failure is only a warning."""
     if board.emulated or kept_rates(board.name) is not None:
         return
     try:

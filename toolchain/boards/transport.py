@@ -36,7 +36,7 @@ class LostError(ToolchainError):
 
 
 class WayError(LostError):
-    """The way to a board is broken before it, at this host or at a jump: whether it answers is unknown."""
+    """The route to a board is broken at this host or a jump host; the board itself may work."""
 
 
 @dataclass(frozen=True)

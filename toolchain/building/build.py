@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from toolchain.backends.table import backend_for
-from toolchain.building.bundling import bundling, tolerance_of
+from toolchain.building.bundling import Compilation, bundling
 from toolchain.building.check import checked_here, require_this_host
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
+from toolchain.building.options import BuildOptions
 from toolchain.building.padding import check_padding
 from toolchain.building.several import Size, check_size, shape_with, weights_of
 from toolchain.building.tolerances import Expectation
@@ -31,55 +30,13 @@ from toolchain.models.load import Model
 from toolchain.models.multi_shape import shape_of
 from toolchain.models.quantising.result import Quantised
 from toolchain.quantities import counted
-from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Network
 from toolchain.tasks.candidate import record_key
-from toolchain.tasks.options import CodeOptions
 
-Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 SAMPLE_SEED = 0
-
-
-@dataclass(frozen=True)
-class BuildOptions:
-    """Options of a build.
-
-    Attributes
-    ----------
-    code
-        Options for the generated code.
-    cluster
-        CPU of one of the class's clusters; None: the first.
-    threads
-        Number of threads whose records are looked up; None: the cores of the cluster.
-    require_tuned
-        Whether to fail if a task has no record.
-    sample
-        Inputs for verify, by name; None: random ones.
-    sample_option
-        The command-line option with the sample, for error messages.
-    shipped
-        The file of records that the project ships; None: use none.
-    check
-        Whether to run the network with the sample inputs on this host before anything is written.
-    pad
-        Whether inputs may be padded with zeros to the next of several shapes; checked with the reference.
-    """
-
-    code: CodeOptions = field(default_factory=CodeOptions)
-    cluster: str | None = None
-    threads: int | None = None
-    require_tuned: bool = False
-    linker: str = "zig"
-    format: Literal["so", "tar"] = "so"
-    sample: Arrays | None = None
-    sample_option: str = "--sample"
-    shipped: Path | None = SHIPPED
-    check: bool = False
-    pad: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,10 +102,10 @@ class BuildResult:
     @property
     def warnings(self) -> list[str]:
         """Warnings for the user."""
-        said = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
-        for each in self.expectations[:1]:
-            said += each.warnings()
-        return said + (self.quantised.cost.warnings() if self.quantised else [])
+        warnings = [decision.warning for decision in (*self.decisions, *self.beside) if decision.warning]
+        for expectation in self.expectations[:1]:
+            warnings += expectation.warnings()
+        return warnings + (self.quantised.cost.warnings() if self.quantised else [])
 
 
 def _decided(decisions: list[Decision[Any]]) -> dict[str, object]:
@@ -215,19 +172,20 @@ def build(
     references = references_for(model, options)
     if model.others:
         progress(check_size(model, references))
-    made_by = bundling(model, backend, target, made_for, references, linker, pad=options.pad)
+    compilation = Compilation(model, backend, target, made_for)
+    common = bundling(compilation, references, linker, pad=options.pad)
     if options.pad:
         progress("checking that zeros behind the inputs change nothing")
-        check_padding(model, made_by.expectations, tolerance_of(model, backend))
-    reference, cases = references[0], made_by.cases
+        check_padding(model, common.expectations, compilation.tolerance)
+    reference, cases = references[0], common.cases
     with scratch_folder() as folder:
         progress("lowering the network")
         with backend.lower(model, made_for, compiles=True) as network:
-            own, beside = decide_network(network, model, target, store, options)
-            decided = [*own, *beside]
-            made = made_by.make(network, points(decided), decided, folder, progress, options.format)
+            decisions, beside = decide_network(network, model, target, store, options)
+            decided = [*decisions, *beside]
+            content = common.make(network, points(decided), decided, folder, progress, options.format)
         progress("writing the bundle")
-        manifest, code = made.manifest, made.code
+        manifest, code = content.manifest, content.code
         checked = None
         if options.check:
             progress("running the sample on this host")
@@ -238,7 +196,9 @@ def build(
             # Inside the block: if the bundle cannot be written, no library without a bundle is left.
             digest = write_bundle(bundle, manifest, temporary, reference.sample, reference.outputs, cases)
     sample = sum(
-        array.nbytes for each in references for array in (*each.sample.values(), *each.outputs.values())
+        array.nbytes
+        for reference in references
+        for array in (*reference.sample.values(), *reference.outputs.values())
     )
     return BuildResult(
         bundle=bundle.absolute(),
@@ -246,15 +206,15 @@ def build(
         library=library.absolute(),
         library_sha256=hashlib.sha256(library.read_bytes()).hexdigest(),
         target=made_for,
-        decisions=made.decisions[: len(own)],
+        decisions=content.decisions[: len(decisions)],
         reference=reference,
         quantised=model.quantised,
-        beside=made.decisions[len(own) :],
-        size=Size(bundle.stat().st_size, weights_of(model.onnx), made.objects.transformed, sample),
-        expectations=made_by.expectations,
+        beside=content.decisions[len(decisions) :],
+        size=Size(bundle.stat().st_size, weights_of(model.onnx), content.objects.transformed, sample),
+        expectations=common.expectations,
         checked=checked,
         shapes=tuple(map(shape_of, model.shapes)),
-        copied=made.objects.copied,
+        copied=content.objects.copied,
     )
 
 
@@ -327,12 +287,12 @@ def _others(
     if store is None or made_for.limits is None:
         return []
     missing = [decision.task.workload for decision in decisions if not decision.tuned]
-    found = {
+    devices = {
         device
         for workload in missing
         for device in store.devices(record_key(workload, made_for, target.record_class))
     }
-    return sorted(each for each in found if each.startswith(f"{made_for.kind}:"))
+    return sorted(name for name in devices if name.startswith(f"{made_for.kind}:"))
 
 
 def _require_tuned(
@@ -347,9 +307,9 @@ def _require_tuned(
     where = "".join(f" --{name} {value}" for name, value in typed.items() if value is not None)
     which = f" --tasks {','.join(task.id for task in missing)}" if len(missing) < len(decisions) else ""
     tune = f"toolchain tune {quote(model.source)}{where}{model.options.typed()}{options.code.typed()}{which}"
-    there = " or ".join(f"--device {quote(device)}" for device in others)
+    options_of_others = " or ".join(f"--device {quote(device)}" for device in others)
     raise ToolchainError(
         f"--require-tuned: {len(missing)} of {counted(len(decisions), 'task')} of {model.name} "
         f"have no record that applies on {board}: {listed}",
-        f"{tune}; {there} uses the records of another device" if others else tune,
+        f"{tune}; {options_of_others} uses the records of another device" if others else tune,
     )

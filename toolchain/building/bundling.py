@@ -42,130 +42,28 @@ from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import Backend, Network, Objects
 
-# Makes the manifest of a bundle from the facts of its build.
 
+@dataclass(frozen=True)
+class Compilation:
+    """A network, the board that it is compiled for, and the backend that makes its code.
 
-def manifest_of(
-    model: Model,
-    backend: Backend[Any],
-    target: BuildFor,
-    made_for: BoardTarget,
-    form: Literal["so", "tar"],
-    objects: Objects,
-    decisions: list[Decision[Any]],
-    expectations: Sequence[Expectation],
-    *,
-    pad: bool = False,
-) -> Manifest:
-    """Return the manifest of a bundle, without the list of its files.
-
-    Parameters
+    Attributes
     ----------
-    form
-        Whether the bundle contains a library or a tar of its objects.
-    expectations
-        How outputs are compared in each of the model's `shapes`.
-    pad
-        Whether the inputs may be padded with zeros.
+    build_for
+        The board or the board class.
+    target
+        What the code is generated for: one of the board's clusters, or a device.
     """
-    definition = json.loads(str(made_for.target))
-    return Manifest(
-        tool_version=__version__,
-        model=ModelFacts(
-            name=model.name,
-            source_name=Path(model.source).name,
-            sha256=model.sha256,
-            softmax_outputs=tuple(sorted(model.softmax_outputs)),
-            flops=_flops(decisions, 0),
-        ),
-        target=TargetFacts(
-            triple=made_for.triple,
-            mcpu=made_for.cpu,
-            mattr=made_for.features,
-            definition=definition,
-        ),
-        device=made_for.device or CPU,
-        runtime=objects.needs,
-        requires=made_for.requires,
-        arch=target.profile.arch,
-        board_class=target.profile.name,
-        emulated=target.emulated,
-        board=target.board or target.profile.name,
-        cluster=made_for.cpu,
-        threads=made_for.threads,
-        glibc=target.profile.glibc,
-        inputs=_tensors(model.inputs),
-        outputs=_tensors(model.outputs),
-        tolerance=tolerance_of(model, backend),
-        tolerances=expectations[0].tolerances,
-        parts=expectations[0].parts,
-        sample=str(expectations[0].reference),
-        reference=expectations[0].reference.computed_from[:MOST_WORDS],
-        tvm=version("apache-tvm"),
-        tvm_ffi=version("apache-tvm-ffi"),
-        compilers=compilers_of(made_for.target),
-        engine=_engine(),
-        layout=backend.layout,
-        dtype=backend.dtype,
-        quantising=_quantising(model),
-        shapes=tuple(
-            ShapeFacts(
-                inputs=_tensors(other.inputs),
-                outputs=_tensors(other.outputs),
-                flops=_flops(decisions, number),
-                tolerances=expected.tolerances,
-                parts=expected.parts,
-            )
-            for number, (other, expected) in enumerate(zip(model.others, expectations[1:], strict=True), 1)
-        ),
-        pad=pad,
-        rates=RatesFacts(of=target.rates, cores=made_for.rates),
-        format=form,
-        tasks=tuple(
-            TaskFacts(
-                id=decision.task.id,
-                name=decision.task.name,
-                weight=decision.task.weight,
-                tuned=decision.tuned,
-                improved=decision.improved,
-                source=decision.source,
-                rule=decision.rule,
-                products=objects.products.get(decision.task.name),
-                flops=decision.task.flops,
-                functions=tuple(
-                    name for name, workload in objects.workloads.items() if workload == decision.task.workload
-                ),
-            )
-            for decision in decisions
-        ),
-    )
 
+    model: Model
+    backend: Backend[Any]
+    build_for: BuildFor
+    target: BoardTarget
 
-def tolerance_of(model: Model, backend: Backend[Any]) -> float:
-    """Return the tolerance of floating-point outputs: float16's if the model's file contains float16."""
-    return TOLERANCE["float16" if holds_float16(model.onnx) else backend.dtype]
-
-
-def _flops(decisions: Sequence[Decision[Any]], shape: int) -> int:
-    """Return the floating-point operations of an inference in one of the network's shapes."""
-    tasks = [decision.task for decision in decisions]
-    return sum((task.calls[shape] if task.calls else task.weight) * task.flops for task in tasks)
-
-
-def _quantising(model: Model) -> QuantisingFacts | None:
-    if model.quantised is None:
-        return None
-    cost = model.quantised.cost.to_json()
-    return QuantisingFacts.model_validate({name: cost[name] for name in QuantisingFacts.model_fields})
-
-
-def _engine() -> EngineFacts:
-    image = image_here()
-    return EngineFacts(kind="docker", image=image, lock=lock_here()) if image else EngineFacts()
-
-
-def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[Tensor, ...]:
-    return tuple(Tensor.model_validate(asdict(spec)) for spec in specs)
+    @property
+    def tolerance(self) -> float:
+        """Tolerance of floating-point outputs: float16's if the model's file contains float16."""
+        return TOLERANCE["float16" if holds_float16(self.model.onnx) else self.backend.dtype]
 
 
 @dataclass(frozen=True)
@@ -190,7 +88,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Bundling:
-    """The inputs that all bundles of a model for a board share, whichever points are chosen.
+    """The inputs that all bundles of a compilation share, whichever points are chosen.
 
     Attributes
     ----------
@@ -202,10 +100,7 @@ class Bundling:
         Whether the inputs may be padded with zeros.
     """
 
-    model: Model
-    backend: Backend[Any]
-    target: BuildFor
-    made_for: BoardTarget
+    compilation: Compilation
     expectations: tuple[Expectation, ...]
     linker: Linker | None = None
     pad: bool = False
@@ -213,7 +108,7 @@ class Bundling:
     @property
     def cases(self) -> list[tuple[Mapping[str, Array], Mapping[str, Array]]]:
         """Sample and expected outputs for each of the model's `others`."""
-        return [each.arrays for each in self.expectations[1:]]
+        return [expectation.arrays for expectation in self.expectations[1:]]
 
     def make(
         self,
@@ -246,30 +141,107 @@ class Bundling:
         objects = network.compile(points, folder, progress)
         progress("linking")
         code = folder / "library.so"
-        link_library(objects.files, code, self.target.profile, self.linker)
-        made = [each.made_by(objects.rules[each.task.name]) for each in decisions]
-        manifest = manifest_of(
-            self.model,
-            self.backend,
-            self.target,
-            self.made_for,
-            form,
-            objects,
-            made,
-            self.expectations,
-            pad=self.pad,
-        )
+        link_library(objects.files, code, self.compilation.build_for.profile, self.linker)
+        explained = [decision.made_by(objects.rules[decision.task.name]) for decision in decisions]
+        manifest = self.manifest(form, objects, explained)
         if form == "tar":
             code = folder / "library.tar"
             write_object_tar(objects.files, code)
-        return Content(code, manifest, objects, made)
+        return Content(code, manifest, objects, explained)
+
+    def manifest(
+        self, form: Literal["so", "tar"], objects: Objects, decisions: Sequence[Decision[Any]]
+    ) -> Manifest:
+        """Return the manifest of a bundle, without the list of its files.
+
+        Parameters
+        ----------
+        form
+            Whether the bundle contains a library or a tar of its objects.
+        decisions
+            The decision for each task, with the name of what made its code.
+        """
+        model, target = self.compilation.model, self.compilation.target
+        build_for, backend = self.compilation.build_for, self.compilation.backend
+        definition = json.loads(str(target.target))
+        return Manifest(
+            tool_version=__version__,
+            model=ModelFacts(
+                name=model.name,
+                source_name=Path(model.source).name,
+                sha256=model.sha256,
+                softmax_outputs=tuple(sorted(model.softmax_outputs)),
+                flops=_flops(decisions, 0),
+            ),
+            target=TargetFacts(
+                triple=target.triple,
+                mcpu=target.cpu,
+                mattr=target.features,
+                definition=definition,
+            ),
+            device=target.device or CPU,
+            runtime=objects.needs,
+            requires=target.requires,
+            arch=build_for.profile.arch,
+            board_class=build_for.profile.name,
+            emulated=build_for.emulated,
+            board=build_for.board or build_for.profile.name,
+            cluster=target.cpu,
+            threads=target.threads,
+            glibc=build_for.profile.glibc,
+            inputs=_tensors(model.inputs),
+            outputs=_tensors(model.outputs),
+            tolerance=self.compilation.tolerance,
+            tolerances=self.expectations[0].tolerances,
+            parts=self.expectations[0].parts,
+            sample=str(self.expectations[0].reference),
+            reference=self.expectations[0].reference.computed_from[:MOST_WORDS],
+            tvm=version("apache-tvm"),
+            tvm_ffi=version("apache-tvm-ffi"),
+            compilers=compilers_of(target.target),
+            engine=_engine(),
+            layout=backend.layout,
+            dtype=backend.dtype,
+            quantising=_quantising(model),
+            shapes=tuple(
+                ShapeFacts(
+                    inputs=_tensors(other.inputs),
+                    outputs=_tensors(other.outputs),
+                    flops=_flops(decisions, number),
+                    tolerances=expected.tolerances,
+                    parts=expected.parts,
+                )
+                for number, (other, expected) in enumerate(
+                    zip(model.others, self.expectations[1:], strict=True), 1
+                )
+            ),
+            pad=self.pad,
+            rates=RatesFacts(of=build_for.rates, cores=target.rates),
+            format=form,
+            tasks=tuple(
+                TaskFacts(
+                    id=decision.task.id,
+                    name=decision.task.name,
+                    weight=decision.task.weight,
+                    tuned=decision.tuned,
+                    improved=decision.improved,
+                    source=decision.source,
+                    rule=decision.rule,
+                    products=objects.products.get(decision.task.name),
+                    flops=decision.task.flops,
+                    functions=tuple(
+                        name
+                        for name, workload in objects.workloads.items()
+                        if workload == decision.task.workload
+                    ),
+                )
+                for decision in decisions
+            ),
+        )
 
 
 def bundling(
-    model: Model,
-    backend: Backend[Any],
-    target: BuildFor,
-    made_for: BoardTarget,
+    compilation: Compilation,
     references: Sequence[Reference],
     linker: Linker | None = None,
     *,
@@ -282,9 +254,31 @@ def bundling(
     references
         A sample with its expected outputs for each of the model's `shapes`.
     """
-    least, device = tolerance_of(model, backend), made_for.device or CPU
+    least, device = compilation.tolerance, compilation.target.device or CPU
     expectations = tuple(
-        expectation(shape, reference, device, backend.dtype, least)
-        for shape, reference in zip(model.shapes, references, strict=True)
+        expectation(shape, reference, device, compilation.backend.dtype, least)
+        for shape, reference in zip(compilation.model.shapes, references, strict=True)
     )
-    return Bundling(model, backend, target, made_for, expectations, linker, pad)
+    return Bundling(compilation, expectations, linker, pad)
+
+
+def _flops(decisions: Sequence[Decision[Any]], shape: int) -> int:
+    """Return the floating-point operations of an inference in one of the network's shapes."""
+    tasks = [decision.task for decision in decisions]
+    return sum((task.calls[shape] if task.calls else task.weight) * task.flops for task in tasks)
+
+
+def _quantising(model: Model) -> QuantisingFacts | None:
+    if model.quantised is None:
+        return None
+    cost = model.quantised.cost.to_json()
+    return QuantisingFacts.model_validate({name: cost[name] for name in QuantisingFacts.model_fields})
+
+
+def _engine() -> EngineFacts:
+    image = image_here()
+    return EngineFacts(kind="docker", image=image, lock=lock_here()) if image else EngineFacts()
+
+
+def _tensors(specs: tuple[TensorSpec, ...]) -> tuple[Tensor, ...]:
+    return tuple(Tensor.model_validate(asdict(spec)) for spec in specs)

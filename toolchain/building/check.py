@@ -10,6 +10,7 @@ from toolchain.bundles.read import read_bundle
 from toolchain.devices.device import device_key
 from toolchain.errors import UsageError
 from toolchain.images.running.inside import image_here
+from toolchain.measuring.execution import AS_BUILT, Execution, OnBoard
 from toolchain.measuring.fit import test_bed_of
 from toolchain.measuring.verifications import remember_results
 from toolchain.measuring.verify import VerifyResult, verify_bundle
@@ -59,15 +60,16 @@ def checked_here(bundle: Path) -> VerifyResult:
     ToolchainError
         The library crashed, or a kernel does not compile.
     """
-    found, board, device = read_bundle(bundle), local_board(), None
-    if bed := test_bed_of(found.manifest):
-        kind = found.manifest.runtime.device
-        board, device = on_test_bed(board, kind), device_key(kind, str(bed.entry["name"]))
+    opened, board, execution = read_bundle(bundle), local_board(), AS_BUILT
+    if bed := test_bed_of(opened.manifest):
+        kind = opened.manifest.runtime.device
+        board = on_test_bed(board, kind)
+        execution = Execution(device=device_key(kind, str(bed.entry["name"])))
     results = []
-    for shape in found.each():
-        results.append(verify_bundle(shape, board, device=device))
+    for shape in opened.each():
+        results.append(verify_bundle(shape, OnBoard(board), execution))
         if not results[-1].passed:
             break
-    *_, last = remember_results(found, board, results)
+    *_, last = remember_results(opened, board, results)
     last.check()
     return last

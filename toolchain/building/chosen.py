@@ -1,4 +1,4 @@
-"""Tells how a build would compute one task: its decision, and its kernels' demands on a device."""
+"""Shows how a build would compute one task: its decision, and the resources that its kernels need."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Explained:
             "private_bytes": kernel.private_bytes,
             "barriers": kernel.barriers,
             "arguments": kernel.arguments,
-            "compiled": [asdict(each) for each in kernel.resources],
+            "compiled": [asdict(resources) for resources in kernel.resources],
             "model": self.modelled and self.modelled.to_json(),
         }
 
@@ -70,9 +70,9 @@ def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained
     """
     if not isinstance(candidate.code, DeviceCode):
         raise UsageError("--explain: this code is for a CPU, it has no kernels", with_kernels())
-    found = models_of(device)
-    if model and not found:
-        known = " or ".join(each.device for kind in kernel_kinds() for each in MODELS.find(kind) or ())
+    models = models_of(device)
+    if model and not models:
+        known = " or ".join(row.device for kind in kernel_kinds() for row in MODELS.find(kind) or ())
         raise UsageError(
             f"--model: there is a model of {known} only, and this code is for {device}",
             f"use a board class with this device, or --device {known}",
@@ -80,13 +80,13 @@ def explain(candidate: Candidate, device: str, *, model: bool) -> list[Explained
     kernels = candidate.code.launches()
     if not model:
         return [Explained(kernel) for kernel in kernels]
-    with found[0].open() as asked:
-        return [Explained(*each) for each in zip(kernels, asked.ask(kernels), strict=True)]
+    with models[0].open() as asked:
+        return [Explained(*pair) for pair in zip(kernels, asked.ask(kernels), strict=True)]
 
 
 def modelled_ms(explained: Sequence[Explained]) -> float | None:
     """Return the sum of the modelled times in ms; None if a kernel has none."""
-    times = [None if each.modelled is None else each.modelled.ms for each in explained]
+    times = [None if kernel.modelled is None else kernel.modelled.ms for kernel in explained]
     known = [time for time in times if time is not None]
     return sum(known) if len(known) == len(times) else None
 
@@ -140,7 +140,7 @@ class Chosen(Generic[P]):
 
 @dataclass(frozen=True)
 class ChosenKernels:
-    """The kernels of a point, and the model that predicted their times; None if none was asked for."""
+    """The kernels of a point, and the model that predicted their times; None: no prediction."""
 
     chosen: Chosen[Any]
     kernels: Sequence[Explained]
@@ -148,7 +148,7 @@ class ChosenKernels:
 
     def to_json(self) -> dict[str, object]:
         """Return the kernels as `toolchain tasks --explain --json` prints them."""
-        kernels = [each.to_json() for each in self.kernels]
+        kernels = [kernel.to_json() for kernel in self.kernels]
         return {**self.chosen.to_json(), "rule": self.chosen.rule, "kernels": kernels}
 
 

@@ -32,7 +32,7 @@ class Decision(Generic[P]):
     improved
         Whether the point differs from the default.
     warning
-        Why a matching record was not applied, even if another one was; empty if there is no such record.
+        Why a matching record was not applied, even if another one was; empty: none was rejected.
     rule
         Name of the algorithm or schedule of the code, such as `winograd`; empty until the code is made.
     """
@@ -148,4 +148,4 @@ def recorded_points(
 
 def points(decisions: list[Decision[Any]]) -> Mapping[str, Any]:
     """Return the points of the tasks that have a record, by workload."""
-    return {each.task.workload: each.point for each in decisions if each.tuned}
+    return {decision.task.workload: decision.point for decision in decisions if decision.tuned}

@@ -58,14 +58,14 @@ def check_padding(model: Model, expectations: Sequence[Expectation], tolerance: 
 
 
 def padded(array: Array, shape: Sequence[int]) -> Array:
-    """Return an array with zeros behind it on each axis, up to `shape`."""
+    """Return an array padded with zeros at the end of each axis, up to `shape`."""
     return np.pad(array, [(0, room - extent) for room, extent in zip(shape, array.shape, strict=True)])
 
 
 def _pairs(model: Model, expectations: Sequence[Expectation]) -> Iterator[tuple[Model, Model, Expectation]]:
     """Yield each shape that fits into another, the smallest of those others, and what the shape computes."""
     for small, expected in zip(model.shapes, expectations, strict=True):
-        larger = [each for each in model.shapes if each is not small and _fits(small, each)]
+        larger = [shape for shape in model.shapes if shape is not small and _fits(small, shape)]
         if larger:
             yield small, min(larger, key=input_elements), expected
 

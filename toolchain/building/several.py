@@ -55,7 +55,7 @@ class Size:
         }
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """A sentence for the user about the size; empty if the bundle is small, or small for its network."""
         if self.bundle < _MIB or self.bundle <= LARGE * self.weights or not self.weights:
             return ""
@@ -70,7 +70,7 @@ class Size:
 
 def weights_of(model: onnx.ModelProto) -> int:
     """Return the size of a network's weights in bytes, in their own types."""
-    return sum(_bytes(each) for each in model.graph.initializer)
+    return sum(_bytes(tensor) for tensor in model.graph.initializer)
 
 
 def _bytes(tensor: onnx.TensorProto) -> int:
@@ -108,10 +108,10 @@ def check_size(model: Model, references: Sequence[Reference]) -> str:
     UsageError
         They exceed a limit of bundles.
     """
-    arrays = [[*each.sample.values(), *each.outputs.values()] for each in references]
+    arrays = [[*reference.sample.values(), *reference.outputs.values()] for reference in references]
     samples = sum(array.nbytes for of_shape in arrays for array in of_shape)
     weights, count = weights_of(model.onnx), len(references)
-    told = (
+    message = (
         f"{count} shapes: samples and expected outputs of {samples / _MIB:.1f} MiB, weights of "
         f"{weights / _MIB:.1f} MiB once, and code for each"
     )
@@ -121,5 +121,5 @@ def check_size(model: Model, references: Sequence[Reference]) -> str:
         for place, array in enumerate(of_shape)
     }
     if problem := layout.limit_problem({**sizes, "weights": weights}):
-        raise UsageError(f"{told}: {problem}", "list fewer shapes, or smaller ones")
-    return told
+        raise UsageError(f"{message}: {problem}", "list fewer shapes, or smaller ones")
+    return message

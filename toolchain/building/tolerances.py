@@ -78,7 +78,7 @@ class Expectation:
 
 
 def expectation(model: Model, reference: Reference, device: str, dtype: str, least: float) -> Expectation:
-    """Return how a network's outputs are compared; runs the reference several times if the network rounds.
+    """Return how a network's outputs are compared; run the reference several times if the network rounds.
 
     Parameters are those of `rounding_tolerances`.
     """
@@ -90,7 +90,7 @@ def expectation(model: Model, reference: Reference, device: str, dtype: str, lea
         if (divided := parts_of(expected, model.joined.get(name), most))
     }
     tolerances = rounding_tolerances(model, reference, device, dtype, least, ends)
-    steps = {each.output: each.step for each in tolerances if each.step}
+    steps = {tolerance.output: tolerance.step for tolerance in tolerances if tolerance.step}
     return Expectation(
         reference,
         tolerances,
@@ -160,7 +160,7 @@ def rounding_tolerances(
     if uncertain:
         places = counted(len(uncertain), "rounding")
         known = f"{RUNS} runs of the reference with noise of {noise:g} before {places} differ by"
-    found = []
+    tolerances = []
     for name, expected in reference.outputs.items():
         step = rounding.steps.get(name)
         allowed = Tolerance(1.0 if step else least, step, ends=ends.get(name, {}))
@@ -169,8 +169,8 @@ def rounding_tolerances(
             for outputs in runs
         ]
         if step:
-            far = max((each.error_steps or 0.0 for each in spread), default=0.0)
-            off = max((each.values_off or 0 for each in spread), default=0)
+            far = max((run.error_steps or 0.0 for run in spread), default=0.0)
+            off = max((run.values_off or 0 for run in spread), default=0)
             number = float(max(1, min(math.ceil(ROOM * far - 0.01), int(_range(expected, step) * MOST))))
             values = max(1, ROOM * off, int(HALVES * _busy(expected, step)))
             reason = (
@@ -178,13 +178,17 @@ def rounding_tolerances(
                 if uncertain
                 else known
             )
-            found.append(OutputTolerance(output=name, step=step, number=number, values=values, reason=reason))
+            tolerances.append(
+                OutputTolerance(output=name, step=step, number=number, values=values, reason=reason)
+            )
             continue
-        far = max((each.max_rel_error or 0.0 for each in spread), default=0.0)
+        far = max((run.max_rel_error or 0.0 for run in spread), default=0.0)
         if ROOM_OF_FLOATS * far > least:
             number = min(MOST, ROOM_OF_FLOATS * far)
-            found.append(OutputTolerance(output=name, step=None, number=number, reason=f"{known} {far:.3g}"))
-    return tuple(found)
+            tolerances.append(
+                OutputTolerance(output=name, step=None, number=number, reason=f"{known} {far:.3g}")
+            )
+    return tuple(tolerances)
 
 
 def _range(expected: Array, step: float) -> int:
@@ -202,11 +206,11 @@ def _busy(expected: np.ndarray, step: float) -> int:
 def amplification(tolerances: tuple[OutputTolerance, ...]) -> list[str]:
     """Return a warning for each output whose tolerance is wide enough to hide an error."""
     return [
-        f"output {each.output!r} may be off by {each.said}, because the network amplifies rounding "
-        f"({each.reason}): verify does not see smaller errors"
-        + (", and a right library may fail by chance: it is no judge here" if _bounded(each) else "")
-        for each in tolerances
-        if (each.number > AMPLIFIED if each.step else each.number > WIDE)
+        f"output {tolerance.output!r} may be off by {tolerance.text}, because the network amplifies rounding "
+        f"({tolerance.reason}): verify does not see smaller errors"
+        + (", and a right library may fail by chance: it is no judge here" if _bounded(tolerance) else "")
+        for tolerance in tolerances
+        if (tolerance.number > AMPLIFIED if tolerance.step else tolerance.number > WIDE)
     ]
 
 

@@ -25,14 +25,14 @@ def as_comment(symbols: Mapping[str, str]) -> str:
     names: dict[str, list[str]] = {}
     for name, symbol in symbols.items():
         names.setdefault(symbol, []).append(name)
-    return "".join(f"// {symbol}: {', '.join(found)}\n" for symbol, found in sorted(names.items()))
+    return "".join(f"// {symbol}: {', '.join(functions)}\n" for symbol, functions in sorted(names.items()))
 
 
 def with_functions(message: str, library: bytes) -> str:
     """Return a message about kernels with the names of their functions added."""
-    said = dict.fromkeys(_SAID.findall(message))
-    if not said:
+    symbols = dict.fromkeys(_SAID.findall(message))
+    if not symbols:
         return message
     known = {symbol.decode(): names.decode() for symbol, names in _LINE.findall(library)}
-    found = [f"{symbol} is of {known[symbol]}" for symbol in said if symbol in known]
-    return f"{message} ({'; '.join(found)})" if found else message
+    explained = [f"{symbol} is of {known[symbol]}" for symbol in symbols if symbol in known]
+    return f"{message} ({'; '.join(explained)})" if explained else message

@@ -154,7 +154,7 @@ class OutputTolerance(_Strict):
     reason: str = Field(description="what the number follows from")
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The tolerance as text for messages."""
         if self.step is None:
             return f"{self.number:g}"
@@ -246,12 +246,12 @@ def _check_parts(outputs: Sequence[Tensor], parts: Sequence[OutputParts]) -> Non
     """Raise a ValueError if parts are not those of the outputs."""
     shapes = {output.name: output.shape for output in outputs}
     counts = dict.fromkeys(shapes, 1)
-    for each in parts:
-        shape, ends = shapes.get(each.output, ()), list(each.ends)
-        if each.axis >= len(shape) or ends[-1] != shape[each.axis] or ends != sorted({*ends}):
-            raise ValueError(f"parts: {ends} are no ends on axis {each.axis} of output {each.output!r}")
-        counts[each.output] *= len(each.ends)
-    if len({(each.output, each.axis) for each in parts}) != len(parts):
+    for part in parts:
+        shape, ends = shapes.get(part.output, ()), list(part.ends)
+        if part.axis >= len(shape) or ends[-1] != shape[part.axis] or ends != sorted({*ends}):
+            raise ValueError(f"parts: {ends} are no ends on axis {part.axis} of output {part.output!r}")
+        counts[part.output] *= len(part.ends)
+    if len({(part.output, part.axis) for part in parts}) != len(parts):
         raise ValueError("parts: an axis of an output occurs twice")
     if crowded := [name for name, count in counts.items() if count > MOST_PARTS]:
         raise ValueError(f"parts: {crowded} have more than {MOST_PARTS}")
@@ -323,13 +323,13 @@ class Manifest(_Strict):
             if len(set(names)) != len(names):
                 raise ValueError(f"{kind}: a name occurs twice in {names}")
         for tolerances in (self.tolerances, *(shape.tolerances for shape in self.shapes)):
-            allowed = [each.output for each in tolerances]
+            allowed = [tolerance.output for tolerance in tolerances]
             if len(set(allowed)) != len(allowed) or set(allowed) - {tensor.name for tensor in self.outputs}:
                 raise ValueError(f"tolerances: not all of {allowed} are outputs, or one occurs twice")
         self._check_shapes()
         for outputs, parts in (
             (self.outputs, self.parts),
-            *((each.outputs, each.parts) for each in self.shapes),
+            *((facts.outputs, facts.parts) for facts in self.shapes),
         ):
             _check_parts(outputs, parts)
         if strangers := set(self.model.softmax_outputs) - {tensor.name for tensor in self.outputs}:
@@ -357,8 +357,8 @@ class Manifest(_Strict):
         for place, shape in enumerate(self.shapes):
             for kind in ("inputs", "outputs"):
                 mine, theirs = (
-                    [(tensor.name, tensor.dtype, len(tensor.shape)) for tensor in getattr(each, kind)]
-                    for each in (self, shape)
+                    [(tensor.name, tensor.dtype, len(tensor.shape)) for tensor in getattr(facts, kind)]
+                    for facts in (self, shape)
                 )
                 if mine != theirs:
                     raise ValueError(f"shapes.{place}.{kind} differ from {kind} by more than their extents")
@@ -406,8 +406,8 @@ class Manifest(_Strict):
         values: dict[str, Any] = self.model_dump(mode="json")
         if not self.by_parts:  # the keys are those of toolchains that knew no parts
             del values["sample"], values["reference"]
-            for each in (values, *values["shapes"]):
-                del each["parts"]
+            for facts in (values, *values["shapes"]):
+                del facts["parts"]
         if self.schema_version == ONE_SHAPE:
             del values["shapes"], values["pad"]
         return (json.dumps(values, sort_keys=True, indent=2, allow_nan=False) + "\n").encode("ascii")

@@ -70,15 +70,15 @@ class Reader:
                 f"{self.path} is truncated or not a bundle: it has {counted(self.left, 'byte')}", REBUILD
             )
         block = self.take(layout.BLOCK)
-        found = layout.parse_header(block)
-        if found is None or not (found.hostile or found.path == layout.MANIFEST):
-            first = f", its first member is {found}" if found else ""
+        header = layout.parse_header(block)
+        if header is None or not (header.hostile or header.path == layout.MANIFEST):
+            first = f", its first member is {header}" if header else ""
             raise UsageError(
                 f"{self.path} is not a bundle{first}", "give the bundle that `toolchain build` wrote"
             )
-        size = found.size
+        size = header.size
         if size is None or block != layout.header(layout.MANIFEST, size):
-            raise self.refused(f"its first member is {found}, expected a plain {layout.MANIFEST}")
+            raise self.refused(f"its first member is {header}, expected a plain {layout.MANIFEST}")
         if problem := layout.limit_problem({layout.MANIFEST: size}):
             raise self.refused(problem)
         return size
@@ -92,14 +92,14 @@ class Reader:
     def member(self, name: str, size: int) -> bytes:
         block = self.take(layout.BLOCK)
         if block != layout.header(name, size):
-            found = layout.parse_header(block) or "a damaged header"
-            raise self.refused(f"it has {found} where {name} of {counted(size, 'byte')} is expected")
+            header = layout.parse_header(block) or "a damaged header"
+            raise self.refused(f"it has {header} where {name} of {counted(size, 'byte')} is expected")
         return self.content(size)
 
     def end(self) -> None:
         block = self.take(layout.BLOCK)
-        if found := layout.parse_header(block):
-            raise self.refused(f"it has an unknown member {found}")
+        if header := layout.parse_header(block):
+            raise self.refused(f"it has an unknown member {header}")
         rest = self.take(layout.BLOCK + -(self.position + layout.BLOCK) % layout.RECORD)
         if any(block) or any(rest):
             raise self.refused("bytes after its last member are not zero")
@@ -196,13 +196,13 @@ class Bundle:
     others: tuple[tuple[dict[str, Array], dict[str, Array]], ...] = ()
 
     def each(self) -> list[Bundle]:
-        """Return the bundle as one of each of its shapes alone, the smallest first."""
+        """Return a bundle for each of its shapes, the smallest first."""
         manifest = self.manifest
         if not manifest.shapes:
             return [self]
         version = manifest.schema_version if manifest.by_parts else ONE_SHAPE
         single = {"schema_version": version, "shapes": (), "pad": False}
-        found = [replace(self, manifest=manifest.model_copy(update=single), others=())]
+        bundles = [replace(self, manifest=manifest.model_copy(update=single), others=())]
         for shape, (sample, expected) in zip(manifest.shapes, self.others, strict=True):
             update = {
                 **single,
@@ -213,8 +213,8 @@ class Bundle:
                 "model": manifest.model.model_copy(update={"flops": shape.flops}),
             }
             alone = manifest.model_copy(update=update)
-            found.append(replace(self, manifest=alone, sample=sample, expected=expected, others=()))
-        return found[::-1]
+            bundles.append(replace(self, manifest=alone, sample=sample, expected=expected, others=()))
+        return bundles[::-1]
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -265,8 +265,8 @@ def _manifest(reader: Reader, text: bytes) -> Manifest:
         values = from_json(text)
     except ValueError as error:
         raise reader.refused(f"{layout.MANIFEST} is not JSON: {error}") from error
-    said = values.get("schema_version") if isinstance(values, dict) else None
-    version: int | None = said if type(said) is int else None
+    stated = values.get("schema_version") if isinstance(values, dict) else None
+    version: int | None = stated if type(stated) is int else None
     if version is not None and version > SCHEMA_VERSION:
         raise UsageError(
             f"bundle {reader.path} was made by a newer toolchain: its schema_version is {version}, "

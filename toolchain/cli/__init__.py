@@ -1,4 +1,4 @@
-"""The command line: one module for each noun, imported only when its command runs.
+"""The command line: modules of commands, each imported only when one of its commands runs.
 
 A command parses its options, calls one function and prints the result.
 """

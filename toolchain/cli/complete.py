@@ -50,8 +50,8 @@ def boards(context: click.Context, parameter: click.Parameter, incomplete: str) 
     from toolchain.configuration.settings import configuration
 
     named = ("local", *_known(lambda: configuration().boards))
-    own = [name for name in named if name.startswith(incomplete)]
-    return own + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)
+    matching = [name for name in named if name.startswith(incomplete)]
+    return matching + emulated(context, parameter, incomplete) + classes(context, parameter, incomplete)
 
 
 def switched_boards(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

@@ -154,14 +154,14 @@ def container_for(
 
 
 def _is_missing(model: str) -> bool:
-    """Whether a model is a file that is not there, of which alone the user should read."""
+    """Whether a model is a missing file: then only the error about it is printed."""
     from toolchain.models.reading.formats import endings
 
     return model.endswith(endings()) and not Path(model).exists()
 
 
 def _say_once(reason: str) -> None:
-    """Print why a command runs where it does, if that has changed since it was printed last, or with `-v`."""
+    """Print why a command runs in a container or on the host, if the reason changed or with `-v`."""
     from toolchain.configuration.settings import state_dir
     from toolchain.errors import ToolchainError
     from toolchain.files.atomic import make_private_folder, write_text
@@ -175,7 +175,7 @@ def _say_once(reason: str) -> None:
 
 
 def _gpus(profile: Profile, device_kind: str) -> dict[str, str]:
-    """Return environment variables that tell a container the architectures of this host's GPUs."""
+    """Return environment variables with the architectures of this host's GPUs, for the container."""
     from toolchain.devices.cuda_architectures import NATIVE, VARIABLE, native_architectures
 
     if profile.device(device_kind).own.get("arch") != NATIVE:

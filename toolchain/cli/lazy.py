@@ -1,9 +1,10 @@
-"""A click group that lists its commands in a table and imports one only when it runs."""
+"""Click groups: one lists its commands in a table and imports one only when it runs."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import click
@@ -12,21 +13,40 @@ from click.shell_completion import CompletionItem
 ARGUMENTS = "toolchain.arguments"  # key of a context's `meta`: the whole command line as typed
 
 
+class OrderedGroup(click.Group):
+    """A group that lists its commands in the order of their definition."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names in the order of definition."""
+        return list(self.commands)
+
+
 class LazyGroup(click.Group):
-    """Answer `--help` and completion from `table`; import `package.<name>` for the command itself.
+    """Answer `--help` and completion from `table`; import a command's module only when it runs.
 
     Parameters
     ----------
     package
-        Package with a module for each command; each module names its own `command`.
+        Package with the commands' modules.
     table
         Name and one-line help of each command, in the order to show them.
+    modules
+        Name of a command -> its module, where that is not called as the command. In its module, a command has
+        its own name.
     """
 
-    def __init__(self, *args: Any, package: str, table: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        package: str,
+        table: Mapping[str, str],
+        modules: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.package = package
         self.table = table
+        self.modules = modules
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the command line of the outermost group, for a command that starts itself again elsewhere."""
@@ -41,8 +61,8 @@ class LazyGroup(click.Group):
         """Import the module of `cmd_name` and return its command; None for an unknown name."""
         if cmd_name not in self.table:
             return None
-        module = importlib.import_module(f"{self.package}.{cmd_name}")
-        return cast(click.Command, module.command)
+        module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name)}")
+        return cast(click.Command, getattr(module, cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from toolchain.cli import complete
-from toolchain.cli.options import Batch
+from toolchain.cli.options import Batch, gathered
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
 from toolchain.models.options import QUANTIZERS
 from toolchain.tasks.options import DTYPES, LAYOUTS, RATES, WINOGRADS, CodeOptions
+
+if TYPE_CHECKING:
+    from toolchain.models.options import ModelOptions
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -160,7 +164,57 @@ _SEVERAL = dict(
 )
 """The options of commands that take several shapes, where they differ."""
 
-_CODE = ("device", "layout", "winograd", "dtype", "arch", "start_pack", "stop_pack", "rates")
+
+@dataclass(frozen=True)
+class _TypedOptions:
+    """The options that shape a network, as typed."""
+
+    batch: str | None
+    shapes: tuple[str, ...]
+    input_values: tuple[str, ...]
+    quantizer: str | None
+    calibration: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights_seed: int
+
+    def parsed(self, code: CodeOptions, *, several: bool) -> ModelOptions:
+        """Return the options, checked against those of the code.
+
+        Parameters
+        ----------
+        several
+            Whether the command takes several shapes.
+
+        Raises
+        ------
+        UsageError
+            A value is malformed, an option needs another one, or there are several shapes.
+        """
+        from toolchain.models.options import (
+            ModelOptions,
+            parse_calibration,
+            parse_input_values,
+            shape_options,
+        )
+
+        integers = code.dtype == "int8"
+        for option, value in (("--quantizer", self.quantizer), ("--calibrate", self.calibration)):
+            if value and not integers:
+                raise UsageError(f"{option}: applies only to integers", "add --dtype int8")
+        options = ModelOptions(
+            outputs=self.outputs,
+            weights_seed=self.weights_seed,
+            **shape_options(self.batch, self.shapes),
+            input_values=parse_input_values(self.input_values),
+            quantizer=_quantizer(self.quantizer, code.device_kind) if integers else "",
+            calibration=parse_calibration(self.calibration),
+        )
+        if options.several and not several:
+            raise UsageError(
+                f"{options.several}: lists {len(options.several.choices)} shapes, and this command takes one",
+                "give one shape; `build`, `tune` and `tasks` take several",
+            )
+        return options
 
 
 def model_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,43 +244,12 @@ def _with_options(
     function: Callable[..., Any], fixed: Mapping[str, str], *, several: bool = False
 ) -> Callable[..., Any]:
     @wraps(function)
-    def gathered(
-        *args: Any,
-        batch: str | None,
-        shapes: tuple[str, ...],
-        input_values: tuple[str, ...],
-        quantizer: str | None,
-        calibration: tuple[str, ...],
-        **kwargs: Any,
-    ) -> Any:
-        from toolchain.models.options import (
-            ModelOptions,
-            parse_calibration,
-            parse_input_values,
-            shape_options,
-        )
+    def parsed(*, code: CodeOptions, typed: _TypedOptions, **others: Any) -> Any:
+        return function(options=typed.parsed(code, several=several), code=code, **others)
 
-        code = CodeOptions(**{name: kwargs.pop(name) for name in _CODE if name in kwargs}, **fixed)
-        integers = code.dtype == "int8"
-        for option, value in (("--quantizer", quantizer), ("--calibrate", calibration)):
-            if value and not integers:
-                raise UsageError(f"{option}: applies only to integers", "add --dtype int8")
-        names = ("outputs", "weights_seed")
-        options = ModelOptions(
-            **{name: kwargs.pop(name) for name in names},
-            **shape_options(batch, shapes),
-            input_values=parse_input_values(input_values),
-            quantizer=_quantizer(quantizer, code.device_kind) if integers else "",
-            calibration=parse_calibration(calibration),
-        )
-        if options.several and not several:
-            raise UsageError(
-                f"{options.several}: lists {len(options.several.choices)} shapes, and this command takes one",
-                "give one shape; `build`, `tune` and `tasks` take several",
-            )
-        return function(*args, options=options, code=code, **kwargs)
-
-    decorated: Callable[..., Any] = gathered
+    code_options = partial(CodeOptions, **fixed)
+    decorated: Callable[..., Any] = parsed
+    decorated = gathered("code", code_options)(gathered("typed", _TypedOptions)(decorated))
     fixing = {f"--{name}" for name in fixed}
     for name, option in reversed(_MODEL_OPTIONS):
         if name not in fixing:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,10 +15,11 @@ import click
 from click.core import ParameterSource
 
 from toolchain.cli import complete
-from toolchain.cli.output import note
+from toolchain.cli.output import hold_places, note
 from toolchain.cli.progress import thinned_out
 from toolchain.devices.table import OWN, kind_names
 from toolchain.errors import UsageError
+from toolchain.measuring.execution import Execution, OnBoard
 
 LONGEST_S = 14 * 86400.0
 """Longest wait in seconds; the system's own limit is 24 days."""
@@ -24,6 +27,33 @@ LONGEST_S = 14 * 86400.0
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _BOARD_VARIABLE = "TOOLCHAIN_BOARD"
+
+
+def gathered(name: str, make: Callable[..., object]) -> Callable[[Function], Function]:
+    """Hand options to a command as one object instead of one by one.
+
+    The options are declared above, each in its place of `--help`. An option of none of the command's objects
+    stays a parameter of its own.
+
+    Parameters
+    ----------
+    name
+        The command's parameter for the object.
+    make
+        Returns the object; gets the options that have the names of its parameters.
+    """
+    names = frozenset(inspect.signature(make).parameters)
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def called(**options: Any) -> Any:
+            values = {key: options.pop(key) for key in names & options.keys()}
+            return function(**options, **{name: make(**values)})
+
+        return cast(Function, called)
+
+    return decorate
+
 
 bundle_argument = click.argument("bundle", type=click.Path(path_type=Path))
 
@@ -43,7 +73,7 @@ _cluster_of_bundle = _cluster_option("the one of the build; if the board lacks i
 
 
 class _DeviceOption(click.Option):
-    """Names the kinds of installed plugins in its help; loads no plugin, and looks for none before."""
+    """An option whose help names the kinds of installed plugins; it looks for plugins only to print help."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option and its help, as click prints them."""
@@ -77,7 +107,7 @@ engine_option = click.option(
 
 
 class Finite(click.FloatRange):
-    """A number that is no NaN and not infinite, within a range."""
+    """A finite number within a range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
@@ -174,10 +204,10 @@ def board_option(help_text: str) -> Callable[[Function], Function]:
             try:
                 return function(*args, board=board, **options)
             except UsageError as error:
-                said = f"{board_name(board)}:"
-                if not error.message.startswith(said):
+                prefix = f"{board_name(board)}:"
+                if not error.message.startswith(prefix):
                     raise
-                where = _board_origin(board_name(board)) + error.message.removeprefix(said)
+                where = _board_origin(board_name(board)) + error.message.removeprefix(prefix)
                 raise UsageError(where, error.hint) from error
 
         return option(cast(Function, called))
@@ -186,7 +216,7 @@ def board_option(help_text: str) -> Callable[[Function], Function]:
 
 
 def _board_origin(name: str) -> str:
-    """Return the option, variable or key that gave `name`, in the form with which messages begin."""
+    """Return the option, variable or settings key that gave `name`, as the beginning of a message."""
     from toolchain.configuration.settings import configuration
 
     source = click.get_current_context().get_parameter_source("board")
@@ -237,17 +267,49 @@ def at_option(function: Function) -> Function:
     )(function)
 
 
-def execution_options(function: Function) -> Function:
-    """Add the options of executing a bundle, passed as `toolchain.api.bundles.Execution` has them.
+@dataclass(frozen=True)
+class NamedBoard:
+    """The board that executes a command's bundle, as the user named it.
 
-    The function also gets its `progress`, which prints.
+    Attributes
+    ----------
+    name
+        None: the configured board.
+    timeout, wait
+        As of `OnBoard`.
     """
 
-    @functools.wraps(function)
-    def called(**given: Any) -> None:
-        function(**given, progress=thinned_out(note))
+    name: str | None
+    timeout: float | None
+    wait: float | None
 
-    decorated = cast(Function, called)
+    def hold(self) -> OnBoard:
+        """Find the board, and hold its labgrid place until the command ends.
+
+        Raises
+        ------
+        UsageError
+            There is no such board.
+        ToolchainError
+            Somebody else holds its place.
+        """
+        from toolchain.boards.inventory.lookup import find_board
+
+        board = find_board(board_name(self.name))
+        hold_places([board], self.wait)
+        return OnBoard(board, self.timeout, self.wait, thinned_out(note))
+
+
+def _named_board(board: str | None, timeout: float | None, wait: float | None) -> NamedBoard:
+    return NamedBoard(board, timeout, wait)
+
+
+def execution_options(function: Function) -> Function:
+    """Add the options of executing a bundle to a command with `board_option`.
+
+    They are passed as `execution: Execution` and, with the board's name, as `board: NamedBoard`.
+    """
+    decorated = gathered("execution", Execution)(gathered("board", _named_board)(function))
     for option in reversed(
         (
             click.option(

@@ -75,12 +75,12 @@ def wants_json() -> bool:
     return bool(click.get_current_context().meta.get(_JSON))
 
 
-def emit(document: Any, tell: Callable[[], None]) -> None:
-    """Print `document` as JSON if `--json` was given, else call `tell`."""
+def emit(document: Any, print_text: Callable[[], None]) -> None:
+    """Print `document` as JSON if `--json` was given, else call `print_text`."""
     if wants_json():
         print_json(document)
     else:
-        tell()
+        print_text()
 
 
 _document_stream: TextIO | None = None
@@ -202,7 +202,7 @@ def hold_places(boards: Sequence[Board], wait_s: float | None = None) -> None:
     Parameters
     ----------
     wait_s
-        Seconds to wait for a place that somebody else holds, beside those of its entry.
+        Seconds to wait for a place that somebody else holds; the longer of this and its entry's counts.
     """
     if any(board.place for board in boards):
         from toolchain.boards.labgrid.client import held_places
@@ -222,7 +222,7 @@ def show_quantised(quantised: Quantised) -> None:
     for warning in cost.warnings():
         note(f"warning: {warning}")
     if is_verbose():
-        rows = [(f"{each.sqnr_db:.1f}", f"{each.clipped:.2%}", each.name) for each in cost.layers]
+        rows = [(f"{layer.sqnr_db:.1f}", f"{layer.clipped:.2%}", layer.name) for layer in cost.layers]
         table(["SQNR DB", "CLIPPED", "LAYER"], rows)
     agreement = "".join(
         f", {name} agrees in {share:.0%}"
@@ -271,7 +271,7 @@ def emit_shapes(
     results
         Of each of these shapes in their order.
     whole
-        What the document of a bundle with several shapes has beside `shapes`, each with its `inputs`.
+        Further fields of the document of a bundle with several shapes.
     """
     if not bundle.manifest.shapes:
         emit(results[0].to_json(), lambda: show(results[0]))
@@ -280,13 +280,13 @@ def emit_shapes(
 
     pairs = list(zip(shapes_at(bundle, at), results, strict=True))
 
-    def tell() -> None:
+    def print_text() -> None:
         for shape, result in pairs:
             click.echo(f"{shape_of(shape.manifest)}")
             show(result)
 
     documents = [{"inputs": listed_inputs(shape.manifest), **result.to_json()} for shape, result in pairs]
-    emit({**whole, "shapes": documents}, tell)
+    emit({**whole, "shapes": documents}, print_text)
 
 
 # Prints the kernels of a task as a table.
@@ -305,28 +305,28 @@ def show_explained(chosen: str, explained: Sequence[Explained], model: KernelMod
     from toolchain.building.chosen import modelled_ms
 
     columns = ["KERNEL", "GROUP", "GROUPS", "VECTOR", "PRIVATE B", "BARRIERS"]
-    if any(each.kernel.resources for each in explained):
+    if any(row.kernel.resources for row in explained):
         columns += ["REGISTERS", "SPILLED B", "STACK B", "LOCAL B"]
     if model:
         columns += model.columns
     click.echo(chosen)
-    table(columns, [_row(each) for each in explained])
+    table(columns, [_row(row) for row in explained])
     if model is None:
         return
     total = modelled_ms(explained)
     if total is not None:
         click.echo(f"{shown_ms(total)} by the model")
-    for each in explained:
-        if each.modelled and each.modelled.problem:
-            note(f"warning: {each.modelled.problem}")
-    if model.half_note and any(each.kernel.computes_half for each in explained):
+    for row in explained:
+        if row.modelled and row.modelled.problem:
+            note(f"warning: {row.modelled.problem}")
+    if model.half_note and any(row.kernel.computes_half for row in explained):
         note(f"warning: {model.half_note}")
     note(model.note)
 
 
-def _row(each: Explained) -> tuple[object, ...]:
-    kernel, modelled = each.kernel, each.modelled
-    own = (
+def _row(explained: Explained) -> tuple[object, ...]:
+    kernel, modelled = explained.kernel, explained.modelled
+    cells = (
         kernel.name,
         _extents(kernel.group),
         _extents(kernel.groups),
@@ -335,7 +335,7 @@ def _row(each: Explained) -> tuple[object, ...]:
         kernel.barriers,
         *(_each(values) for values in zip(*map(_needed, kernel.resources), strict=True)),
     )
-    return own if modelled is None else (*own, *modelled.cells())
+    return cells if modelled is None else (*cells, *modelled.cells())
 
 
 def _needed(resources: Resources) -> tuple[int, ...]:

@@ -1,16 +1,79 @@
-"""Progress of a command on stderr: a changing line on a terminal, separate lines elsewhere."""
+"""Progress of a command: on stderr, and in its event log, which `toolchain ui` follows."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from toolchain.cli import terminal
 from toolchain.cli.output import note
+from toolchain.errors import ToolchainError
 from toolchain.events.counted import is_counted, is_last
 from toolchain.foreign import printable
+
+if TYPE_CHECKING:
+    from toolchain.events.lines import EndLine
+    from toolchain.events.log import EventLog
+
+
+# The event log of a command, which `toolchain ui` follows.
+
+
+@contextmanager
+def event_log(kind: str, title: object, boards: Iterable[str] = ()) -> Iterator[EventLog]:
+    """Write the log of a command while the block runs; its last line says how the block ended.
+
+    Parameters
+    ----------
+    kind
+        The command's name, such as `tune`.
+    title
+        The model or bundle that it works on.
+    boards
+        Names of the boards that it uses.
+    """
+    from toolchain.events.lines import EndLine
+    from toolchain.events.log import EventLog
+
+    log = EventLog()
+    log.begin(kind, str(title), tuple(boards))
+    try:
+        yield log
+    except BaseException as error:
+        log.end(_end_after(error))
+        raise
+    log.end(EndLine(how="done"))
+
+
+def end_as_failed(log: EventLog, message: str) -> None:
+    """End the log of a command that failed but raises no error, since it still prints what failed."""
+    from toolchain.events.lines import EndLine
+
+    log.end(EndLine(how="failed", message=message))
+
+
+def step_logger(log: EventLog, say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that passes a step to `say` and writes it to the log."""
+    from toolchain.events.lines import StepLine
+
+    def report(text: str) -> None:
+        log.write(StepLine(text=text))
+        say(text)
+
+    return report
+
+
+def _end_after(error: BaseException) -> EndLine:
+    from toolchain.events.lines import EndLine
+
+    if not isinstance(error, Exception):  # Ctrl-C, or a signal that ends the process
+        return EndLine(how="interrupted")
+    message = error.message if isinstance(error, ToolchainError) else f"{type(error).__name__}: {error}"
+    return EndLine(how="failed", message=message)
+
 
 _BETWEEN_S = 30.0  # between two lines of a counted step
 
@@ -38,25 +101,25 @@ def step_progress() -> Iterator[Callable[[str], None]]:
     )
     with terminal.drawing(live):
 
-        def tell(text: str) -> None:
+        def report(text: str) -> None:
             spinner.update(text=Text(printable(text)))
             if not is_counted(text) or is_last(text):
                 note(text)
 
-        yield tell
+        yield report
 
 
 def thinned_out(say: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that passes steps to `say`; of counted steps, one in 30 s and the last."""
-    said = -_BETWEEN_S
+    reported_s = -_BETWEEN_S
 
-    def tell(text: str) -> None:
-        nonlocal said
+    def report(text: str) -> None:
+        nonlocal reported_s
         if is_counted(text):
             now = time.monotonic()
-            if now - said < _BETWEEN_S and not is_last(text):
+            if now - reported_s < _BETWEEN_S and not is_last(text):
                 return
-            said = now
+            reported_s = now
         say(text)
 
-    return tell
+    return report

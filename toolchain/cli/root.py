@@ -124,7 +124,7 @@ def _run(command: click.Command, arguments: Sequence[str], as_json: bool) -> int
 def _is_of_networks(cause: BaseException | None) -> bool:
     """Whether an error comes from a library that reads or compiles networks.
 
-    The texts of others repeat what a user wrote in toolchain.toml or in an address, passwords among it.
+    Errors of other libraries may repeat passwords from toolchain.toml or from an address.
     """
     return cause is not None and type(cause).__module__.partition(".")[0] in _OF_NETWORKS
 
@@ -137,11 +137,11 @@ def _path(context: click.Context | None, command: click.Command, arguments: Sequ
     for word in arguments:
         if not isinstance(command, click.Group):
             break
-        found = command.get_command(click.Context(command), word)
-        if found is None:
+        inner = command.get_command(click.Context(command), word)
+        if inner is None:
             break
         words.append(word)
-        command = found
+        command = inner
     return " ".join(words)
 
 
@@ -154,7 +154,7 @@ def _report_bug(as_json: bool, arguments: Sequence[str], error: Exception) -> in
 
 
 def _own(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the arguments without a board's command, which stands behind `--`."""
+    """Return the arguments before `--`; those behind it are a board's command."""
     return arguments[: list(arguments).index("--")] if "--" in arguments else arguments
 
 
@@ -209,6 +209,20 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
 }
 
+_MODULES = {
+    "init": "host",
+    "doctor": "host",
+    "cache": "host",
+    "completion": "host",
+    "tasks": "model",
+    "run": "execute",
+    "verify": "execute",
+    "bench": "execute",
+    "report": "pages",
+    "ui": "pages",
+}
+"""Modules of the commands that share one; the others have one of their own name."""
+
 EPILOG = (
     "Exit codes: 0 done; 1 the work began and failed; 2 what was typed or handed over can't be used; "
     "3 this machine lacks something (see `toolchain doctor`); 4 a bundle fails its check, or a board answers "
@@ -220,6 +234,7 @@ EPILOG = (
     cls=LazyGroup,
     package="toolchain.cli.commands",
     table=COMMANDS,
+    modules=_MODULES,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -11,21 +10,18 @@ import numpy as np
 
 from toolchain.answers import LARGEST, lie
 from toolchain.architectures.least_time import bounding_flops, least_ms
-from toolchain.boards.board import Board
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import peak_flops
-from toolchain.errors import UsageError
 from toolchain.measuring.answers import Timed
-from toolchain.measuring.deadlines import Deadline, deadline
+from toolchain.measuring.deadlines import Deadline, deadline_on
 from toolchain.measuring.device import simulation
-from toolchain.measuring.execute import answer_of, check_threads, invoke
+from toolchain.measuring.execute import VerbRequest, answer_of, check_threads, invoke
+from toolchain.measuring.execution import AS_BUILT, DEFAULT_SAMPLING, Execution, OnBoard, Sampling
 from toolchain.measuring.place import PlacedBundle, place
 from toolchain.measuring.shares import measured_flops, peak_gflops, peaks_of, profiled
 from toolchain.quantities import counted
 
-BUDGET_S = 10.0  # the default of --time
-_MOST_RUNS = 10_000  # most samples within the budget, reached by networks of 1 ms
 _LEAST_FOR_P99 = 100
 LEAST_FOR_CONFIDENCE = 10  # samples
 _STEADY = 0.1  # largest standard deviation over mean of a reliable measurement
@@ -117,85 +113,44 @@ class BenchResult:
 
 def bench_bundle(
     bundle: Bundle,
-    board: Board,
-    number: int = 1,
-    repeat: int | None = None,
-    min_repeat_ms: int = 0,
-    time_s: float | None = None,
-    threads: int | None = None,
-    cluster: str | None = None,
-    profile: bool = False,
-    warmup: int | None = None,
-    timeout: float | None = None,
-    wait: float | None = None,
-    spin_us: int | None = None,
-    device: str | None = None,
-    graph: bool = True,
-    progress: Callable[[str], None] | None = None,
+    on_board: OnBoard,
+    sampling: Sampling = DEFAULT_SAMPLING,
+    execution: Execution = AS_BUILT,
 ) -> BenchResult:
     """Time the bundle's network on the board with its sample input.
-
-    Parameters
-    ----------
-    number, min_repeat_ms
-        A sample is the mean of at least `number` inferences that take at least `min_repeat_ms` in total.
-    repeat, time_s
-        Sampling ends after `repeat` samples or `time_s` seconds, warm-up included; after 10 s if neither is
-        given. At least one sample is taken.
-    warmup
-        Number of warm-up inferences; default 3, on an emulated board 1.
-    profile
-        Whether to time each operator, too.
-    threads, cluster, timeout, wait, spin_us, device, graph, progress
-        As in `run_bundle`.
 
     Raises
     ------
     UsageError
-        An option is invalid, or the bundle is for another board.
+        A choice of `execution` does not fit, or the bundle is for another board.
     ToolchainError
         The board is busy, lost or too slow, or the library crashes.
     """
-    for option, value, least in (
-        ("--number", number, 1),
-        ("--repeat", repeat, 1),
-        ("--min-repeat-ms", min_repeat_ms, 0),
-        ("--time", time_s, 0),
-    ):
-        if value is not None and not value >= least:
-            raise UsageError(f"{option} {value:g}: too small", f"give {least} or more")
-    placed = place(bundle, board, threads, cluster, spin_us, device, graph, progress)
-    budget = BUDGET_S if time_s is None and repeat is None else time_s
-    samples = _MOST_RUNS if repeat is None else repeat
-    warmup = (1 if board.emulated else 3) if warmup is None else warmup
-    options = ["--number", str(number), "--repeat", str(samples), "--warmup", str(warmup)]
-    options += ["--min-repeat-ms", str(min_repeat_ms)]
+    placed = place(bundle, on_board, execution)
+    warmups, budget = sampling.warmups(on_board.board), sampling.budget_s
+    options = ["--number", str(sampling.number), "--repeat", str(sampling.most_samples)]
+    options += ["--warmup", str(warmups), "--min-repeat-ms", str(sampling.min_repeat_ms)]
     if budget is not None:
         options += ["--time", f"{budget:g}"]
-    if profile:
+    if sampling.profile:
         options.append("--profile")
     # With a budget the last sample may begin just before its end.
-    sure = 1 if budget is not None else samples
-    limit = deadline(
-        bundle.manifest.model.flops,
-        board.profile,
-        emulated=board.emulated,
-        device=bundle.manifest.device,
-        runs=warmup + number * sure + (_PROFILE_RUNS if profile else 0),
-        extra_s=(wait or 0.0) + (budget or 0.0) + 2 * sure * min_repeat_ms / 1000,
-        timeout=timeout,
+    certain = 1 if budget is not None else sampling.most_samples
+    limit = deadline_on(
+        on_board,
+        bundle.manifest,
+        runs=warmups + sampling.number * certain + (_PROFILE_RUNS if sampling.profile else 0),
+        extra_s=(budget or 0.0) + 2 * certain * sampling.min_repeat_ms / 1000,
     )
-    most = LARGEST + _SAMPLE_BYTES * samples + (_PROFILE_BYTES if profile else 0)
-    check = partial(_check, placed, number=number, samples=samples, limit=limit, profile=profile)
-    answer = invoke(placed, "bench", Timed, bundle.sample, options, limit, wait=wait, most=most, check=check)
-    return summary(placed, answer)
+    most = LARGEST + _SAMPLE_BYTES * sampling.most_samples + (_PROFILE_BYTES if sampling.profile else 0)
+    request = VerbRequest("bench", Timed, partial(_check, placed, sampling, limit), options, most)
+    return summary(placed, invoke(placed, request, bundle.sample, limit))
 
 
-def _check(
-    placed: PlacedBundle, answer: Timed, *, number: int, samples: int, limit: Deadline, profile: bool
-) -> None:
+def _check(placed: PlacedBundle, sampling: Sampling, limit: Deadline, answer: Timed) -> None:
     """Raise a CheckError if edge-rt's answer cannot be true for this request and duration."""
     problem = None
+    number, samples = sampling.number, sampling.most_samples
     least, shortest = _least_ms(placed), min(answer.times_ms)
     if len(answer.times_ms) > samples:
         problem = f"times_ms has {counted(len(answer.times_ms), 'sample')} where {samples} were asked for"
@@ -213,11 +168,11 @@ def _check(
         )
     elif answer.modelled and placed.device != simulation(placed.device):
         problem = f"modelled is present, but {placed.device} computed"
-    elif answer.graph and not placed.graph:
+    elif answer.graph and not placed.execution.graph:
         problem = "graph is true, but it was switched off"
-    elif profile and not answer.profiled:
+    elif sampling.profile and not answer.profiled:
         problem = "operators is missing"
-    elif profile and placed.manifest.model.flops and not answer.operators:
+    elif sampling.profile and placed.manifest.model.flops and not answer.operators:
         problem = "operators is empty, but the network computes something"
     if problem:
         raise lie(placed.board.name, answer_of("bench"), problem)
@@ -273,7 +228,7 @@ def summary(placed: PlacedBundle, answer: Timed) -> BenchResult:
 
 
 def unsteadiness(noise: float) -> str:
-    """Return what to say of times that vary too much to rely on; empty if they do not."""
+    """Return a warning if the times vary too much to rely on; empty if they do not."""
     if noise > _STEADY:
         cause = "something else uses this board, or its clock changes"
         return f"the times vary by {noise:.0%} of their mean: {cause}"
@@ -281,7 +236,7 @@ def unsteadiness(noise: float) -> str:
 
 
 def _advice(answer: Timed) -> str:
-    """Return what to do for steadier times, as far as it is not done."""
+    """Return advice for steadier times, without what is already the case."""
     steps = ["end what else computes there", "measure longer (--time 60)"]
     if answer.governor not in (None, "performance"):
         steps.append("set the governor `performance`")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolchain.architectures.table import ARCHITECTURES, architecture_of
+from toolchain.bundles.manifest import Manifest
 from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
 from toolchain.errors import UsageError
+from toolchain.measuring.execution import OnBoard
 from toolchain.profiles import Profile
 
 # FLOPS below which a run counts as hung. A deadline must never end a sound run. For real boards the rate is
@@ -39,7 +41,6 @@ def deadline(
     device: str = CPU,
     runs: int = 1,
     extra_s: float = 0.0,
-    timeout: float | None = None,
 ) -> Deadline:
     """Return the time after which a measurement counts as hung.
 
@@ -56,18 +57,7 @@ def deadline(
         Least number of inferences.
     extra_s
         Additional seconds: waiting for the board, the time budget of a benchmark.
-    timeout
-        The user's timeout in seconds, which replaces the computed one.
-
-    Raises
-    ------
-    UsageError
-        `timeout` is not positive.
     """
-    if timeout is not None:
-        if not timeout > 0:
-            raise UsageError(f"--timeout {timeout:g}: not a time", "give a number of seconds above 0")
-        return Deadline(min(timeout, _LONGEST_S), "given by --timeout")
     row = architecture_of(profile.triple)
     rate = _EMULATED if emulated else row.slow_flops if row else _SLOWEST
     if device != CPU:
@@ -79,4 +69,38 @@ def deadline(
     return Deadline(
         round(min(seconds, _LONGEST_S), 1),
         f"for {runs} x {work / 1e9:.1f} GFLOP on {where if device == CPU else f'{device} of {where}'}",
+    )
+
+
+def given_deadline(timeout: float) -> Deadline:
+    """Return the deadline that a user gave with `--timeout`, in seconds.
+
+    Raises
+    ------
+    UsageError
+        It is not positive.
+    """
+    if not timeout > 0:
+        raise UsageError(f"--timeout {timeout:g}: not a time", "give a number of seconds above 0")
+    return Deadline(min(timeout, _LONGEST_S), "given by --timeout")
+
+
+def deadline_on(on_board: OnBoard, manifest: Manifest, *, runs: int = 1, extra_s: float = 0.0) -> Deadline:
+    """Return the caller's timeout for a bundle on a board; without one, `deadline` plus the time to wait.
+
+    Raises
+    ------
+    UsageError
+        The caller's is not positive.
+    """
+    if on_board.timeout is not None:
+        return given_deadline(on_board.timeout)
+    board = on_board.board
+    return deadline(
+        manifest.model.flops,
+        board.profile,
+        emulated=board.emulated,
+        device=manifest.device,
+        runs=runs,
+        extra_s=extra_s + (on_board.wait or 0.0),
     )

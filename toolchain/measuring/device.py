@@ -15,7 +15,7 @@ from toolchain.errors import UsageError
 
 @dataclass(frozen=True)
 class ChosenDevice:
-    """A device of a board: edge-rt's word for it, its place among those of its kind, its driver's name."""
+    """A device of a board: edge-rt's name for it, its number within its kind, and its driver's name."""
 
     word: str
     number: int = 0
@@ -39,16 +39,18 @@ def chosen_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, wanted: s
         The board has no such device.
     """
     kind = manifest.runtime.device
-    there = _devices(facts, kind)
-    built_for = _called(manifest.device, there, kind)
-    first = next((each for each in there if each.word != simulation(kind)), ChosenDevice(kind))
+    devices = _devices(facts, kind)
+    built_for = _called(manifest.device, devices, kind)
+    first = next((device for device in devices if device.word != simulation(kind)), ChosenDevice(kind))
     if wanted is None:
         return built_for or first
     if wanted == kind:
         return ChosenDevice(kind, first.number, first.name)
-    if found := _called(wanted, there, kind):
-        return found
-    known = ", ".join(each.word if each.name in each.word else f"{each.word} ({each.name})" for each in there)
+    if named := _called(wanted, devices, kind):
+        return named
+    known = ", ".join(
+        device.word if device.name in device.word else f"{device.word} ({device.name})" for device in devices
+    )
     raise UsageError(f"--device {wanted}: board {board.name} has no such device", f"it has: {known}")
 
 
@@ -68,8 +70,8 @@ def check_kind(manifest: Manifest, wanted: str | None) -> None:
 
 
 def _devices(facts: EdgeRtInfo, kind: str) -> list[ChosenDevice]:
-    """Return a board's devices of a kind; where there are simulations, edge-rt tells them apart by names."""
-    names = [name for each in facts.devices if each.kind == kind for name in each.names]
+    """Return a board's devices of a kind; a kind with a simulation has names in place of numbers."""
+    names = [name for answer in facts.devices if answer.kind == kind for name in answer.names]
     if simulation(kind):
         return [ChosenDevice(f"{kind}:{name}", number, name) for number, name in enumerate(names)]
     return [
@@ -78,14 +80,14 @@ def _devices(facts: EdgeRtInfo, kind: str) -> list[ChosenDevice]:
     ]
 
 
-def _called(word: str, there: Sequence[ChosenDevice], kind: str) -> ChosenDevice | None:
-    """Return the first device that users or manifests call so; a simulation has no number."""
-    for each in there:
-        if word == f"{kind}:{each.name}":  # edge-rt knows it by that, too
-            return replace(each, word=word)
-        number = "" if each.word == simulation(kind) else f"{kind}:{each.number}"
-        if word in (each.word, device_key(kind, each.name), number):
-            return each
+def _called(word: str, devices: Sequence[ChosenDevice], kind: str) -> ChosenDevice | None:
+    """Return the first device with that name or number; a simulation has only a name."""
+    for device in devices:
+        if word == f"{kind}:{device.name}":  # edge-rt knows it by that, too
+            return replace(device, word=word)
+        number = "" if device.word == simulation(kind) else f"{kind}:{device.number}"
+        if word in (device.word, device_key(kind, device.name), number):
+            return device
     return None
 
 
@@ -100,7 +102,7 @@ def simulation(device: str) -> str:
 
 def simulates(facts: EdgeRtInfo, kind: str) -> bool:
     """Return whether the board can simulate a device of this kind."""
-    return simulation(kind) in [f"{each.kind}:{name}" for each in facts.devices for name in each.names]
+    return simulation(kind) in [f"{answer.kind}:{name}" for answer in facts.devices for name in answer.names]
 
 
 def simulation_warnings(device: str) -> list[str]:

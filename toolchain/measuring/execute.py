@@ -7,8 +7,10 @@ import secrets
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Generic
 
 import numpy as np
 
@@ -123,44 +125,51 @@ _EXIT_USAGE, _EXIT_REQUIRES, _EXIT_BUSY = 2, 5, 75  # edge_rt.h
 
 
 class BusyError(ToolchainError):
-    """Others measure on the board, or have waited there for longer."""
+    """Another process measures on the board, or waits there and came earlier."""
+
+
+@dataclass(frozen=True)
+class VerbRequest(Generic[Kind]):
+    """One verb of `edge-rt`, and what its answer must be.
+
+    Attributes
+    ----------
+    verb
+        Command of edge-rt, such as `run`.
+    answer
+        Schema of the verb's answer.
+    check
+        Raises if the answer does not fit the request; called before the outputs are fetched.
+    options
+        Options of this verb alone.
+    most
+        Largest size of the answer, in bytes.
+    """
+
+    verb: str
+    answer: type[Kind]
+    check: Callable[[Kind], None]
+    options: Sequence[str] = ()
+    most: int = LARGEST
 
 
 def invoke(
     placed: PlacedBundle,
-    verb: str,
-    kind: type[Kind],
+    request: VerbRequest[Kind],
     inputs: Mapping[str, np.ndarray],
-    options: Sequence[str],
     limit: Deadline,
-    *,
-    wait: float | None = None,
     output: Path | None = None,
-    most: int = LARGEST,
-    check: Callable[[Kind], None],
 ) -> Kind:
     """Run one verb of `edge-rt` on the library and return its answer.
 
     Parameters
     ----------
-    verb
-        Command of edge-rt, such as `run`.
-    kind
-        Schema of the verb's answer.
     inputs
         All inputs of the bundle, by name.
-    options
-        More options of the verb.
     limit
         Time after which the command is killed.
-    wait
-        Seconds to wait for a board that is busy.
     output
         Local `.npz` file for the outputs, whose keys are their positions; None if the verb has no outputs.
-    most
-        Largest size of the answer, in bytes.
-    check
-        Raises if the answer does not fit the request; called before the outputs are fetched.
 
     Raises
     ------
@@ -172,7 +181,7 @@ def invoke(
         The board is busy, too slow or unreachable, the library crashed, or edge-rt failed otherwise; the
         message says which.
     """
-    transport = placed.board.transport
+    transport, verb = placed.board.transport, request.verb
     with named(placed.board), _scratch(placed.board) as folder:
         arguments = [placed.library]
         for position, tensor in enumerate(placed.manifest.inputs):
@@ -184,20 +193,7 @@ def invoke(
         if output:
             positions = ",".join(str(i) for i in range(len(placed.manifest.outputs)))
             arguments += ["--output", f"{folder}/out.npz", "--output-names", positions]
-        arguments += ["--threads", str(placed.threads), "--cluster", placed.cluster]
-        if placed.spin_us is not None:
-            arguments += ["--spin-us", str(placed.spin_us)]
-        if placed.manifest.requires:
-            arguments += ["--requires", ",".join(placed.manifest.requires)]
-        if placed.manifest.runtime.devices:
-            arguments += ["--device", placed.device]
-        if not placed.graph:
-            arguments += ["--graph", "off"]
-        if placed.manifest.runtime.functions:
-            arguments += ["--functions", ",".join(placed.manifest.runtime.functions)]
-        if wait is not None:
-            arguments += ["--wait", f"{wait:g}"]
-        argv = placed.runtime.command(verb, *arguments, *options)
+        argv = placed.runtime.command(verb, *arguments, *placed.options(), *request.options)
         try:
             completed = transport.run(argv, timeout=limit.seconds)
         except DeadlineError as error:
@@ -210,8 +206,8 @@ def invoke(
             raise _failure(placed, verb, completed)
         what = answer_of(verb)
         text = check_output(completed, placed.board.name, what)
-        answer = understood(kind, text, placed.board.name, what, most)
-        check(answer)
+        answer = understood(request.answer, text, placed.board.name, what, request.most)
+        request.check(answer)
         if output:
             transport.get(f"{folder}/out.npz", output, npz_size(placed.manifest.outputs))
         return answer
@@ -226,7 +222,6 @@ def fetched_outputs(
     placed: PlacedBundle,
     inputs: Mapping[str, np.ndarray],
     limit: Deadline,
-    wait: float | None,
     options: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
     """Run one inference; return the outputs by name, in the network's order.
@@ -238,8 +233,8 @@ def fetched_outputs(
     """
     with scratch_folder() as folder:
         file = folder / "out.npz"
-        check = partial(_check, placed)
-        invoke(placed, "run", Ran, inputs, options, limit, wait=wait, output=file, check=check)
+        request = VerbRequest("run", Ran, partial(_check, placed), options)
+        invoke(placed, request, inputs, limit, file)
         try:
             return read_npz(file, placed.manifest.outputs)
         except ValueError as error:
@@ -288,12 +283,12 @@ def _scratch(board: Board) -> Iterator[str]:
 
 def _sweep(board: Board, mine: str) -> None:
     """Remove folders of killed owners, by their age on the board's own clock, which may be years off."""
-    there = board.transport.listing(_RUNS)
+    folders = board.transport.listing(_RUNS)
     name = mine.partition("/")[2]
-    if name not in there:
+    if name not in folders:
         what, problem = f"the listing of its folder {_RUNS}", f"{name} is missing, just made there"
         raise lie(board.name, what, problem, of_system=True)
-    stale = [other for other, entry in there.items() if there[name].changed - entry.changed > _STALE_S]
+    stale = [other for other, entry in folders.items() if folders[name].changed - entry.changed > _STALE_S]
     board.transport.remove(*(f"{_RUNS}/{other}" for other in stale[:MOST_REMOVED]))
 
 
@@ -310,10 +305,10 @@ def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> Toolchain
         return ToolchainError(
             f"{what}: edge-rt gave no answer (exit code {code}): {last_line(completed.stderr)}"
         )
-    told = f"{answer_of(verb)} (exit code {code})"
-    problem = understood(Failed, check_output(completed, name, told), name, told).error
+    source = f"{answer_of(verb)} (exit code {code})"
+    problem = understood(Failed, check_output(completed, name, source), name, source).error
     if code == _EXIT_REQUIRES:
-        return _lacks(placed, problem, told)
+        return _lacks(placed, problem, source)
     if code == _EXIT_BUSY:
         holder = problem.holder
         who = f"{holder.what} (process {holder.pid} there) holds it" if holder else problem.message
@@ -325,7 +320,7 @@ def _failure(placed: PlacedBundle, verb: str, completed: Completed) -> Toolchain
     return UsageError(message) if code == _EXIT_USAGE else ToolchainError(message)
 
 
-def _lacks(placed: PlacedBundle, problem: FailureReason, told: str) -> ToolchainError:
+def _lacks(placed: PlacedBundle, problem: FailureReason, source: str) -> ToolchainError:
     """Return the error for what a board lacks; a CheckError if the bundle does not need that."""
     manifest, board, missing = placed.manifest, placed.board, list(problem.missing)
     if missing and set(missing) <= set(manifest.requires):
@@ -337,4 +332,4 @@ def _lacks(placed: PlacedBundle, problem: FailureReason, told: str) -> Toolchain
         simulated = simulates(placed.runtime.facts, kind)
         instead = f"--device {simulation(kind)} simulates it" if simulated else None
         return lacks_device(manifest, board, missing[0], problem.message, instead)
-    return lie(board.name, told, f"error.missing is {shown(', '.join(missing))}, none of which it needs")
+    return lie(board.name, source, f"error.missing is {shown(', '.join(missing))}, none of which it needs")

@@ -53,10 +53,10 @@ def check_facts(manifest: Manifest, board: Board, facts: EdgeRtInfo) -> None:
     missing = [feature for feature in manifest.requires if feature not in facts.cpu_features]
     if missing:
         raise lacks_features(manifest, board, missing)
-    there = {each.kind: each for each in facts.devices}
+    answers = {answer.kind: answer for answer in facts.devices}
     for kind in manifest.runtime.devices:
-        if kind not in there or not there[kind].names:
-            problem = there[kind].problem if kind in there else None
+        if kind not in answers or not answers[kind].names:
+            problem = answers[kind].problem if kind in answers else None
             raise lacks_device(manifest, board, kind, problem or "its edge-rt knows no such kind")
     if manifest.glibc and version_key(facts.glibc) < version_key(manifest.glibc):
         raise UsageError(
@@ -80,7 +80,7 @@ def check_device(manifest: Manifest, board: Board, facts: EdgeRtInfo, number: in
         The bundle computes in float16, which the device's driver lacks.
     """
     kind = manifest.runtime.device
-    details = [each for there in facts.devices if there.kind == kind for each in there.details]
+    details = [detail for answer in facts.devices if answer.kind == kind for detail in answer.details]
     if number >= len(details):
         return []
     warnings, device, wanted = [], details[number], kind_of(kind).described

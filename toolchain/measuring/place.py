@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from toolchain.errors import UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.linking.library import link_library
 from toolchain.measuring.device import check_kind, chosen_device, simulation_warnings
+from toolchain.measuring.execution import AS_BUILT, Execution, OnBoard
 from toolchain.measuring.fit import check_device, check_facts, check_machine
 from toolchain.profiles import Profile
 
@@ -78,31 +78,51 @@ class PlacedBundle:
     ----------
     library
         Path of the library on the board.
+    execution
+        What the caller chose; the board and the bundle decided the rest:
     threads, cluster
         Number of threads, and the CPU type of the cluster that runs them (`cortex-a72`).
     device
         Value for edge-rt's option `--device`.
-    spin_us
-        Microseconds that an idle thread keeps spinning; None: edge-rt's default.
-    graph
-        Whether the device may begin the network's kernels as one graph.
     warnings
         Warnings for the user about these choices.
     code
         Content of the library.
     """
 
-    board: Board
+    on_board: OnBoard
     manifest: Manifest
     runtime: Installed
     library: str
+    execution: Execution
     threads: int
     cluster: str
     device: str = CPU
-    spin_us: int | None = None
     warnings: list[str] = field(default_factory=list)
     code: bytes = field(default=b"", repr=False)
-    graph: bool = True
+
+    @property
+    def board(self) -> Board:
+        """The board with the library."""
+        return self.on_board.board
+
+    def options(self) -> list[str]:
+        """Return the options of edge-rt that say how the bundle is executed."""
+        needs = self.manifest.runtime
+        options = ["--threads", str(self.threads), "--cluster", self.cluster]
+        if self.execution.spin_us is not None:
+            options += ["--spin-us", str(self.execution.spin_us)]
+        if self.manifest.requires:
+            options += ["--requires", ",".join(self.manifest.requires)]
+        if needs.devices:
+            options += ["--device", self.device]
+        if not self.execution.graph:
+            options += ["--graph", "off"]
+        if needs.functions:
+            options += ["--functions", ",".join(needs.functions)]
+        if self.on_board.wait is not None:
+            options += ["--wait", f"{self.on_board.wait:g}"]
+        return options
 
     def describe(self) -> dict[str, Any]:
         """Return the facts about board and device that every result contains."""
@@ -117,79 +137,51 @@ class PlacedBundle:
         }
 
 
-def place(
-    bundle: Bundle,
-    board: Board,
-    threads: int | None = None,
-    cluster: str | None = None,
-    spin_us: int | None = None,
-    device: str | None = None,
-    graph: bool = True,
-    progress: Callable[[str], None] | None = None,
-) -> PlacedBundle:
+def place(bundle: Bundle, on_board: OnBoard, execution: Execution = AS_BUILT) -> PlacedBundle:
     """Check that the bundle fits the board, and install edge-rt and the library there.
-
-    Parameters
-    ----------
-    bundle, board
-        The bundle to run, and the board that runs it.
-    threads
-        Number of threads; default: one for each core of the cluster. On this host (`local`), whose logical
-        cores may share a physical one: one for each physical core.
-    cluster
-        CPU type that names one of the board's clusters of cores (`cortex-a72`); default: the one that the
-        bundle was built for.
-    spin_us
-        Microseconds that an idle thread keeps spinning; default: edge-rt's.
-    device
-        `KIND`, `KIND:NUMBER` or `KIND:NAME`, such as `vta:sim`; default: see `chosen_device`.
-    graph
-        False: the device begins the network's kernels one by one, where it would begin them as one graph.
-    progress
-        As of `edge_rt.install.install`.
 
     Raises
     ------
     UsageError
-        The bundle is for another board, the board has no such `threads`, `cluster` or `device`, or its kind
-        of device has no graphs that could be switched off.
+        The bundle is for another board, the board has no such threads, cluster or device, or its kind of
+        device has no graphs that could be switched off.
     ToolchainError
         The board cannot be reached or does not work.
     """
-    manifest = bundle.manifest
+    manifest, board = bundle.manifest, on_board.board
     check_machine(manifest, board)
-    check_kind(manifest, device)
-    used, warnings = _cluster(manifest, board.profile, cluster)
-    cores = board.profile.cluster(used).cores
-    if threads is not None and threads < 1:
+    check_kind(manifest, execution.device)
+    cluster, warnings = _cluster(manifest, board.profile, execution.cluster)
+    cores = board.profile.cluster(cluster).cores
+    threads = cores if execution.threads is None else execution.threads
+    if threads < 1:
         raise UsageError(f"--threads {threads}: not a number of threads", f"--threads {cores}")
-    if not graph and not kind_of(manifest.device).graph:
+    if not execution.graph and not kind_of(manifest.device).graph:
         raise UsageError(
             f"--graph off: {manifest.model.name} was built for {manifest.device}, which has no graphs",
             "leave the option out",
         )
     # Drivers are opened only for networks that need them.
-    runtime = install(board, progress, drivers=bool(set(manifest.runtime.devices) - {CPU}))
+    runtime = install(board, on_board.progress, drivers=bool(set(manifest.runtime.devices) - {CPU}))
     check_facts(manifest, board, runtime.facts)
-    computes = chosen_device(manifest, board, runtime.facts, device)
-    warnings += check_device(manifest, board, runtime.facts, computes.number)
-    warnings += simulation_warnings(computes.word)
+    device = chosen_device(manifest, board, runtime.facts, execution.device)
+    warnings += check_device(manifest, board, runtime.facts, device.number)
+    warnings += simulation_warnings(device.word)
     library = library_for(bundle, board.profile)
     remote = f"lib/{hashlib.sha256(library).hexdigest()[:16]}.so"
     with named(board):
         stock(board.transport, remote, library, keep=_KEEP_LIBRARIES)
     return PlacedBundle(
-        board=board,
+        on_board=on_board,
         manifest=manifest,
         runtime=runtime,
         library=remote,
-        threads=threads or cores,
-        cluster=used,
-        device=computes.word,
-        spin_us=spin_us,
+        execution=execution,
+        threads=threads,
+        cluster=cluster,
+        device=device.word,
         warnings=warnings,
         code=library,
-        graph=graph,
     )
 
 

@@ -92,9 +92,9 @@ def measure_rates(board: Board, progress: Callable[[str], None] | None = None) -
             f"board {board.name}: its cores could not be measured: {_reason(completed)}",
             f"see what is running there: `toolchain board status {board.name}`",
         )
-    said = understood(_Probed, check_output(completed, board.name, _WHAT), board.name, _WHAT)
+    answer = understood(_Probed, check_output(completed, board.name, _WHAT), board.name, _WHAT)
     try:
-        return _rates(said)
+        return _rates(answer)
     except ValidationError as error:
         raise lie(board.name, _WHAT, problem(error)) from error
 
@@ -106,32 +106,32 @@ def _reason(completed: Completed) -> str:
         return last_line(completed.stderr) or completed.signal_name or f"exit code {completed.returncode}"
 
 
-def _rates(said: _Probed) -> BoardRates:
-    shares = [each.cpu_share for cluster in said.clusters for each in (cluster.one, cluster.all)]
+def _rates(answer: _Probed) -> BoardRates:
+    shares = [cores.cpu_share for cluster in answer.clusters for cores in (cluster.one, cluster.all)]
     return BoardRates.model_validate(
         {
             "measured": datetime.now(UTC).date().isoformat(),
-            "edge_rt": f"{said.version} {said.fingerprint[:12]}",
+            "edge_rt": f"{answer.version} {answer.fingerprint[:12]}",
             "cpu_share": _rounded(min(1.0, sum(shares) / len(shares))),
             "clusters": [
                 {
                     "core": cluster.core,
-                    "family": said.family,
+                    "family": answer.family,
                     "l2_kib": cluster.l2_kib,
                     "one": _speeds(cluster.one),
                     "all": _speeds(cluster.all),
                 }
-                for cluster in said.clusters
+                for cluster in answer.clusters
             ],
         }
     )
 
 
-def _speeds(said: _Together) -> dict[str, object]:
+def _speeds(cores: _Together) -> dict[str, object]:
     return {
-        "threads": said.threads,
-        "gops": {each.name: _rounded(each.gops) for each in said.products},
-        "gb_s": {each.name: _rounded(each.gb_s) for each in said.reads},
+        "threads": cores.threads,
+        "gops": {product.name: _rounded(product.gops) for product in cores.products},
+        "gb_s": {level.name: _rounded(level.gb_s) for level in cores.reads},
     }
 
 

@@ -30,7 +30,7 @@ def listed_inputs(manifest: Manifest) -> dict[str, list[int]]:
 
 
 def shapes_at(bundle: Bundle, wanted: Sequence[str]) -> list[Bundle]:
-    """Return the bundle as one of each shape alone, the smallest first.
+    """Return a bundle for each of the wanted shapes, the smallest first.
 
     Parameters
     ----------
@@ -42,16 +42,16 @@ def shapes_at(bundle: Bundle, wanted: Sequence[str]) -> list[Bundle]:
     UsageError
         A value is malformed, or no shape of the bundle has them all.
     """
-    each = bundle.each()
+    shapes = bundle.each()
     texts = [parse_shape(text, "--at") for text in wanted]
-    found = [one for one in each if all(_has(one.manifest, *text) for text in texts)]
-    if not found:
-        raise UsageError(f"--at {' '.join(wanted)}: the bundle has no such shape", _known(each))
-    return found
+    chosen = [one for one in shapes if all(_has(one.manifest, *text) for text in texts)]
+    if not chosen:
+        raise UsageError(f"--at {' '.join(wanted)}: the bundle has no such shape", _known(shapes))
+    return chosen
 
 
 def shape_for(bundle: Bundle, inputs: Mapping[str, np.ndarray], *, pad: bool = False) -> Bundle:
-    """Return the bundle as one of the shape alone that inputs are computed in.
+    """Return the bundle reduced to the shape that computes these inputs.
 
     Parameters
     ----------
@@ -76,18 +76,18 @@ def shape_for(bundle: Bundle, inputs: Mapping[str, np.ndarray], *, pad: bool = F
             f"--pad: {bundle.path} was built without it, and zeros behind the inputs may change its outputs",
             "build it with --pad, which checks that they do not",
         )
-    each = bundle.each()
+    shapes = bundle.each()
     specs = input_specs(bundle.manifest)
     check_inputs(specs, inputs, shapes=False)
-    fitting = [one for one in each if _takes(one.manifest, inputs, pad=False)]
-    roomy = [one for one in each if bundle.manifest.pad and _takes(one.manifest, inputs, pad=True)]
+    fitting = [one for one in shapes if _takes(one.manifest, inputs, pad=False)]
+    roomy = [one for one in shapes if bundle.manifest.pad and _takes(one.manifest, inputs, pad=True)]
     if not fitting and pad:
         fitting = roomy
     if not fitting:
         given = " ".join(format_shape(spec.name, inputs[spec.name].shape) for spec in specs)
         raise UsageError(
             f"--input: {given} {'fits into' if pad else 'is'} none of the bundle's shapes",
-            _known(each) + ("; add --pad to fill it up with zeros" if roomy else ""),
+            _known(shapes) + ("; add --pad to fill it up with zeros" if roomy else ""),
         )
     # edge-rt takes the same one: of equally large ones the first in its table, the last of `each`.
     return min(fitting[::-1], key=lambda one: sum(prod(tensor.shape) for tensor in one.manifest.inputs))
@@ -108,5 +108,7 @@ def _has(manifest: Manifest, name: str, shape: tuple[int, ...]) -> bool:
     return any((tensor.name, tensor.shape) == (name, shape) for tensor in manifest.inputs)
 
 
-def _known(each: Sequence[Bundle]) -> str:
-    return f"there {'are' if len(each) > 1 else 'is'}: " + "; ".join(shape_of(one.manifest) for one in each)
+def _known(shapes: Sequence[Bundle]) -> str:
+    return f"there {'are' if len(shapes) > 1 else 'is'}: " + "; ".join(
+        shape_of(one.manifest) for one in shapes
+    )

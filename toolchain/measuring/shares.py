@@ -1,4 +1,4 @@
-"""How near each function of a profile comes to the peak of the cores that computed it."""
+"""Computes the share of the cores' peak that each function of a profile reaches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_FEATURE = (("avx512", "avx512f"), ("avx2", "avx2"), ("neon", "asimd"), ("neo
 
 
 def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[str, Any]]:
-    """Return the operators of a profile with what they compute, and their share of the cores' peak.
+    """Return the operators of a profile with their speed and their share of the cores' peak.
 
     Returns
     -------
@@ -30,27 +30,27 @@ def profiled(placed: PlacedBundle, operators: Iterable[Operator]) -> list[dict[s
     """
     tasks = {name: task for task in placed.manifest.tasks for name in task.functions}
     peaks = _peaks(placed, {task.products for task in tasks.values() if task.products})
-    found = []
-    for each in operators:
-        task = tasks.get(each.name)
+    rows = []
+    for operator in operators:
+        task = tasks.get(operator.name)
         count, products = (task.flops, task.products) if task else (0, None)
-        gflops = count * each.calls / each.ms / 1e6 if count and each.ms else None
+        gflops = count * operator.calls / operator.ms / 1e6 if count and operator.ms else None
         peak = peaks.get(products) if products else None
         share = gflops / peak if gflops and peak else None
-        found.append({**each.model_dump(), "gflops": gflops, "products": products, "share": share})
-    return found
+        rows.append({**operator.model_dump(), "gflops": gflops, "products": products, "share": share})
+    return rows
 
 
 def peaks_of(placed: PlacedBundle, operators: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the peaks that operators of a profile have a share of, float32's first, by their products."""
-    used = {each["products"] for each in operators if each["share"] is not None}
+    """Return peak GFLOP/s per arithmetic type in the profile, float32 first."""
+    used = {operator["products"] for operator in operators if operator["share"] is not None}
     return _peaks(placed, sorted(used, key=lambda name: (name != _FLOAT, name)))
 
 
 def peak_gflops(placed: PlacedBundle) -> float | None:
     """Return the measured peak of the cores that compute a bundle in float32, in GFLOP/s; None: not measured.
 
-    An emulated board has none: what could be measured there are the speeds of an emulator.
+    An emulated board has none: it would be the speed of an emulator.
     """
     return _peaks(placed, [_FLOAT]).get(_FLOAT) if placed.manifest.dtype == _FLOAT else None
 
@@ -69,7 +69,7 @@ def _measured(placed: PlacedBundle) -> ClusterRates | None:
 
 
 def _peaks(placed: PlacedBundle, products: Iterable[str]) -> dict[str, float]:
-    """Return the peaks that were measured of the cores that compute a bundle, in 10^9 operations per second.
+    """Return the measured peaks of the cores that compute a bundle, in 10^9 operations per second.
 
     Peaks of float32 are those of the widest vectors that the bundle's code may use.
     """
@@ -79,5 +79,7 @@ def _peaks(placed: PlacedBundle, products: Iterable[str]) -> dict[str, float]:
     required = placed.manifest.requires
     widest = next(name for name, feature in _BY_FEATURE if not feature or feature in required)
     cores = min(placed.threads, cluster.all.threads)
-    each = {name: cluster.product_of(widest if name == _FLOAT else name, placed.threads) for name in products}
-    return {name: gops * cores for name, gops in each.items() if gops is not None}
+    of_one_core = {
+        name: cluster.product_of(widest if name == _FLOAT else name, placed.threads) for name in products
+    }
+    return {name: gops * cores for name, gops in of_one_core.items() if gops is not None}

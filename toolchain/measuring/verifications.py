@@ -1,6 +1,6 @@
-"""Keeps which bundles passed `toolchain verify` on which board classes; releases are signed by it.
+"""Stores which bundles passed `toolchain verify` on which board classes; `release sign` reads it.
 
-The file can be made again by verifying, so what is unreadable in it counts as not verified.
+An unreadable entry counts as not verified: `toolchain verify` writes it again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def class_of(board: Board, device: str) -> str:
 
 
 def remember_results(bundle: Bundle, board: Board, results: Sequence[VerifyResult]) -> list[VerifyResult]:
-    """Keep that a bundle passed in all its shapes, or forget that it ever did after a failure in one.
+    """Store that a bundle passed in all its shapes; after a failure in one, remove what was stored.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def remember_results(bundle: Bundle, board: Board, results: Sequence[VerifyResul
 
 
 def remember_latency(bundle: Bundle, board: Board, result: BenchResult) -> None:
-    """Keep the median latency of a bundle that passed on that class; a failure to do so is no error.
+    """Store the median latency of a bundle that passed on that class; failing to store it is not an error.
 
     A rollout compares boards with it: it is of many samples.
     """
@@ -115,11 +115,15 @@ def remember_latency(bundle: Bundle, board: Board, result: BenchResult) -> None:
 
 def verifications(sha256: str) -> dict[str, Verification]:
     """Return the verifications of a bundle by board class."""
-    return {each.board_class: each for each in _read(data_dir() / FILE_NAME) if each.sha256 == sha256}
+    return {
+        verification.board_class: verification
+        for verification in _read(data_dir() / FILE_NAME)
+        if verification.sha256 == sha256
+    }
 
 
 def remember(sha256: str, board_class: str, error: float, device: str) -> None:
-    """Keep that a bundle passed on a class of boards; a latency measured before is kept.
+    """Store that a bundle passed on a class of boards; a stored latency is kept.
 
     Raises
     ------
@@ -129,11 +133,11 @@ def remember(sha256: str, board_class: str, error: float, device: str) -> None:
     file = data_dir() / FILE_NAME
     with _turn(file):
         kept = _read(file)
-        latency = next((each.latency_ms for each in kept if _same(each, sha256, board_class)), None)
+        latency = next((entry.latency_ms for entry in kept if _same(entry, sha256, board_class)), None)
         _write(
             file,
             [
-                *(each for each in kept if not _same(each, sha256, board_class)),
+                *(entry for entry in kept if not _same(entry, sha256, board_class)),
                 Verification(
                     sha256=sha256,
                     board_class=board_class,
@@ -147,16 +151,16 @@ def remember(sha256: str, board_class: str, error: float, device: str) -> None:
 
 
 def forget(sha256: str, board_class: str) -> None:
-    """Forget that a bundle passed on a class of boards. Errors as of `remember`."""
+    """Remove the verification of a bundle on a class of boards. Errors as of `remember`."""
     if board_class not in verifications(sha256):
         return
     file = data_dir() / FILE_NAME
     with _turn(file):
-        _write(file, [each for each in _read(file) if not _same(each, sha256, board_class)])
+        _write(file, [entry for entry in _read(file) if not _same(entry, sha256, board_class)])
 
 
 def add_latency(sha256: str, board_class: str, latency_ms: float) -> None:
-    """Add a measured latency to a verification; without one, nothing is kept. Errors as of `remember`."""
+    """Add a measured latency to a stored verification; without one, do nothing. Errors as of `remember`."""
     if board_class not in verifications(sha256):
         return
     file = data_dir() / FILE_NAME
@@ -164,10 +168,10 @@ def add_latency(sha256: str, board_class: str, latency_ms: float) -> None:
         _write(
             file,
             [
-                each.model_copy(update={"latency_ms": latency_ms})
-                if _same(each, sha256, board_class)
-                else each
-                for each in _read(file)
+                entry.model_copy(update={"latency_ms": latency_ms})
+                if _same(entry, sha256, board_class)
+                else entry
+                for entry in _read(file)
             ],
         )
 
@@ -176,8 +180,8 @@ def _turn(file: Path) -> AbstractContextManager[None]:
     return one_at_a_time(file.with_suffix(".lock"), _TURN_S, f"writing {file}")
 
 
-def _same(each: Verification, sha256: str, board_class: str) -> bool:
-    return (each.sha256, each.board_class) == (sha256, board_class)
+def _same(entry: Verification, sha256: str, board_class: str) -> bool:
+    return (entry.sha256, entry.board_class) == (sha256, board_class)
 
 
 def _read(file: Path) -> tuple[Verification, ...]:

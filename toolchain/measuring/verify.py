@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.boards.board import Board
 from toolchain.bundles.manifest import OutputParts, OutputTolerance
 from toolchain.bundles.read import Bundle
 from toolchain.devices.device import CPU
 from toolchain.devices.table import kind_of
 from toolchain.errors import CheckError
-from toolchain.measuring.deadlines import deadline
+from toolchain.measuring.deadlines import deadline_on
 from toolchain.measuring.execute import fetched_outputs
+from toolchain.measuring.execution import AS_BUILT, Execution, OnBoard
 from toolchain.measuring.numerics import Comparison, Tolerance, compare
 from toolchain.measuring.place import place
 
@@ -27,7 +27,7 @@ class VerifyResult:
     dtype
         Type in which the network computes.
     place
-        Facts about the board and the device; see `Placed.describe`.
+        Facts about the board and the device; see `PlacedBundle.describe`.
     """
 
     comparison: Comparison
@@ -86,7 +86,7 @@ class VerifyResult:
 def tolerances_of(
     outputs: Iterable[str],
     common: float,
-    own: Iterable[OutputTolerance],
+    of_outputs: Iterable[OutputTolerance],
     parts: Iterable[OutputParts],
 ) -> dict[str, Tolerance]:
     """Return how far each output may be off, and in which parts it is compared, from a manifest's lists."""
@@ -94,42 +94,25 @@ def tolerances_of(
     for along in parts:
         ends.setdefault(along.output, {})[along.axis] = along.ends
     tolerances = {name: Tolerance(common, ends=ends.get(name, {})) for name in outputs}
-    for each in own:
-        divided = ends.get(each.output, {})
-        tolerances[each.output] = Tolerance(each.number, each.step, each.values, each.reason, divided)
+    for output in of_outputs:
+        divided = ends.get(output.output, {})
+        tolerances[output.output] = Tolerance(
+            output.number, output.step, output.values, output.reason, divided
+        )
     return tolerances
 
 
-def verify_bundle(
-    bundle: Bundle,
-    board: Board,
-    threads: int | None = None,
-    cluster: str | None = None,
-    timeout: float | None = None,
-    wait: float | None = None,
-    spin_us: int | None = None,
-    device: str | None = None,
-    graph: bool = True,
-    progress: Callable[[str], None] | None = None,
-) -> VerifyResult:
+def verify_bundle(bundle: Bundle, on_board: OnBoard, execution: Execution = AS_BUILT) -> VerifyResult:
     """Run the bundle's sample input on the board and compare the outputs with the expected ones.
 
-    Parameters and errors are those of `run_bundle`. Wrong outputs are a result, not an error. Where a device
+    Errors are those of `run_bundle`. Wrong outputs are a result, not an error. Where a device
     begins kernels as one graph, outputs are those of the graph, which an inference before recorded.
     """
     manifest = bundle.manifest
-    warmup = ["--warmup", "1"] if graph and kind_of(manifest.device).graph else []
-    placed = place(bundle, board, threads, cluster, spin_us, device, graph, progress)
-    limit = deadline(
-        manifest.model.flops,
-        board.profile,
-        emulated=board.emulated,
-        device=manifest.device,
-        runs=2 if warmup else 1,
-        extra_s=wait or 0.0,
-        timeout=timeout,
-    )
-    outputs = fetched_outputs(placed, bundle.sample, limit, wait, warmup)
+    warmup = ["--warmup", "1"] if execution.graph and kind_of(manifest.device).graph else []
+    placed = place(bundle, on_board, execution)
+    limit = deadline_on(on_board, manifest, runs=2 if warmup else 1)
+    outputs = fetched_outputs(placed, bundle.sample, limit, warmup)
     comparison = compare(
         outputs,
         bundle.expected,

@@ -13,7 +13,8 @@ from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.network.choices import Choices
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.bundles.read import read_bundle
 from toolchain.lowering.functions.tasks import FusedTask
 from toolchain.models.load import Model

@@ -14,8 +14,9 @@ from tests.models.quantising.networks import Block
 from toolchain.backends.packed.kinds import CPU
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, decide_network
+from toolchain.building.build import decide_network
 from toolchain.building.decide import Decision, points
+from toolchain.building.options import BuildOptions
 from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
 from toolchain.tasks.backend import Network, Objects

@@ -25,7 +25,7 @@ def hints(drivers: list[dict[str, Any]] = NONE, **changes: tuple[str, ...]) -> l
     return gpu_hints("bench", MALI.model_copy(update=changes), drivers)
 
 
-def test_of_a_gpu_in_order_nothing_is_said() -> None:
+def test_no_hints_for_working_gpu() -> None:
     assert hints(THERE) == hints(NONE) == []
 
 
@@ -50,7 +50,7 @@ def test_of_a_gpu_in_order_nothing_is_said() -> None:
         ({"icd": (), "library": (), "node": ()}, [], "or pocl-opencl-icd for the CPU"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_to_do(
+def test_hints_state_problem_and_remedy(
     changes: dict[str, tuple[str, ...]], drivers: list[dict[str, Any]], says: str
 ) -> None:
     (hint,) = hints(drivers, **changes)
@@ -61,7 +61,7 @@ def test_where_a_driver_computes_its_files_do_not_matter() -> None:
     assert hints(THERE, icd=(), library=()) == []
 
 
-def test_a_clock_that_is_not_told_is_not_judged() -> None:
+def test_no_hint_about_unknown_clock() -> None:
     assert hints(THERE, gpu=("ff9a0000.gpu|performance||",)) == []
     assert hints(THERE, gpu=("ff9a0000.gpu|performance|x|y",)) == []
 

@@ -66,7 +66,7 @@ def test_the_hottest_sensor_each_governor_once_and_whole_mebibytes(tmp_path: Pat
     assert (document["name"], document["class"]) == ("b", "rk3399") and "board_class" not in document
 
 
-def test_a_board_that_tells_nothing_is_there_all_the_same(tmp_path: Path) -> None:
+def test_status_of_board_without_facts(tmp_path: Path) -> None:
     found = status(board(tmp_path, ""))
     assert found.error is None
     told = (found.load_1min, found.temperature_c, found.governor, found.memory_free_mib, found.disk_free_mib)
@@ -83,7 +83,7 @@ def test_a_board_that_cannot_be_reached_has_the_error_and_the_hint(tmp_path: Pat
 @pytest.mark.parametrize(
     "line", ["load_1min=much", "uptime_s=1e999", "millidegrees=hot", "memory_free_kib=-"]
 )
-def test_a_value_that_cannot_be_names_the_board(tmp_path: Path, line: str) -> None:
+def test_impossible_value_names_board(tmp_path: Path, line: str) -> None:
     found = status(board(tmp_path, line + "\n"))
     assert (found.error and "b" in found.error.split()[0:2]) or found.error.startswith("b")
     assert line.partition("=")[0] in found.error

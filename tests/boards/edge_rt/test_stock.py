@@ -44,7 +44,7 @@ def test_the_least_recently_used_make_room_and_the_new_one_stays(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_many_are_removed_by_and_by_the_oldest_first() -> None:
+def test_old_files_are_removed_gradually_oldest_first() -> None:
     there = {str(number): RemoteFile(1, float(number)) for number in range(100_000)}
     old = surplus(there, "new", 3)
     assert sorted(map(int, old)) == list(range(100)), "a board that claims so keeps nobody busy"

@@ -114,7 +114,7 @@ def test_its_programs_see_the_core_of_the_class(board: Board) -> None:
     assert b'"asimd"' in done.stdout and b'"asimddp"' not in done.stdout, "a newer core than a Cortex-A72"
 
 
-def test_only_its_key_opens_it(board: Board, tmp_path: Path) -> None:
+def test_only_its_key_logs_in(board: Board, tmp_path: Path) -> None:
     assert isinstance(board.transport, SshTransport)
     identity = board.transport.address.identity
     assert identity is not None and identity.stat().st_mode & 0o777 == 0o600
@@ -190,7 +190,7 @@ def test_a_container_that_someone_removed_is_told_and_cleared_away(alone: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_of_an_interrupted_start_nothing_stays(alone: Path, number: signal.Signals) -> None:
+def test_interrupted_start_leaves_nothing(alone: Path, number: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, "-c", START], stderr=subprocess.PIPE) as starter:
         deadline = time.monotonic() + 300  # the image may have to be made
         while not _ours(alone):
@@ -240,6 +240,6 @@ def test_without_the_daemon_a_container_board_is_listed_and_kept(monkeypatch: py
 
 
 @pytest.mark.usefixtures("board")
-def test_stopping_removes_it_all(folder: Path) -> None:
+def test_stop_removes_everything(folder: Path) -> None:
     emulated.stop("box")
     assert _left(folder) == [] and _ours(folder) == []

@@ -156,7 +156,7 @@ def test_a_killed_start_leaves_a_board_that_works_or_none(state: Path) -> None:
         (("rk3399", "auto", "x86_64"), "--name x86_64: taken by a board class"),
     ],
 )
-def test_wrong_arguments_are_told(state: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_refuses_wrong_arguments(state: Path, arguments: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         emulated.start(*arguments)
     assert left(state) == []
@@ -192,7 +192,7 @@ def test_one_writer_at_a_time(state: Path, monkeypatch: pytest.MonkeyPatch) -> N
         emulated.stop("mine")
 
 
-def test_what_a_killed_start_left_is_swept_by_the_next_writer(state: Path) -> None:
+def test_leftovers_of_killed_start_are_removed(state: Path) -> None:
     (state / "emulated" / ".mine.abc" / "root").mkdir(parents=True)
     (state / "emulated" / "mine" / "root").mkdir(parents=True)
     assert stored.names() == ["mine"]

@@ -15,14 +15,14 @@ from toolchain.profiles import load_profile
 
 
 @pytest.mark.usefixtures("state")
-def test_an_unknown_kind_is_told() -> None:
+def test_refuses_unknown_kind() -> None:
     with pytest.raises(UsageError, match="--kind vm: unknown") as raised:
         emulated.start("rk3399", "vm")
     assert raised.value.hint == "the kinds are: auto, process, container, system"
 
 
 @pytest.mark.usefixtures("state")
-def test_what_is_missing_is_told_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_emulator_names_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCHAIN_SYSROOT_AARCH64", str(tmp_path))
     with pytest.raises(MissingError, match=r"no aarch64 C library.*libc6-arm64-cross"):
         emulated.start("rk3399", "process")

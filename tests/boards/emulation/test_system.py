@@ -32,7 +32,7 @@ def test_a_class_without_machines_is_refused() -> None:
     assert stored.names() == []
 
 
-def test_missing_programs_are_told_with_their_packages(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_name_packages(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("TOOLCHAIN_CACHE_DIR", str(state / "cache"))
     with pytest.raises(MissingError, match=r"no 'qemu-.*--kind system") as raised:

@@ -39,9 +39,7 @@ def folder(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         (NewBoard("127.0.0.1", "rk3399", identity=Path("~nosuchuser/key")), "/key: no such file"),
     ],
 )
-def test_what_cannot_be_right_is_refused_before_anybody_is_asked(
-    folder: Path, wanted: NewBoard, says: str
-) -> None:
+def test_refuses_bad_arguments_before_connecting(folder: Path, wanted: NewBoard, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         add_board(wanted, never)
     assert (folder / FILE_NAME).read_text() == "board = 'local'\n"

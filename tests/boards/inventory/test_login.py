@@ -52,14 +52,14 @@ def test_this_host_needs_no_login() -> None:
 
 
 @pytest.mark.usefixtures("boards")
-def test_an_unknown_board_is_told_with_close_names() -> None:
+def test_unknown_board_suggests_close_names() -> None:
     with pytest.raises(UsageError, match="desc") as caught:
         login_command("desc")
     assert "desk" in str(caught.value)
 
 
 @pytest.mark.usefixtures("boards")
-def test_a_machine_without_a_client_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reports_missing_ssh_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingError, match="no `ssh` on this machine") as caught:
         login_command("desk")

@@ -41,7 +41,7 @@ def test_an_emulated_board_keeps_its_records_apart(state: Path) -> None:
     assert [b.name for b in list_boards()] == ["local", "mine"]
 
 
-def test_what_to_build_for_is_a_class_or_a_board(state: Path) -> None:
+def test_find_target_takes_class_or_board(state: Path) -> None:
     lay(state, "mine")
     of_class, of_board, local = find_target("rk3399"), find_target("mine"), find_target("local")
     assert of_class.profile == of_board.profile
@@ -61,7 +61,7 @@ def test_a_class_is_no_board_where_one_is_needed(state: Path) -> None:
 
 @pytest.mark.parametrize("find", [find_board, find_target])
 @pytest.mark.usefixtures("state")
-def test_an_unknown_name_lists_what_there_is_and_guesses(find: object) -> None:
+def test_unknown_name_lists_and_suggests_names(find: object) -> None:
     assert callable(find)
     with pytest.raises(UsageError, match=r"^rk3999: there is no such board.*local.*rk3399") as raised:
         find("rk3999")
@@ -116,7 +116,7 @@ def test_a_board_whose_class_is_gone_is_broken_too(state: Path) -> None:
     assert "no board class 'gone'" in str(broken_boards()["mine"])
 
 
-def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_unusable_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("TOOLCHAIN_STATE_DIR", str(tmp_path / "file"))
     with pytest.raises(ToolchainError, match="cannot make the folder") as raised:
@@ -124,7 +124,7 @@ def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path, monkeypatch:
     assert "TOOLCHAIN_STATE_DIR" in raised.value.hint
 
 
-def test_a_missing_emulator_spoils_no_list(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_emulator_does_not_break_listing(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay(state, "mine")
     monkeypatch.setenv("TOOLCHAIN_QEMU_AARCH64", "no-such-qemu")
     board = inventory.list_boards()[1]

@@ -34,7 +34,7 @@ def file(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     configuration.cache_clear()
 
 
-def test_those_of_a_board_stand_in_the_inventory(file: Path) -> None:
+def test_rates_of_board_are_in_settings_file(file: Path) -> None:
     assert kept.kept_rates("old") is None
     assert kept.keep_rates(find_board("old"), RATES) == file
     assert kept.kept_rates("old") == RATES
@@ -48,9 +48,7 @@ def test_those_of_a_board_stand_in_the_inventory(file: Path) -> None:
     assert find_board("old").profile.clusters[0].rates is None, "the class's own are in the profile"
 
 
-def test_those_of_this_host_are_in_the_cache_as_long_as_it_has_that_cpu(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rates_of_host_are_cached_per_cpu(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.kept_rates("local") is None
     found = kept.keep_rates(local_board(), RATES)
     assert kept.kept_rates("local") == RATES
@@ -62,7 +60,7 @@ def test_those_of_this_host_are_in_the_cache_as_long_as_it_has_that_cpu(
     assert kept.kept_rates("local") is None
 
 
-def test_a_board_that_is_gone(file: Path) -> None:
+def test_refuses_rates_of_removed_board(file: Path) -> None:
     register.take_out("old")
     with pytest.raises(UsageError, match="no board 'old'"):
         register.set_rates("old", RATES)

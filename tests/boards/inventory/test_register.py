@@ -36,7 +36,7 @@ def entry(**values: object) -> BoardEntry:
     return BoardEntry.model_validate({"class": "rk3399", "host": "new.lan", "host_key": KEY, **values})
 
 
-def test_a_board_comes_and_goes_and_the_rest_stays(file: Path) -> None:
+def test_adding_and_removing_board_keeps_rest_of_file(file: Path) -> None:
     assert register.enter("new", entry(user="pi", port=2222, groups=["all"])) == file
     assert file.read_text().startswith(MINE)
     assert tomllib.loads(file.read_text())["boards"]["new"] == {
@@ -60,7 +60,7 @@ def test_a_board_comes_and_goes_and_the_rest_stays(file: Path) -> None:
     assert [board.name for board in inventory.list_boards()] == ["local"]
 
 
-def test_the_ends_of_lines_stay(file: Path) -> None:
+def test_keeps_line_endings(file: Path) -> None:
     file.write_bytes(MINE.replace("\n", "\r\n").encode())
     configuration.cache_clear()
     register.enter("new", entry())
@@ -109,7 +109,7 @@ def test_names_come_from_hosts(wanted: str | None, host: str, name: str) -> None
 
 @pytest.mark.parametrize("name", ["old", "local", "rk3399", "-x", "a b", "../x", "x" * 64])
 @pytest.mark.usefixtures("file")
-def test_names_that_are_taken_or_none_are_refused(name: str) -> None:
+def test_refuses_taken_or_malformed_names(name: str) -> None:
     with pytest.raises(UsageError, match=name[:60]) as raised:
         register.free_name(name, "host")
     assert "--name" in raised.value.hint
@@ -124,7 +124,7 @@ def test_a_name_belongs_to_one_board_of_the_file_or_emulated(file: Path, state: 
         register.free_name(None, "mine.lan")
 
 
-def test_what_is_wrong_with_a_board_is_said_and_others_are_not_touched(file: Path) -> None:
+def test_broken_board_is_reported_and_others_work(file: Path) -> None:
     file.write_text(MINE + f'[boards.odd]\nclass = "rk9"\nhost = "h"\nhost_key = "{KEY}"\n')
     configuration.cache_clear()
     assert [board.name for board in inventory.list_boards()] == ["local", "old"]

@@ -54,13 +54,13 @@ def test_a_device_of_another_host(entry: Path) -> None:
         ('class = "cuda"\nhost = "far"\n', "host_key is missing"),
     ],
 )
-def test_entries_that_are_refused(entry: Path, lines: str, says: str) -> None:
+def test_refuses_bad_entries(entry: Path, lines: str, says: str) -> None:
     write(entry, lines)
     with pytest.raises(UsageError, match=says):
         find_board("gpu-1")
 
 
-def test_each_has_a_lock_of_its_own() -> None:
+def test_every_device_has_its_own_lock() -> None:
     assert command("edge-rt", "run", "x")[-2:] == ["--state", "state"]
     assert command("edge-rt", "run", "x", only_device="cuda:1")[3:] == [
         *("--only-device", "cuda:1"),
@@ -68,7 +68,7 @@ def test_each_has_a_lock_of_its_own() -> None:
     ]
 
 
-def test_one_whose_folder_cannot_be_made_spoils_no_list(entry: Path, state: Path) -> None:
+def test_unusable_folder_does_not_break_listing(entry: Path, state: Path) -> None:
     write(entry, f'{HERE}device = "cuda:1"\n')
     (state / "boards").mkdir(parents=True, mode=0o700)
     (state / "boards" / "gpu-1").symlink_to("gpu-1")

@@ -64,20 +64,20 @@ def test_a_place_is_held_while_it_is_used(rack: Coordinator) -> None:
         check_held([board(rack.place())])
 
 
-def test_an_error_releases_it(rack: Coordinator) -> None:
+def test_place_is_released_after_error(rack: Coordinator) -> None:
     with pytest.raises(ZeroDivisionError), held_places([board(rack.place())], None, print):
         raise ZeroDivisionError
     assert rack.holder() == ""
 
 
-def test_one_that_was_ours_before_stays_ours(rack: Coordinator) -> None:
+def test_place_held_before_is_not_released(rack: Coordinator) -> None:
     rack.client("acquire")
     with held_places([board(rack.place())], None, print):
         pass
     assert rack.holder()
 
 
-def test_one_that_somebody_else_holds_is_an_error_with_a_name(rack: Coordinator) -> None:
+def test_error_names_holder_of_place(rack: Coordinator) -> None:
     rack.client("acquire", user="berta")
     begun = time.monotonic()
     with pytest.raises(ToolchainError) as raised, held_places([board(rack.place())], None, print):
@@ -91,9 +91,7 @@ def test_one_that_somebody_else_holds_is_an_error_with_a_name(rack: Coordinator)
 
 
 @pytest.mark.parametrize(("wait_s", "own_wait_s"), [(60.0, 0.0), (None, 60.0)])
-def test_one_that_somebody_else_holds_is_waited_for(
-    rack: Coordinator, wait_s: float | None, own_wait_s: float
-) -> None:
+def test_waits_for_place_held_by_another(rack: Coordinator, wait_s: float | None, own_wait_s: float) -> None:
     rack.client("acquire", user="berta")
     said: list[str] = []
     waiting = threading.Event()
@@ -154,7 +152,7 @@ def test_a_command_that_is_interrupted_releases_it_and_what_a_killed_one_left_th
     until(lambda: rack.holder() == "")
 
 
-def test_what_cannot_be_acquired(rack: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_place_that_cannot_be_acquired(rack: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         pytest.raises(UsageError, match="has no place rack") as none,
         held_places([board(rack.place("rack"))], None, print),

@@ -88,7 +88,7 @@ def test_ctrl_c_kills_the_whole_group(board: LocalTransport) -> None:
     assert_gone(children)
 
 
-def test_files_come_and_go(board: LocalTransport, tmp_path: Path) -> None:
+def test_put_get_and_remove_files(board: LocalTransport, tmp_path: Path) -> None:
     source = tmp_path / "x"
     source.write_bytes(b"abc")
     board.put(source, "a/b/x")
@@ -196,7 +196,7 @@ def test_two_writers_of_one_file_leave_one_of_the_two(board: LocalTransport) -> 
     assert names(board.root / "lib") == ["x"]
 
 
-def test_it_has_no_login_and_says_so(board: LocalTransport) -> None:
+def test_local_board_has_no_login(board: LocalTransport) -> None:
     assert not board.is_remote and board.has_system
     for asked in (lambda: board.ssh_command(), lambda: board.as_user("pi")):
         with pytest.raises(UsageError, match="of this host, without a login") as raised:

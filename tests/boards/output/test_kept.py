@@ -39,7 +39,7 @@ def test_the_beginning_or_the_end_is_kept_and_the_rest_counted(chunks: list[byte
 
 
 @pytest.mark.slow
-def test_of_much_output_the_first_is_kept_and_of_errors_the_last(transport: Transport) -> None:
+def test_keeps_first_output_and_last_errors(transport: Transport) -> None:
     script = "head -c 20000000 /dev/zero; head -c 2000000 /dev/zero >&2; echo end >&2; exit 3"
     done = transport.run(["sh", "-c", script])
     assert done.returncode == 3
@@ -89,7 +89,7 @@ def test_a_file_is_fetched_up_to_its_limit(transport: Transport, tmp_path: Path)
     assert not (tmp_path / "cut").exists()
 
 
-def test_a_file_without_end_is_left_soon(ssh: SshTransport, tmp_path: Path) -> None:
+def test_endless_download_is_given_up(ssh: SshTransport, tmp_path: Path) -> None:
     Path(ssh.root, "large").write_bytes(b"")
     os.truncate(Path(ssh.root, "large"), 2**40)
     begun = time.monotonic()
@@ -99,7 +99,7 @@ def test_a_file_without_end_is_left_soon(ssh: SshTransport, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_file_that_comes_too_slowly_is_left(
+def test_slow_download_is_given_up(
     ssh: SshTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolchain.boards.ssh.transport._STEP_S", 0.5)

@@ -57,7 +57,7 @@ def test_large_outputs_arrive_whole(transport: Transport) -> None:
     assert (code, len(out.getvalue()), len(errors.getvalue())) == (0, 3_000_000, 1_000_000)
 
 
-def test_its_input_has_ended_and_signals_are_told(transport: Transport) -> None:
+def test_command_has_empty_input_and_reports_signals(transport: Transport) -> None:
     code, out, _ = live(transport, "cat; echo done; kill -9 $$")
     assert (code, out.getvalue()) == (-9, b"done\n")
 
@@ -88,7 +88,7 @@ def test_a_reader_that_goes_ends_it(transport: Transport) -> None:
     assert time.monotonic() - begun < 50
 
 
-def test_a_board_without_a_shell(tmp_path: Path) -> None:
+def test_runs_on_board_without_shell(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "hello"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho hello\n")
@@ -98,7 +98,7 @@ def test_a_board_without_a_shell(tmp_path: Path) -> None:
     assert out.getvalue() == b"hello\n"
 
 
-def test_what_cannot_be_started(transport: Transport) -> None:
+def test_reports_program_that_cannot_start(transport: Transport) -> None:
     out, errors = io.BytesIO(), io.BytesIO()
     assert run_live(transport, ["no-such-program"], out, errors, 20) == 127
     assert b"no-such-program" in errors.getvalue()

@@ -51,7 +51,7 @@ def revive(cycles: PowerCycles, board: Board) -> object:
     return cycles.revive(board, threading.Event())
 
 
-def test_one_that_is_off_is_cycled_once_and_answers(rack: Rack) -> None:
+def test_silent_board_is_cycled_once(rack: Rack) -> None:
     board, cycles = rack.board(), PowerCycles()
     assert silence_of(board) is None and revive(cycles, board) is None
     assert rack.supply.switched == [] and cycles.counts == {}
@@ -64,7 +64,7 @@ def test_one_that_is_off_is_cycled_once_and_answers(rack: Rack) -> None:
     assert silence_of(board) is None
 
 
-def test_one_that_hangs_is_silent(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_board_is_silent(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolchain.boards.ssh.connection.HANDSHAKE_S", 6.0)
     board = rack.board()
     rack.server.process.send_signal(signal.SIGSTOP)
@@ -73,7 +73,7 @@ def test_one_that_hangs_is_silent(rack: Rack, monkeypatch: pytest.MonkeyPatch) -
     assert cycle is not None and cycle.error == "" and silence_of(board) is None
 
 
-def test_one_that_refuses_or_is_another_is_left_alone(rack: Rack, tmp_path: Path) -> None:
+def test_refusing_or_other_board_is_not_cycled(rack: Rack, tmp_path: Path) -> None:
     (rack.server.folder / "authorized_keys").write_text("")
     refusing = rack.board()
     address = replace(rack.server.address(name="rk"), host_key=make_key(tmp_path / "another"))
@@ -83,7 +83,7 @@ def test_one_that_refuses_or_is_another_is_left_alone(rack: Rack, tmp_path: Path
     assert rack.supply.switched == []
 
 
-def test_a_way_that_is_broken_before_the_board_says_nothing_of_it(rack: Rack) -> None:
+def test_broken_route_does_not_make_board_silent(rack: Rack) -> None:
     jump = f"{getpass.getuser()}@127.0.0.1:{free_port()}"
     for address in (
         replace(rack.server.address(name="rk"), jump=jump),
@@ -143,7 +143,7 @@ def test_several_commands_cycle_it_once(rack: Rack) -> None:
     assert sum(each is not None for each in found) == 1 and len(found) == 3
 
 
-def test_one_that_does_not_come_back_is_given_up(rack: Rack) -> None:
+def test_board_that_stays_silent_is_given_up(rack: Rack) -> None:
     (rack.server.folder / "broken").touch()
     board, cycles = rack.board(boot_s=0.5, most_cycles=9), PowerCycles()
     rack.supply.switch("off")
@@ -192,7 +192,7 @@ def test_the_same_boot_is_an_answer_only_after_a_while(rack: Rack, monkeypatch: 
     assert unknown is not None and unknown.restarted is None
 
 
-def test_what_waiting_does_not_mend_is_an_error_at_once(rack: Rack, tmp_path: Path) -> None:
+def test_permanent_errors_are_not_waited_for(rack: Rack, tmp_path: Path) -> None:
     address = replace(rack.server.address(name="rk"), host_key=make_key(tmp_path / "another"))
     board = replace(rack.board(), transport=SshTransport(address, "."))
     with pytest.raises(UsageError, match="host key"):

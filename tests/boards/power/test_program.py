@@ -16,13 +16,13 @@ from toolchain.boards.power.switch import run_program
 PATIENCE_S = 60.0
 
 
-def test_its_code_and_its_last_words() -> None:
+def test_reports_exit_code_and_last_output() -> None:
     ran = run_program(["sh", "-c", "echo out; echo err >&2; exit 3"], PATIENCE_S)
     assert (ran.code, ran.output) == (3, b"out\nerr\n")
     assert run_program(["sh", "-c", "kill -9 $$"], PATIENCE_S).code == -9
 
 
-def test_one_that_says_a_lot_is_kept_to_its_end() -> None:
+def test_keeps_end_of_long_output() -> None:
     ran = run_program(["sh", "-c", "yes | head -c 5000000; echo the end"], PATIENCE_S)
     assert ran.code == 0 and len(ran.output) <= 1 << 14
     assert ran.output.endswith(b"y\nthe end\n")
@@ -56,6 +56,6 @@ def test_a_daemon_that_it_starts_lasts_and_delays_nobody(tmp_path: Path) -> None
             os.kill(daemon, 9)
 
 
-def test_one_that_is_not_there() -> None:
+def test_reports_missing_program() -> None:
     with pytest.raises(FileNotFoundError):
         run_program(["no-such-relay"], PATIENCE_S)

@@ -76,7 +76,7 @@ def test_a_failure_has_the_programs_name_its_words_and_no_argument() -> None:
     assert all(WORD not in str(each.value) for each in (raised, late, missing))
 
 
-def test_what_a_board_has_no_command_for() -> None:
+def test_refuses_action_without_command() -> None:
     with pytest.raises(UsageError, match="board rk has no command to switch it off, only sh to cycle it"):
         switch(board(PowerCommands(cycle=["sh"])), "off")
     with pytest.raises(UsageError, match="board rk has no power commands") as none:

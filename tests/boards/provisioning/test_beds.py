@@ -169,7 +169,7 @@ def test_a_board_that_cannot_be_used_is_refused_untouched(name: str, tmp_path: P
         assert bed.everything() == before
 
 
-def test_what_a_killed_command_left_goes_with_the_rest(tmp_path: Path) -> None:
+def test_leftovers_of_killed_command_are_removed(tmp_path: Path) -> None:
     """Where nothing else can be written, input of commands goes through a folder below the board's own."""
     with started(Bed(read_only=True, file_systems=DATA), "/data/edge", tmp_path) as (bed, board):
         before = bed.everything()

@@ -46,7 +46,7 @@ def test_a_board_of_another_class_is_refused(facts: Facts, glibc: str, says: str
     assert raised.value.hint
 
 
-def test_a_board_of_its_class_will_do() -> None:
+def test_accepts_board_of_its_class() -> None:
     check_machine("b", RK3399, EMPTY)
     check_machine("b", RK3399, replace(EMPTY, glibc="2.27"))
     check_folder("b", EMPTY, (PARCEL,), rootable=False)
@@ -98,7 +98,7 @@ def test_no_program_is_sent_where_none_may_run() -> None:
         assert 'root = "/data/edge"` in [boards.b]' in raised.value.hint
 
 
-def test_a_folder_that_cannot_be_written_is_told_with_the_login() -> None:
+def test_unwritable_folder_names_login() -> None:
     check_folder("b", replace(EMPTY, mode="", writable=False), (PARCEL,), rootable=True)
     with pytest.raises(ToolchainError, match=r"pi cannot write in /home/pi/\.edge-toolchain"):
         check_folder("b", replace(EMPTY, writable=False), (PARCEL,), rootable=False)
@@ -163,14 +163,12 @@ OURS = "edge:x:1001:1001:edge-toolchain:/home/edge:/bin/sh"
         ),
     ],
 )
-def test_a_wish_that_the_board_cannot_fulfil_is_refused(
-    facts: Facts, options: SetupOptions, says: str
-) -> None:
+def test_refuses_options_that_board_lacks(facts: Facts, options: SetupOptions, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         check_root_options("b", facts, options)
 
 
-def test_wishes_that_it_can_fulfil_are_not() -> None:
+def test_accepts_options_that_board_has() -> None:
     check_root_options(
         "b", replace(EMPTY, account=OURS), SetupOptions(governor="performance", account="edge")
     )

@@ -67,7 +67,7 @@ def test_a_design_is_its_words(tmp_path: Path) -> None:
         (bit(bytes(16)), NAME, {}, "not a bitstream, or incomplete"),
     ],
 )
-def test_what_is_not_for_the_class_is_refused(
+def test_refuses_bitstream_of_another_configuration(
     tmp_path: Path, content: bytes, name: str, beside: dict[str, str], words: str
 ) -> None:
     with pytest.raises(UsageError) as error:
@@ -75,7 +75,7 @@ def test_what_is_not_for_the_class_is_refused(
     assert words in error.value.message and error.value.hint
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_refuses_missing_bitstream(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read(tmp_path / f"{NAME}.bit")
 
@@ -90,7 +90,7 @@ def test_without_a_word_on_its_instructions_one_is_told_what_to_write(tmp_path: 
     assert read(file).isa_rev == 2
 
 
-def test_steps(tmp_path: Path) -> None:
+def test_design_steps(tmp_path: Path) -> None:
     design = read(written(tmp_path, bit()))
     assert design_steps(replace(READY, fpga="manager|"), None) == []
     send, load = design_steps(replace(READY, fpga="manager|"), design)

@@ -35,7 +35,7 @@ end
 """
 
 
-def test_everything_is_taken() -> None:
+def test_parses_all_facts() -> None:
     facts = parse_facts("b", SAID, 1700000000.0, 1700000001.0)
     assert (facts.machine, facts.glibc, facts.sudo, facts.writable) == ("aarch64", "2.31", "password", True)
     assert facts.clocks == (
@@ -85,7 +85,7 @@ def test_the_c_library_is_told_by_getconf_or_ldd_or_itself(said: str, version: s
     assert parse_facts("b", SAID.replace("glibc 2.31", said), 0, 0).glibc == version
 
 
-def test_what_a_board_may_leave_out() -> None:
+def test_optional_facts_may_be_missing() -> None:
     facts = parse_facts("b", SAID.replace("free_kib=1234", "free_kib="), 0, 0)
     assert (facts.free_kib, facts.noexec, facts.readonly, facts.places) == (None, None, None, ())
     assert facts.noted_class is None
@@ -130,7 +130,7 @@ def test_the_clock_is_compared_with_both_ends_of_the_trip(host: tuple[float, flo
         ('{"schema_version"', '{"schema', "provisioned.json is broken"),
     ],
 )
-def test_what_cannot_be_understood_is_told(old: str, new: str, says: str) -> None:
+def test_refuses_unreadable_facts(old: str, new: str, says: str) -> None:
     assert old in SAID
     with pytest.raises(ToolchainError, match=says) as raised:
         parse_facts("bench-7", SAID.replace(old, new), 0, 0)
@@ -139,7 +139,7 @@ def test_what_cannot_be_understood_is_told(old: str, new: str, says: str) -> Non
 
 
 @given(st.text())
-def test_nothing_that_a_board_says_is_a_crash(text: str) -> None:
+def test_fact_parser_never_crashes(text: str) -> None:
     for said in (text, SAID.replace("end\n", f"{text}\nend\n"), SAID.replace("1234", text)):
         try:
             parse_facts("b", said, 0, 0)

@@ -150,7 +150,7 @@ def test_a_board_that_does_not_suit_its_class_is_left_as_it_was(board: Board, tm
     assert list((tmp_path / "root").iterdir()) == []
 
 
-def test_a_clock_off_by_years_is_told(
+def test_refuses_clock_off_by_years(
     board: Board, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "date").write_text("#!/bin/sh\necho 86400\n")  # a board without a battery
@@ -162,7 +162,7 @@ def test_a_clock_off_by_years_is_told(
     assert "years behind" in provision(board, SetupOptions(ignore_clock=True)).warnings[0]
 
 
-def test_no_room_and_no_such_wish_write_nothing(board: Board, small: Path) -> None:
+def test_refused_options_write_nothing(board: Board, small: Path) -> None:
     huge = Cargo("bin/x", small, 2**60)
     with pytest.MonkeyPatch.context() as patch:
         parcels = (Parcel("x", (huge,), "x", "bin/x"),)

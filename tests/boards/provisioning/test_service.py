@@ -79,7 +79,7 @@ def test_units_that_are_there_are_left_alone_and_others_are_replaced_or_removed(
         (replace(EMPTY, systemd=True, root="/opt/a b"), "cannot watch /opt/a b"),
     ],
 )
-def test_what_cannot_have_a_service_is_told(facts: Facts, says: str) -> None:
+def test_refuses_service_without_systemd(facts: Facts, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         check_systemd("bench", facts, SERVICE)
 
@@ -93,7 +93,7 @@ def test_what_cannot_have_a_service_is_told(facts: Facts, says: str) -> None:
         (replace(SERVICE, command="/bin/serve a\n[Service]\nUser=root"), "control characters"),
     ],
 )
-def test_what_systemd_cannot_run_is_told(service: Service, says: str) -> None:
+def test_refuses_command_that_systemd_cannot_run(service: Service, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         check_service(service)
 

@@ -88,7 +88,7 @@ def titles(steps: list[BoardStep]) -> list[str]:
         (replace(READY, files=READY.files | {k: OLD[k] for k in list(OLD)[:2]}), []),
     ],
 )
-def test_what_is_missing_is_installed(facts: Facts, expected: list[str]) -> None:
+def test_installs_missing_parts(facts: Facts, expected: list[str]) -> None:
     steps = install_steps(facts, (PARCEL,))
     assert titles(steps) == expected
     assert not any(step.needs_root for step in steps)
@@ -253,7 +253,7 @@ def test_an_account_is_made_once_and_to_the_end(
         (replace(EMPTY, mode=""), "edge", []),
     ],
 )
-def test_removal_undoes_it(facts: Facts, account: str | None, expected: list[str]) -> None:
+def test_removal_undoes_provisioning(facts: Facts, account: str | None, expected: list[str]) -> None:
     steps = removal_steps(facts, account)
     assert titles(steps) == expected
     rooted = {step.title for step in steps if step.needs_root}

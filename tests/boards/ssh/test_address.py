@@ -27,7 +27,7 @@ FINGERPRINT = "SHA256:3p05N33X+rxRBZFJu4hckVh/CvOoOEoa5JUJFOX5sOk"
         ("a@b@host", ("a@b", "host", None)),
     ],
 )
-def test_what_users_type(text: str, parts: tuple[str | None, str, int | None]) -> None:
+def test_parses_addresses(text: str, parts: tuple[str | None, str, int | None]) -> None:
     assert parse_address(text) == parts
 
 
@@ -49,7 +49,7 @@ def test_what_users_type(text: str, parts: tuple[str | None, str, int | None]) -
         ("host;reboot", "not a host"),
     ],
 )
-def test_what_is_no_address_is_refused_and_repeated(text: str, says: str) -> None:
+def test_refuses_malformed_address(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as raised:
         parse_address(text)
     assert repr(text) in raised.value.message
@@ -61,7 +61,7 @@ def test_what_is_no_address_is_refused_and_repeated(text: str, says: str) -> Non
     host=st.from_regex(r"[a-z][a-z0-9.-]{0,10}", fullmatch=True) | st.ip_addresses().map(str),
     port=st.none() | st.integers(1, 65535),
 )
-def test_what_is_shown_is_read_back(user: str | None, host: str, port: int | None) -> None:
+def test_shown_address_parses_to_itself(user: str | None, host: str, port: int | None) -> None:
     assert parse_address(show_address(user, host, port)) == (user, host, port)
 
 

@@ -112,7 +112,9 @@ def test_a_locked_key_is_used_from_the_agent(
         agent.terminate()
 
 
-def test_who_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch, server: Sshd, link: Proxy) -> None:
+def test_reports_host_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, server: Sshd, link: Proxy
+) -> None:
     link.delay_s = 0.1
     board = SshTransport(server.address(link.port), str(server.root))
     assert board.run(["true"]).returncode == 0
@@ -305,7 +307,7 @@ def test_a_file_that_grows_too_large_leaves_what_was_there(ssh: SshTransport, se
     assert (Path(ssh.root) / "lib" / "x").read_bytes() == b"old"
 
 
-def test_a_folder_that_takes_no_files_is_said(server: Sshd) -> None:
+def test_reports_unwritable_folder(server: Sshd) -> None:
     board = SshTransport(server.address(), "/proc")
     with pytest.raises(ToolchainError, match="cannot write lib/x: "):
         board.put(b"new", "lib/x")

@@ -82,7 +82,7 @@ def flooding(tmp_path: Path) -> Iterator[SshTransport]:
 
 
 @pytest.mark.slow
-def test_what_nobody_reads_is_not_kept(flooding: SshTransport) -> None:
+def test_unread_output_is_dropped(flooding: SshTransport) -> None:
     tracemalloc.start()
     try:
         process = flooding.spawn(["anything"])

@@ -22,7 +22,7 @@ def test_entries_have_size_and_time() -> None:
     "line",
     [b"1 2", b"x 2 a", b"1 nan a", b"1 1e400 a", b"-1 2 a", b"9" * 5000 + b" 1 a", b"1 2 a/../../b", b"\xff"],
 )
-def test_lines_of_another_form_are_left_out(line: bytes) -> None:
+def test_listing_ignores_malformed_lines(line: bytes) -> None:
     assert parse_listing(line + b"\n1 2 good\n", "b", "lib") == {"good": RemoteFile(1, 2.0)}
 
 
@@ -36,12 +36,12 @@ def test_lines_of_another_form_are_left_out(line: bytes) -> None:
         (b"".join(b"1 2 %d\n" % number for number in range(100_000)), "it has 10001 entries or more"),
     ],
 )
-def test_what_no_folder_holds_is_a_lie(text: bytes, says: str) -> None:
+def test_refuses_impossible_listing(text: bytes, says: str) -> None:
     with pytest.raises(CheckError, match=f"board far: the listing of its folder lib .*{says}"):
         parse_listing(text, "far", "lib")
 
 
 @given(st.binary())
-def test_nothing_is_a_crash(text: bytes) -> None:
+def test_parser_never_crashes(text: bytes) -> None:
     for name in parse_listing(text, "b", "lib"):
         assert "/" not in name

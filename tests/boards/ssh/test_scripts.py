@@ -70,16 +70,14 @@ def test_a_command_gets_its_words_as_they_are(arguments: list[str]) -> None:
     ("command", "word"),
     [("nosuchprogram", b"missing"), ("./gone", b"missing"), ("./plain", b"denied"), ("./folder", b"missing")],
 )
-def test_a_program_that_cannot_run_is_said_before_it_is_tried(
-    tmp_path: Path, command: str, word: bytes
-) -> None:
+def test_reports_program_that_cannot_run(tmp_path: Path, command: str, word: bytes) -> None:
     (tmp_path / "plain").write_text("#!/bin/sh\n")
     (tmp_path / "folder").mkdir()
     assert said(ran(scripts.RUN, tmp_path, "0", "0", command)) == (word, b"")
 
 
 @pytest.mark.parametrize("script", [scripts.RUN, scripts.PUT, scripts.GET, scripts.LISTING, scripts.REMOVE])
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path, script: str) -> None:
+def test_reports_missing_folder(tmp_path: Path, script: str) -> None:
     assert said(ran(script, tmp_path / "gone", "x", "0", "")) == (b"folder", b"")
 
 
@@ -125,7 +123,7 @@ def test_a_killed_run_leaves_a_private_folder_which_the_next_run_removes(
 
 @pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize("there", ["file", "link"])
-def test_what_has_the_name_of_a_runs_folder_is_not_followed(tmp_path: Path, there: str) -> None:
+def test_does_not_follow_link_in_place_of_run_folder(tmp_path: Path, there: str) -> None:
     root, other = tmp_path / "board", tmp_path / "other"
     root.mkdir()
     other.mkdir()
@@ -137,7 +135,7 @@ def test_what_has_the_name_of_a_runs_folder_is_not_followed(tmp_path: Path, ther
 
 
 @pytest.mark.usefixtures("nowhere")
-def test_a_board_that_can_write_nowhere_is_said_before_anything_starts() -> None:
+def test_reports_board_without_writable_folder() -> None:
     assert said(ran(scripts.RUN, "/proc", "0", "5", "cat", content=b"12345")) == (b"pipe", b"")
 
 
@@ -207,7 +205,7 @@ def test_no_file_takes_the_place_of_a_folder(tmp_path: Path) -> None:
     assert list((tmp_path / "folder").iterdir()) == []
 
 
-def test_what_a_killed_upload_left_is_removed_a_day_later(tmp_path: Path) -> None:
+def test_stale_partial_uploads_are_removed(tmp_path: Path) -> None:
     old, new, other = (tmp_path / f".{name}.part" for name in ("file.dead", "file.alive", "other.dead"))
     for part in (old, new, other):
         part.touch()
@@ -222,7 +220,7 @@ def test_what_a_killed_upload_left_is_removed_a_day_later(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["-rf", "a b", "$HOME", "*"])
-def test_names_are_no_options_and_no_patterns(tmp_path: Path, name: str) -> None:
+def test_names_are_not_options_or_patterns(tmp_path: Path, name: str) -> None:
     (tmp_path / "precious").write_bytes(b"p")
     assert ran(scripts.PUT, tmp_path, name, "3", "", content=b"abc").returncode == 0
     assert said(ran(scripts.GET, tmp_path, name)) == (b"ready", b"abc")
@@ -242,7 +240,7 @@ def test_a_listing_has_sizes_and_no_hidden_entries(tmp_path: Path) -> None:
     assert said(ran(scripts.LISTING, tmp_path, "gone"))[1] == b""
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_reports_missing_files(tmp_path: Path) -> None:
     assert said(ran(scripts.GET, tmp_path, "gone")) == (b"missing", b"")
     done = ran(scripts.TOUCH, tmp_path, "gone")
     assert done.returncode == 1 and b"no such file" in done.stderr

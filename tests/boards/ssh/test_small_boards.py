@@ -50,7 +50,7 @@ def test_a_login_shell_may_be_csh(tmp_path: Path, shell: Path) -> None:
         board.close()
 
 
-def test_what_bashrc_prints_does_no_harm(tmp_path: Path) -> None:
+def test_ignores_output_of_bashrc(tmp_path: Path) -> None:
     there = account(tmp_path)
     (there.home / ".bashrc").write_text(
         "stty erase '^H'; echo oops >&2\nhead -c 30000 /dev/zero | tr '\\0' x\nsleep 1; echo late\n"

@@ -76,7 +76,7 @@ def test_another_accounts_folder_has_the_same_name(ssh: SshTransport) -> None:
         other.run(["true"])
 
 
-def test_much_goes_in_and_comes_out(ssh: SshTransport) -> None:
+def test_large_input_and_output(ssh: SshTransport) -> None:
     data = os.urandom(3_000_000)
     assert ssh.run(["cat"], input=data).stdout == data
     assert len(ssh.run(["sh", "-c", "head -c 1000000 /dev/zero >&2"]).stderr) == 1_000_000
@@ -92,7 +92,7 @@ def test_a_signal_is_told_from_an_exit_code(ssh: SshTransport) -> None:
 
 @settings(max_examples=40)
 @given(words=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4))
-def test_words_arrive_as_they_are_and_none_is_executed(ssh: SshTransport, words: list[str]) -> None:
+def test_arguments_arrive_unchanged(ssh: SshTransport, words: list[str]) -> None:
     assert ssh.run(["printf", "%s\\0", "--", *words]).stdout.decode().split("\0")[1:-1] == words
 
 
@@ -137,7 +137,7 @@ def test_children_left_by_a_spawned_process_end_with_it(ssh: SshTransport) -> No
     assert_gone(numbers)
 
 
-def test_files_come_and_go(ssh: SshTransport, tmp_path: Path) -> None:
+def test_put_get_and_remove_files(ssh: SshTransport, tmp_path: Path) -> None:
     source = tmp_path / "x"
     source.write_bytes(b"abc")
     ssh.put(source, "a/b/x")
@@ -172,7 +172,7 @@ def test_paths_that_lead_outside_are_refused(ssh: SshTransport, tmp_path: Path, 
             attempt()
 
 
-def test_what_is_wrong_is_said(ssh: SshTransport, tmp_path: Path) -> None:
+def test_reports_errors(ssh: SshTransport, tmp_path: Path) -> None:
     ssh.put(b"not executable", "bin/x")
     for attempt, says in (
         (lambda: ssh.run(["no-such-program"]), "cannot start no-such-program.*no such program"),
@@ -202,7 +202,7 @@ def test_two_writers_of_one_file_leave_one_of_the_two(ssh: SshTransport) -> None
     assert names(root(ssh) / "lib") == ["x"]
 
 
-def test_what_a_login_prints_is_not_taken_for_the_commands_output(tmp_path: Path) -> None:
+def test_login_output_is_not_command_output(tmp_path: Path) -> None:
     force = """ForceCommand sh -c 'echo Welcome; echo Hi >&2; eval "$SSH_ORIGINAL_COMMAND"'"""
     with sshd(tmp_path / "noisy", force) as noisy:
         board = SshTransport(noisy.address(), str(noisy.root))

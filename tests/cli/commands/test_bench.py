@@ -16,7 +16,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.waiting import until
 from toolchain.bundles.read import Bundle
-from toolchain.cli.commands.bench import show
+from toolchain.cli.commands.execute import show_latency
 from toolchain.measuring.bench import BenchResult
 from toolchain.measuring.verifications import remember, verifications
 
@@ -126,7 +126,7 @@ def test_each_peak_that_was_used_is_named(
         operators=[operator("conv", 0.12), operator("pairs", None)],
         peaks=peaks,
     )
-    show(result)
+    show_latency(result)
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("peak: ")] == said
     assert [line.split()[-1] for line in lines if line.startswith(("conv", "pairs"))] == ["12%", "-"]
@@ -134,7 +134,7 @@ def test_each_peak_that_was_used_is_named(
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("name", "change", "code", "says"), BUNDLES, ids=[row[0] for row in BUNDLES])
-def test_bundles_that_are_none(
+def test_refuses_files_that_are_no_bundles(
     invoke: Toolchain,
     files: Path,
     bundles: dict[str, Bundle],

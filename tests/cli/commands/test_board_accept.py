@@ -41,7 +41,7 @@ def test_a_dry_run_lists_the_steps_and_asks_nobody(invoke: Toolchain) -> None:
     assert "verify:opencl:mobilenet" in invoke("board", "accept", "local", "--dry-run").out
 
 
-def test_all_passed(invoke: Toolchain, folder: Path, ends: dict[str, StepEnd]) -> None:
+def test_accept_passes(invoke: Toolchain, folder: Path, ends: dict[str, StepEnd]) -> None:
     ends["rates"] = StepEnd("missed", "slow")
     ran = invoke("board", "accept", "local", "--json", "-o", "found")
     assert ran.code == 0, ran.err
@@ -77,12 +77,12 @@ def test_another_failure_is_exit_code_1(invoke: Toolchain, ends: dict[str, StepE
         (("rk3399",), "board class"),
     ],
 )
-def test_what_cannot_be_used(invoke: Toolchain, arguments: tuple[str, ...], says: str) -> None:
+def test_refuses_unusable_arguments(invoke: Toolchain, arguments: tuple[str, ...], says: str) -> None:
     ran = invoke("board", "accept", *arguments)
     assert ran.code == 2 and ran.says(says)
 
 
-def test_a_folder_that_cannot_be_written(invoke: Toolchain, folder: Path, ends: dict[str, StepEnd]) -> None:
+def test_refuses_unwritable_folder(invoke: Toolchain, folder: Path, ends: dict[str, StepEnd]) -> None:
     assert ends
     (folder / "file").touch()
     ran = invoke("board", "accept", "local", "-o", folder / "file" / "x")

@@ -91,7 +91,7 @@ def test_a_board_is_switched_off_on_and_cycled(rack: Rack, invoke: Toolchain) ->
 
 
 @pytest.mark.slow
-def test_one_that_does_not_come_back(rack: Rack, invoke: Toolchain) -> None:
+def test_reports_board_that_stays_silent(rack: Rack, invoke: Toolchain) -> None:
     (rack.server.folder / "broken").touch()
     ran = invoke("board", "power", "cycle", "rk", "--wait", "0.5", "--json")
     assert ran.code == 1
@@ -126,7 +126,7 @@ def test_show_names_the_programs_and_nothing_else(folder: Path, invoke: Toolchai
         (f'{{on = ["{WORD}"]}}', ["on", "rk"], 2, ["`on` is there without `off`"]),
     ],
 )
-def test_what_is_not_switched(
+def test_refuses_boards_that_are_not_switched(
     invoke: Toolchain, folder: Path, power: str, arguments: list[str], code: int, says: list[str]
 ) -> None:
     write(folder, power)

@@ -20,7 +20,7 @@ from toolchain.boards.emulation import stored
 from toolchain.boards.emulation.containers import ContainerBoard
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.boards.ssh.hostkeys import fingerprint
-from toolchain.cli.commands.board_ssh import _line
+from toolchain.cli.commands.board_status import _line
 from toolchain.configuration.file import FILE_NAME
 from toolchain.configuration.settings import configuration
 
@@ -68,7 +68,7 @@ def test_a_board_is_added_used_and_removed(server: Sshd, invoke: Toolchain, fold
 
 
 @pytest.mark.usefixtures("state")
-def test_what_is_not_trusted_is_not_entered(server: Sshd, invoke: Toolchain, folder: Path) -> None:
+def test_untrusted_host_key_is_not_added(server: Sshd, invoke: Toolchain, folder: Path) -> None:
     other = invoke(*add(server, "--fingerprint", "SHA256:abc"))
     assert other.code == 2 and other.says("--fingerprint SHA256:abc", fingerprint(server.host_key))
     unknown = invoke("board", "add", "host", "--class", "rk3999")
@@ -245,9 +245,7 @@ def test_one_login_is_enough_to_add_a_board_or_to_pin_its_new_key(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
-def test_who_speaks_with_a_server_is_said_with_the_reason(
-    invoke: Toolchain, folder: Path, tmp_path: Path
-) -> None:
+def test_reports_ssh_client_and_reason(invoke: Toolchain, folder: Path, tmp_path: Path) -> None:
     reason = "paramiko lacks algorithms of its server"
     with sshd(tmp_path / "new", "Ciphers chacha20-poly1305@openssh.com") as new:
         ran = invoke(*add(new, "--name", "one", "--yes", "--json"))

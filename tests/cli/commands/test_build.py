@@ -31,7 +31,7 @@ def test_library_and_bundle_are_there_and_the_tasks_counted(invoke: Toolchain, f
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("line", ["build good.onnx -o out", "tasks good.onnx", "tune good.onnx --dry-run"])
-def test_a_file_is_read_once(
+def test_model_file_is_read_once(
     invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     from toolchain.models import load
@@ -101,7 +101,7 @@ def test_a_build_tells_hits_and_misses_task_by_task(
 
 
 @pytest.mark.parametrize(("model", "code", "says"), MODELS, ids=[row[0] for row in MODELS])
-def test_models_that_cannot_be_used(
+def test_refuses_unusable_models(
     invoke: Toolchain, files: Path, model: str, code: int, says: list[str]
 ) -> None:
     refused(invoke, files, code, says, "build", model, "--board", "rk3399", "-o", "out")
@@ -142,7 +142,7 @@ NAMES = [
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("arguments", "says"), NAMES, ids=[" ".join(row[0]) for row in NAMES])
-def test_names_and_options_that_are_none(
+def test_refuses_unknown_names_and_bad_options(
     invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
 ) -> None:
     refused(invoke, files, 2, says, *arguments)
@@ -150,6 +150,6 @@ def test_names_and_options_that_are_none(
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("value", "says"), INPUTS, ids=[row[0] for row in INPUTS])
-def test_samples_that_do_not_fit(invoke: Toolchain, files: Path, value: str, says: list[str]) -> None:
+def test_refuses_samples_that_do_not_fit(invoke: Toolchain, files: Path, value: str, says: list[str]) -> None:
     says = [words.replace("--input", "--sample") for words in says]
     refused(invoke, files, 2, says, "build", "good.onnx", "--board", "local", "--sample", value, "-o", "out")

@@ -11,7 +11,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
 from toolchain.boards.inventory.lookup import find_board
-from toolchain.demo import _start_board, demo_options
+from toolchain.demo import DemoRequest, _start_board, demo_options
 from toolchain.errors import ToolchainError
 
 DEMOS = [
@@ -24,14 +24,15 @@ DEMOS = [
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("arguments", "says"), DEMOS, ids=[" ".join(row[0]) for row in DEMOS])
-def test_what_cannot_be_used(invoke: Toolchain, files: Path, arguments: list[str], says: list[str]) -> None:
+def test_refuses_unusable_arguments(
+    invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
+) -> None:
     refused(invoke, files, 2, says, "demo", *arguments)
 
 
-def test_its_options_reach_the_run(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*arguments: object) -> None:
-        trials, timeout_s = arguments[-2:]
-        raise ToolchainError(f"{trials} trials of {timeout_s:g} s", "no hint")
+def test_demo_passes_limits_on(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(request: DemoRequest, *_callbacks: object) -> None:
+        raise ToolchainError(f"{request.trials} trials of {request.timeout_s:g} s", "no hint")
 
     monkeypatch.setattr("toolchain.demo.run_demo", stop)
     refused(invoke, files, 1, ["4 trials of 300 s"], "demo", "good.onnx", "--trials", "4", "--timeout", "300")
@@ -47,9 +48,7 @@ def test_an_emulated_board_gets_few_trials_unless_more_are_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_a_folder_that_cannot_be_written_is_told_before_a_board_is_started(
-    invoke: Toolchain, files: Path
-) -> None:
+def test_refuses_unwritable_folder_before_starting_board(invoke: Toolchain, files: Path) -> None:
     refused(invoke, files, 1, ["cannot write good.onnx/out/"], "demo", "good.onnx", "-o", "good.onnx/out")
     assert "tuning" not in invoke("demo", "good.onnx", "-o", "good.onnx/out").err
 

@@ -169,7 +169,7 @@ BAD: list[tuple[str, list[str], int, list[str]]] = [
 
 @pytest.mark.parametrize(("options", "code", "says"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 @pytest.mark.usefixtures("fleet")
-def test_what_cannot_be_deployed(
+def test_refuses_undeployable_release(
     folder: Path, invoke: Toolchain, options: list[str], code: int, says: list[str]
 ) -> None:
     refused(invoke, folder, code, says, "deploy", bundle_of("1.0.0"), *options)
@@ -188,7 +188,7 @@ def other_bundle(folder: Path) -> None:
     ("spoil", "code", "says"), [(unsigned, 2, "has no release"), (other_bundle, 4, "for another bundle")]
 )
 @pytest.mark.usefixtures("fleet")
-def test_releases_that_are_none(
+def test_refuses_files_that_are_no_releases(
     folder: Path, invoke: Toolchain, spoil: Callable[[Path], None], code: int, says: str
 ) -> None:
     spoil(folder)

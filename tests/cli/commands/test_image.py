@@ -13,7 +13,7 @@ PUSH, PULL = (("push", "--registry", "127.0.0.1:1"), ("pull", "--registry", "127
 
 
 @pytest.mark.parametrize("command", [("list",), ("build",), ("bootstrap",)])
-def test_without_docker(
+def test_reports_missing_docker(
     invoke: Toolchain, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
@@ -38,7 +38,7 @@ def test_without_docker(
         ),
     ],
 )
-def test_what_cannot_be_used(
+def test_refuses_unusable_arguments(
     invoke: Toolchain,
     arguments: tuple[str, ...],
     environment: dict[str, str],
@@ -63,6 +63,8 @@ def test_what_cannot_be_used(
         (("shell", "base"), 3, "a shell needs a terminal"),
     ],
 )
-def test_what_cannot_be_is_told(invoke: Toolchain, arguments: tuple[str, ...], code: int, says: str) -> None:
+def test_refuses_impossible_options(
+    invoke: Toolchain, arguments: tuple[str, ...], code: int, says: str
+) -> None:
     ran = invoke("image", *arguments)
     assert ran.code == code and ran.says(says, "hint:")

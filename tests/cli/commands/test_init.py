@@ -34,7 +34,7 @@ def test_a_key_that_the_environment_holds_is_marked() -> None:
     assert "secret" not in text and " is set now" not in starter_text({})
 
 
-def test_a_file_that_is_there_is_left_alone(invoke: Toolchain, folder: Path) -> None:
+def test_existing_file_is_not_changed(invoke: Toolchain, folder: Path) -> None:
     (folder / "toolchain.toml").write_text("jobs = 1  # mine\n")
     ran = invoke("init")
     assert ran.code == 2 and ran.says(str(folder / "toolchain.toml"), "hint: ")

@@ -42,7 +42,7 @@ def test_a_listener_beyond_loopback_would_be_noticed() -> None:
 
 
 @pytest.mark.usefixtures("state")
-def test_nothing_runs_at_first(invoke: Toolchain) -> None:
+def test_status_without_running_lab(invoke: Toolchain) -> None:
     assert invoke("lab", "status", "--json").document["tracker"] is None
     assert "lab start" in invoke("lab", "status").out
     assert invoke("lab", "stop", "--json").document == {"stopped": False}
@@ -85,7 +85,7 @@ def test_start_status_stop(toolchain: Toolchain) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
-def test_that_edge_rt_is_compiled_is_told(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilation_of_edge_rt_is_reported(invoke: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
     tell_compiling(monkeypatch, "toolchain.rpc.lab")
     try:
         ran = invoke("lab", "start", "local", "--json")
@@ -97,7 +97,7 @@ def test_that_edge_rt_is_compiled_is_told(invoke: Toolchain, monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
-def test_a_port_in_use(toolchain: Toolchain, folder: Path) -> None:
+def test_refuses_port_in_use(toolchain: Toolchain, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         refused(toolchain, folder, 1, [str(port)], "lab", "start", "--board", "local", "--port", port)

@@ -121,7 +121,7 @@ def test_inspect_shows_where_a_network_can_be_cut(invoke: Toolchain, folder: Pat
 
 
 @pytest.mark.parametrize(("model", "code", "says"), MODELS, ids=[row[0] for row in MODELS])
-def test_models_that_cannot_be_used(
+def test_refuses_unusable_models(
     invoke: Toolchain, files: Path, model: str, code: int, says: list[str]
 ) -> None:
     refused(invoke, files, code, says, "model", "inspect", model)
@@ -135,14 +135,14 @@ NAMES = [
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("arguments", "says"), NAMES, ids=[" ".join(row[0]) for row in NAMES])
-def test_names_and_options_that_are_none(
+def test_refuses_unknown_names_and_bad_options(
     invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
 ) -> None:
     refused(invoke, files, 2, says, *arguments)
 
 
 @pytest.mark.slow
-def test_a_full_disk(files: Path) -> None:
+def test_full_disk_is_reported(files: Path) -> None:
     """A limit on the size of files stands for the disk: the same error of write(2), for root as well."""
 
     def limit() -> None:

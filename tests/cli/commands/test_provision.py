@@ -12,7 +12,7 @@ from toolchain.boards.inventory.lookup import local_board
 
 
 @pytest.mark.slow
-def test_it_plans_does_repeats_and_undoes(invoke: Toolchain, state: Path) -> None:
+def test_provision_dry_run_apply_repeat_and_remove(invoke: Toolchain, state: Path) -> None:
     planned = invoke("board", "provision", "local", "--dry-run")
     assert planned.code == 0 and "send edge-rt" in planned.out and "put bin/edge-rt-" in planned.out
     assert list((state / "boards" / "local").iterdir()) == []
@@ -60,6 +60,6 @@ def test_a_dry_run_compiles_nothing(
         (["local", "--remove", "--account", "root"], "--account root"),
     ],
 )
-def test_what_cannot_be_is_told(invoke: Toolchain, arguments: list[str], says: str) -> None:
+def test_refuses_impossible_options(invoke: Toolchain, arguments: list[str], says: str) -> None:
     ran = invoke("board", "provision", *arguments)
     assert ran.code == 2 and ran.says("error: ", "hint: ", says)

@@ -73,7 +73,7 @@ def test_scales_of_any_size_are_built_and_verified_to_the_last_step(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("state", "file")
-def test_what_it_cost_is_printed(invoke: Toolchain, folder: Path) -> None:
+def test_accuracy_loss_is_printed(invoke: Toolchain, folder: Path) -> None:
     ran = invoke("build", *COMMON, "-o", "out", "-v")
     said = ran.out
     assert "scales: mse, calibrated with 4 random inputs" in said
@@ -112,7 +112,9 @@ def test_tasks_tune_and_build_see_one_graph(invoke: Toolchain) -> None:
         ),
     ],
 )
-def test_what_cannot_be(invoke: Toolchain, folder: Path, typed: list[str], said: list[str]) -> None:
+def test_refuses_impossible_quantising_options(
+    invoke: Toolchain, folder: Path, typed: list[str], said: list[str]
+) -> None:
     image = np.zeros((1, 3, 9, 9), np.float32)
     image[0, 0, 0, 0] = np.nan
     np.save(folder / "nan.npy", image)

@@ -26,7 +26,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("records")
-def test_all_are_listed_and_the_best_is_told(invoke: Toolchain) -> None:
+def test_lists_all_and_best_records(invoke: Toolchain) -> None:
     listed = invoke("records", "list", "--json").document
     assert [record["best_ms"] for record in listed] == [None, 1.5, 3.0]
     assert listed[0]["failure"] == "runtime"
@@ -37,7 +37,7 @@ def test_all_are_listed_and_the_best_is_told(invoke: Toolchain) -> None:
 
 
 @pytest.mark.usefixtures("records")
-def test_it_is_told_which_builds_take_another_record(invoke: Toolchain) -> None:
+def test_best_shows_options_of_other_builds(invoke: Toolchain) -> None:
     with user_store() as store:
         put(store, 0.5, kind="cpu", payload='{"algorithm":"winograd"}')
         put(store, 0.8, kind="cpu", payload='{"algorithm":"direct"}')
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_imported_changes_nothing(invoke: Toolchain, folde
 
 
 @pytest.mark.usefixtures("records")
-def test_distilled(invoke: Toolchain) -> None:
+def test_distill_keeps_best_records(invoke: Toolchain) -> None:
     dry = invoke("records", "distill", "--dry-run", "--json").document
     assert (dry["kept"], dry["removed"], dry["removed_failures"], dry["dry_run"]) == (1, 1, 1, True)
     assert len(invoke("records", "list", "--json").document) == 3
@@ -151,7 +151,7 @@ def test_distilled(invoke: Toolchain) -> None:
 
 
 @pytest.mark.usefixtures("records")
-def test_one_bad_row_stops_nothing_and_is_named(invoke: Toolchain, tmp_path: Path) -> None:
+def test_bad_row_is_skipped_and_named(invoke: Toolchain, tmp_path: Path) -> None:
     file = tmp_path / "data" / "records.sqlite"
     with sqlite3.connect(file) as db:
         db.execute("UPDATE records SET run_ms='{-1.0}' WHERE best_ms=1.5")

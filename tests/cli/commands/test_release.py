@@ -231,7 +231,7 @@ KEYS = [
 ]
 
 
-def test_keys_that_cannot_sign(trusted: Path, invoke: Toolchain) -> None:
+def test_refuses_keys_that_cannot_sign(trusted: Path, invoke: Toolchain) -> None:
     other_keys(trusted)
     for name, says in KEYS:
         refused(
@@ -256,7 +256,9 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "says"), OPTIONS, ids=[" ".join(row[0])[:30] for row in OPTIONS])
-def test_options_that_cannot_be(field: Path, invoke: Toolchain, options: list[str], says: list[str]) -> None:
+def test_refuses_bad_sign_options(
+    field: Path, invoke: Toolchain, options: list[str], says: list[str]
+) -> None:
     refused(
         invoke,
         field,
@@ -293,9 +295,9 @@ SIGN = ["release", "sign", "tiny.bundle", "--unverified", "--key", "anna"]
 def signed_by_anna(_: Path) -> None:
     from click.testing import CliRunner
 
-    from toolchain.cli.commands.release import command
+    from toolchain.cli.commands.release import release
 
-    done = CliRunner().invoke(command, [*SIGN[1:], *TERMS])
+    done = CliRunner().invoke(release, [*SIGN[1:], *TERMS])
     assert done.exit_code == 0, done.output
 
 
@@ -356,7 +358,7 @@ BAD = [
 @pytest.mark.parametrize(
     ("prepare", "code", "says", "arguments"), [row[1:] for row in BAD], ids=[r[0] for r in BAD]
 )
-def test_what_cannot_be_used(
+def test_refuses_unusable_arguments(
     field: Path,
     invoke: Toolchain,
     prepare: Callable[[Path], object] | None,
@@ -379,7 +381,7 @@ CHANGES = [
 ]
 
 
-def test_changes_of_a_trust_that_cannot_be(trusted: Path, invoke: Toolchain) -> None:
+def test_refuses_impossible_trust_changes(trusted: Path, invoke: Toolchain) -> None:
     for arguments, says in CHANGES:
         refused(invoke, trusted, 2, says, "release", "trust", *arguments)
     damaged = (trusted / "trust.json").read_bytes().replace(b'payload"', b'x"')

@@ -99,12 +99,12 @@ def test_the_last_run_on_a_board_or_a_class(invoke: Toolchain, stored: Path, fil
         refused(invoke, files, 2, says, "report", *source, "--board", "nobody", "-o", "other.html")
 
 
-def test_what_cannot_be_reported_on(invoke: Toolchain, files: Path) -> None:
+def test_refuses_unreportable_sources(invoke: Toolchain, files: Path) -> None:
     refused(invoke, files, 2, ["there are no records", "toolchain tune"], "report")
     refused(invoke, files, 2, ["nosuch.sqlite"], "report", "nosuch.sqlite")
     refused(invoke, files, 2, ["good.onnx"], "report", "good.onnx")
 
 
 @pytest.mark.usefixtures("stored")
-def test_a_run_that_is_none_names_those_there_are(invoke: Toolchain, files: Path) -> None:
+def test_unknown_run_lists_known_runs(invoke: Toolchain, files: Path) -> None:
     refused(invoke, files, 2, ["--run ff", "abababab", "aaaaaaaa"], "report", "--run", "ff")

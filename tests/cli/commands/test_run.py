@@ -15,7 +15,7 @@ from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
 from tests.measuring.small_network import INPUT
 from toolchain.bundles.read import Bundle
-from toolchain.cli.commands.run import show_values
+from toolchain.cli.commands.execute import show_values
 
 
 @pytest.mark.slow  # edge-rt may have to be compiled
@@ -107,7 +107,7 @@ def test_a_device_of_another_kind_is_told_before_edge_rt_is_compiled(
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("value", "says"), INPUTS, ids=[row[0] for row in INPUTS])
-def test_inputs_that_do_not_fit(
+def test_refuses_inputs_that_do_not_fit(
     invoke: Toolchain, files: Path, bundles: dict[str, Bundle], value: str, says: list[str]
 ) -> None:
     bundle = bundles["local"].path
@@ -116,7 +116,7 @@ def test_inputs_that_do_not_fit(
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("name", "change", "code", "says"), BUNDLES, ids=[row[0] for row in BUNDLES])
-def test_bundles_that_are_none(
+def test_refuses_files_that_are_no_bundles(
     invoke: Toolchain,
     files: Path,
     bundles: dict[str, Bundle],

@@ -23,7 +23,7 @@ def test_the_library_for_a_board_is_written_with_its_header(invoke: Toolchain, f
 
 
 @pytest.mark.usefixtures("state")
-def test_a_board_that_is_none(invoke: Toolchain, folder: Path) -> None:
+def test_refuses_unknown_board(invoke: Toolchain, folder: Path) -> None:
     refused(
         invoke, folder, 2, ["--board rk3388", "rk3399"], "runtime", "export", "--board", "rk3388", "-o", "out"
     )

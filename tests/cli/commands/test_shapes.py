@@ -109,7 +109,7 @@ def test_tasks_of_all_shapes_are_listed_and_planned(invoke: Toolchain, files: Pa
         (("--shape", "x={1,2,3,4,5},{1,2,3,4},16"), ["20 shapes: a bundle has at most 16"]),
     ],
 )
-def test_lists_that_cannot_be_meant(
+def test_refuses_malformed_shape_lists(
     invoke: Toolchain, files: Path, options: tuple[str, ...], says: list[str]
 ) -> None:
     for command in (("build", "-o", "out"), ("tune",), ("tasks",)):

@@ -85,7 +85,7 @@ NAMES = [
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("arguments", "says"), NAMES, ids=[" ".join(row[0]) for row in NAMES])
-def test_names_and_options_that_are_none(
+def test_refuses_unknown_names_and_bad_options(
     invoke: Toolchain, files: Path, arguments: list[str], says: list[str]
 ) -> None:
     refused(invoke, files, 2, says, *arguments)

@@ -25,7 +25,7 @@ def model(files: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), CUDA, ("--device", "opencl")], ids=["cpu", "cuda", "opencl"])
-def test_the_whole_way(
+def test_tune_offline_from_export_to_build(
     options: tuple[str, ...],
     invoke: Toolchain,
     model: str,
@@ -63,7 +63,7 @@ def test_the_whole_way(
 
 
 @pytest.mark.slow
-def test_what_is_said_to_people(invoke: Toolchain, model: str, files: Path) -> None:
+def test_offline_tuning_prints_next_steps(invoke: Toolchain, model: str, files: Path) -> None:
     listed = invoke("tasks", model, "--board", "local", "--json").document
     common = ["tune", model, "--board", "local", "--tasks", listed[0]["id"], "--trials", 1, *SHORT]
     out = invoke(*common, "--export", files / "out").out
@@ -88,7 +88,7 @@ def test_what_is_said_to_people(invoke: Toolchain, model: str, files: Path) -> N
         (("--import", ".", "--runner", "boards"), "--import and --runner do not go together"),
     ],
 )
-def test_what_does_not_go_together(
+def test_refuses_exclusive_options(
     options: tuple[str, ...], says: str, invoke: Toolchain, files: Path
 ) -> None:
     assert (files / "good.onnx").exists()

@@ -124,7 +124,7 @@ def test_a_port_that_browsers_refuse_is_refused(invoke: Toolchain) -> None:
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_broken_settings_are_told_before_anything_is_printed(
+def test_broken_settings_are_reported_first(
     invoke: Toolchain, folder: Path, options: tuple[str, ...]
 ) -> None:
     (folder / "toolchain.toml").write_text("[boards")
@@ -145,7 +145,7 @@ def test_a_port_that_is_taken_is_refused(invoke: Toolchain) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
-def test_what_other_processes_do_is_seen(
+def test_page_shows_other_processes(
     folder: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A build and a tuning run of a tiny network, each in a process of its own."""

@@ -38,7 +38,7 @@ def test_a_right_bundle_passes_and_a_wrong_one_ends_with_4(
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize(("name", "change", "code", "says"), BUNDLES, ids=[row[0] for row in BUNDLES])
-def test_bundles_that_are_none(
+def test_refuses_files_that_are_no_bundles(
     invoke: Toolchain,
     files: Path,
     bundles: dict[str, Bundle],
@@ -53,7 +53,7 @@ def test_bundles_that_are_none(
 
 
 @pytest.mark.usefixtures("state")
-def test_bundles_for_other_boards(invoke: Toolchain, files: Path, bundles: dict[str, Bundle]) -> None:
+def test_refuses_bundles_for_other_boards(invoke: Toolchain, files: Path, bundles: dict[str, Bundle]) -> None:
     other, local = bundles["rk3399"], bundles["local"]
     refused(invoke, files, 2, ["aarch64", "--board local"], "verify", other.path, "--board", "local")
     refused(invoke, files, 2, ["nosuch.bundle"], "verify", "nosuch.bundle", "--board", "local")
@@ -70,7 +70,7 @@ def test_bundles_for_other_boards(invoke: Toolchain, files: Path, bundles: dict[
 
 @pytest.mark.slow  # edge-rt may have to be compiled
 @pytest.mark.usefixtures("state", "files")
-def test_that_edge_rt_is_compiled_is_told(
+def test_compilation_of_edge_rt_is_reported(
     invoke: Toolchain, bundles: dict[str, Bundle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell_compiling(monkeypatch, "toolchain.boards.edge_rt.install")

@@ -92,7 +92,7 @@ def test_a_program_that_is_not_portable_ends_with_4(invoke: Toolchain, folder: P
     assert [each["rule"] for each in said.document["problems"]] == ["immediate", "finish"]
 
 
-def test_what_is_no_dump_is_named(invoke: Toolchain, folder: Path) -> None:
+def test_refuses_folder_without_dump(invoke: Toolchain, folder: Path) -> None:
     (folder / "insn.bin").write_bytes(bytes(16))
     for verb in ("lint", "simulate"):
         wrong = invoke("vta", verb, folder)
@@ -224,7 +224,7 @@ def test_a_convolution_with_a_residual_for_another_design(invoke: Toolchain, fol
         ((*CONV, "--config", "pink"), ("'pink'", "pynq, ultra96")),
     ],
 )
-def test_what_cannot_be_compiled_is_named(
+def test_refuses_uncompilable_convolution(
     invoke: Toolchain, folder: Path, options: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     wrong = invoke("vta", "compile", *options, "--dump", "dump")
@@ -242,7 +242,7 @@ def test_what_is_too_large_is_told_before_its_weights_are_drawn(invoke: Toolchai
 
 
 @pytest.mark.parametrize("timeout", ["nan", "inf", "1e12", "0"])
-def test_a_wait_that_nobody_can_mean_is_refused(invoke: Toolchain, dump: Path, timeout: str) -> None:
+def test_refuses_impossible_timeout(invoke: Toolchain, dump: Path, timeout: str) -> None:
     assert invoke("vta", "simulate", dump, "--timeout", timeout).code == 2
 
 
@@ -282,6 +282,6 @@ def test_a_networks_regions_are_compiled(invoke: Toolchain, folder: Path) -> Non
         (["--model", "none.onnx"], "none.onnx"),
     ],
 )
-def test_what_cannot_be_compiled(invoke: Toolchain, typed: list[str], said: str) -> None:
+def test_refuses_uncompilable_network(invoke: Toolchain, typed: list[str], said: str) -> None:
     wrong = invoke("vta", "compile", "--dump", "here", *typed)
     assert wrong.code == 2 and said in wrong.err

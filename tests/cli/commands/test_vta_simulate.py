@@ -39,7 +39,7 @@ def test_the_memory_is_compared_and_the_model_is_called_one(invoke: Toolchain, d
     assert said["model"]["stages"]["load"]["instructions"] == 2
 
 
-def test_another_memory(invoke: Toolchain, dump: Path) -> None:
+def test_fails_if_memory_differs(invoke: Toolchain, dump: Path) -> None:
     wrong = bytearray(expected())
     wrong[OUTPUTS + 5] ^= 1
     (dump / "expected.bin").write_bytes(wrong)
@@ -52,14 +52,14 @@ def test_another_memory(invoke: Toolchain, dump: Path) -> None:
     assert said.document["difference"]["first"] == OUTPUTS + 5
 
 
-def test_nobody_said_what_is_expected(invoke: Toolchain, dump: Path) -> None:
+def test_simulates_without_expected_memory(invoke: Toolchain, dump: Path) -> None:
     (dump / "expected.bin").unlink()
     told = invoke("vta", "simulate", dump)
     assert told.code == 0 and "no expected.bin" in told.out
     assert invoke("vta", "simulate", dump, "--json").document["passed"] is None
 
 
-def test_a_program_that_is_refused(invoke: Toolchain, folder: Path) -> None:
+def test_rejected_program_ends_with_4(invoke: Toolchain, folder: Path) -> None:
     bad = good()
     bad.change(2, push_next=False)
     write_dump(folder / "bad", bad.dump())
@@ -97,7 +97,7 @@ def test_a_trace_has_a_track_for_each_stage_and_arrows_for_tokens(invoke: Toolch
     assert taken["L2G 0"]["ts"] == gemm["ts"] and taken["L2G 0"]["tid"] == gemm["tid"]
 
 
-def test_what_is_no_dump(invoke: Toolchain, folder: Path) -> None:
+def test_refuses_folder_without_dump(invoke: Toolchain, folder: Path) -> None:
     assert invoke("vta", "simulate", folder / "none").code == 2
     assert invoke("vta", "simulate", folder / "none", "--timeout", "0").says("--timeout")
 

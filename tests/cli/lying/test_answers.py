@@ -32,7 +32,7 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize("verb", ["info", "run", "bench"])
-def test_a_document_that_is_none(ask: Ask, liar: Liar, verb: str) -> None:
+def test_refuses_answer_that_is_no_document(ask: Ask, liar: Liar, verb: str) -> None:
     for document in DOCUMENTS.values():
         liar.say(verb, document)
         ran = ask("verify" if verb in ("info", "run") else verb, "--json")
@@ -80,7 +80,7 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize(("answer", "code", "ours", "words"), CLAIMS)
-def test_a_failure_is_told_or_refused(
+def test_failure_answer_is_reported_or_refused(
     ask: Ask, liar: Liar, answer: object, code: int, ours: int, words: list[str]
 ) -> None:
     liar.say("run", answer, code)
@@ -93,6 +93,6 @@ def test_an_info_that_fails(ask: Ask, liar: Liar, code: int) -> None:
     refused(ask("verify"), "edge-rt does not work there", f"exit code {code}", "gone", code=1)
 
 
-def test_a_signal_is_told(ask: Ask, liar: Liar) -> None:
+def test_signal_is_reported(ask: Ask, liar: Liar) -> None:
     liar.say("run", b"", script="kill -SEGV $$")
     refused(ask("run"), "crashed with SIGSEGV", code=1)

@@ -42,7 +42,7 @@ def test_much_output_takes_little_memory(ask: Ask, liar: Liar, verb: str, script
     assert peak < BOUND
 
 
-def test_folders_of_many_entries(ask: Ask, liar: Liar) -> None:
+def test_refuses_folder_with_too_many_entries(ask: Ask, liar: Liar) -> None:
     runs, old = liar.root / "run", time.time() - 1e6
     for number in range(250):  # of owners that were killed
         folder = runs / str(number)
@@ -64,7 +64,7 @@ def test_folders_of_many_entries(ask: Ask, liar: Liar) -> None:
 
 @pytest.mark.parametrize("script", ["exec yes", "exec yes >&2", "exec sleep 600", "sleep 600 & sleep 600"])
 @pytest.mark.parametrize("verb", ["info", "run"])
-def test_what_never_ends_is_ended(
+def test_endless_output_is_ended(
     ask: Ask, liar: Liar, verb: str, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolchain.boards.edge_rt.install._INFO_SECONDS", 0.5)

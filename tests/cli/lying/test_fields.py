@@ -66,7 +66,7 @@ FIELDS: dict[str, dict[str, tuple[object, ...]]] = {
 }
 
 
-def test_the_truth_is_taken(ask: Ask, liar: Liar, folder: Path) -> None:
+def test_accepts_true_answer(ask: Ask, liar: Liar, folder: Path) -> None:
     assert liar.root.is_dir()
     ran = ask("run", "--json")
     assert ran.code == 0, ran.err
@@ -93,7 +93,7 @@ def test_the_table_is_large() -> None:
 @pytest.mark.parametrize(
     ("verb", "field"), [(verb, field) for verb, fields in FIELDS.items() for field in fields]
 )
-def test_a_field_that_cannot_be_right(ask: Ask, liar: Liar, verb: str, field: str) -> None:
+def test_refuses_impossible_field(ask: Ask, liar: Liar, verb: str, field: str) -> None:
     truth = json.loads((liar.root / "lie" / verb).read_bytes())
     options = ("--profile",) if verb == "bench" else ()
     told = "run" if verb == "info" else verb

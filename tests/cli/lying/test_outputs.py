@@ -76,7 +76,7 @@ def files() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("content", [pytest.param(data, id=name) for name, data in files()])
-def test_outputs_that_are_not_the_bundles(ask: Ask, liar: Liar, folder: Path, content: bytes) -> None:
+def test_refuses_outputs_of_another_bundle(ask: Ask, liar: Liar, folder: Path, content: bytes) -> None:
     (liar.root / "lie" / "out.npz").write_bytes(content)
     ran = ask("run")
     clean(ran)
@@ -97,7 +97,7 @@ def test_outputs_that_are_not_the_bundles(ask: Ask, liar: Liar, folder: Path, co
         ('truncate -s 100G "$out"', 4, "has more than the"),
     ],
 )
-def test_outputs_that_are_no_file(ask: Ask, liar: Liar, script: str, code: int, words: str) -> None:
+def test_refuses_outputs_that_are_no_file(ask: Ask, liar: Liar, script: str, code: int, words: str) -> None:
     liar.say("run", RUN, script=script)
     ran = ask("run")
     clean(ran)
@@ -105,7 +105,7 @@ def test_outputs_that_are_no_file(ask: Ask, liar: Liar, script: str, code: int, 
     assert not [*(liar.root / "run").glob("*")]
 
 
-def test_a_scratch_folder_that_is_not_there(ask: Ask, liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_missing_scratch_folder(ask: Ask, liar: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
     from toolchain.boards.local.transport import LocalTransport
 
     assert liar.root.is_dir()

@@ -57,7 +57,7 @@ def far(server: Any, liar: Liar, folder: Path) -> Liar:
         ("run", b"", "exec yes", ["did not end within 1 s"]),
     ],
 )
-def test_a_lie_over_ssh(
+def test_refuses_false_answer_over_ssh(
     far: Liar, ask: Ask, verb: str, answer: object, script: str, words: list[str]
 ) -> None:
     far.say(verb, answer, script=script)

@@ -39,7 +39,7 @@ STATE = {
 
 
 @pytest.mark.parametrize("field", STATE)
-def test_a_state_that_cannot_be(
+def test_refuses_impossible_state(
     ask: Ask, liar: Liar, folder: Path, monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
     lines = system_says(liar, folder, monkeypatch)

@@ -138,7 +138,8 @@ def _told(error: Exception) -> str:
 
 def _load(case: Case, folder: Path) -> Any:
     """Return the model, if `build` would go on with it: it wants a sample and a reference, too."""
-    from toolchain.building.build import BuildOptions, reference_for
+    from toolchain.building.build import reference_for
+    from toolchain.building.options import BuildOptions
     from toolchain.models.load import load_model
     from toolchain.models.options import ModelOptions
 
@@ -183,7 +184,8 @@ def compiled_library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Pa
     from tests.e2e.onnx_nodes.merged import merged
     from toolchain.backends.table import backend_for
     from toolchain.boards.inventory.lookup import find_target
-    from toolchain.building.build import BuildOptions, decide_network
+    from toolchain.building.build import decide_network
+    from toolchain.building.options import BuildOptions
     from toolchain.linking.library import link_library
     from toolchain.tasks.options import CodeOptions
 

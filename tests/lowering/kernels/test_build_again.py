@@ -16,7 +16,8 @@ import pytest
 
 from tests.waiting import until
 from toolchain.boards.inventory.lookup import find_target
-from toolchain.building.build import BuildOptions, BuildResult, build
+from toolchain.building.build import BuildResult, build
+from toolchain.building.options import BuildOptions
 from toolchain.configuration.settings import configuration
 from toolchain.lowering.kernels import compilers
 from toolchain.lowering.kernels.compile import compile_kernel

@@ -13,7 +13,8 @@ from tests.backends.packed.computed import loaded
 from tests.fuzz import sanitized
 from tests.models.bounds.cases import CASES, Case, drawn
 from toolchain.boards.inventory.lookup import LOCAL
-from toolchain.building.build import BuildOptions, build
+from toolchain.building.build import build
+from toolchain.building.options import BuildOptions
 from toolchain.profiles import load_profile
 from toolchain.targets.build_for import BuildFor
 

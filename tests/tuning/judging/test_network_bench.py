@@ -14,6 +14,7 @@ from tests.building.network import written
 from tests.models.sequences import recogniser
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import find_board
+from toolchain.building.bundling import Compilation
 from toolchain.errors import ToolchainError
 from toolchain.files.scratch import scratch_folder
 from toolchain.models.load import Model, load_model
@@ -62,7 +63,8 @@ def benched(model: Model, folder: Path) -> Iterator[Here]:
             backend.lower(model, target) as network,
         ):
             tasks = list(network.tasks)
-            bench = prepare_network_bench(model, backend, network, target, board, store, tasks, scratch)
+            compilation = Compilation(model, backend, board.build_for, target)
+            bench = prepare_network_bench(compilation, network, board, store, tasks, scratch)
             yield Here(network, bench, bench.variant({}, said))
 
 

@@ -145,8 +145,8 @@ def test_where_one_board_goes_away_the_next_judges(
     asked: list[str] = []
 
     def bench(*arguments: object) -> SimpleNamespace:
-        asked.append(arguments[4].name)  # type: ignore[attr-defined]
-        if arguments[4].name in gone:  # type: ignore[attr-defined]
+        asked.append(arguments[2].name)  # type: ignore[attr-defined]
+        if arguments[2].name in gone:  # type: ignore[attr-defined]
             raise ToolchainError("the connection was lost")
         return SimpleNamespace()
 
@@ -189,7 +189,7 @@ def test_boards_that_come_back_are_asked_again(
     asked: list[str] = []
 
     def bench(*arguments: object) -> SimpleNamespace:
-        name = arguments[4].name  # type: ignore[attr-defined]
+        name = arguments[2].name  # type: ignore[attr-defined]
         asked.append(name)
         if name in failures and asked.count(name) == 1:
             raise failures[name]("no route to host")

@@ -34,7 +34,7 @@ _DeviceFacts = Annotated[SerializeAsAny[DeviceFacts], BeforeValidator(_of_its_ki
 
 
 class DevicesThere(Answer):
-    """The devices of one kind on a board: their names as drivers give them, or why there is no device.
+    """The devices of one kind on a board: the drivers' names for them, or the problem that prevents one.
 
     `details` has one entry for each name, or is empty if this kind reports nothing but names.
     """
@@ -171,7 +171,7 @@ class ServerSaid(Answer):
 
     @property
     def is_of_waiting(self) -> bool:
-        """Whether the line says that a session waits, or that it no longer does."""
+        """True for "waiting" and "no longer waiting" messages."""
         return "waiting" in self.model_fields_set
 
 

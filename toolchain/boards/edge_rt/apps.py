@@ -1,4 +1,4 @@
-"""Names of the applications that a board has: each is a folder beside the board's own files."""
+"""Checks names of applications, which are folders on a board."""
 
 from __future__ import annotations
 

@@ -34,22 +34,22 @@ def stock(
     """
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     folder, name = str(PurePosixPath(remote).parent), PurePosixPath(remote).name
-    there = transport.listing(folder)
+    files = transport.listing(folder)
     # First: on a small disk there is no room for one version more than are kept.
-    transport.remove(*(f"{folder}/{old}" for old in surplus(there, name, keep)))
-    if name in there and there[name].size == size:
+    transport.remove(*(f"{folder}/{old}" for old in surplus(files, name, keep)))
+    if name in files and files[name].size == size:
         transport.touch(remote)
     else:
         transport.put(content, remote, executable=executable)
     return remote
 
 
-def surplus(there: dict[str, RemoteFile], name: str, keep: int) -> list[str]:
+def surplus(files: dict[str, RemoteFile], name: str, keep: int) -> list[str]:
     """Return the names to remove so that `name` and the `keep - 1` other most recently used files stay.
 
     Their number is limited: a board that reports very many files must not keep the host busy.
     """
-    others = sorted((n for n in there if n != name), key=lambda n: there[n].changed, reverse=True)
+    others = sorted((n for n in files if n != name), key=lambda n: files[n].changed, reverse=True)
     return others[keep - 1 :][-MOST_REMOVED:]
 
 
@@ -180,10 +180,10 @@ def _facts(board: Board, completed: Completed) -> EdgeRtInfo:
     if completed.returncode == 0 and completed.stdout.strip():
         what = "the answer of `edge-rt info`"
         return understood(EdgeRtInfo, check_output(completed, board.name, what), board.name, what)
-    said = last_line(completed.stderr if completed.stderr.strip() else completed.stdout)
+    reason = last_line(completed.stderr if completed.stderr.strip() else completed.stdout)
     ended = completed.signal_name or f"exit code {completed.returncode}"
     raise ToolchainError(
-        f"board {board.name}: edge-rt does not work there ({ended}): {said}",
+        f"board {board.name}: edge-rt does not work there ({ended}): {reason}",
         f"is it a board of class {board.profile.name}? `toolchain board show {board.name}`",
     )
 

@@ -1,4 +1,4 @@
-"""The state of boards. All are asked at once, so that one that does not answer delays no other."""
+"""Asks boards for their state, all at once: a board that does not answer delays no other."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _clock(board: str, line: str) -> Iterator[str]:
         return
     clocks = [int(word) for word in all_of_it.split() if word.isdecimal()]
     if now.isdecimal() and clocks and int(now) < max(clocks):
-        said = f"{_mhz(int(now))} of {_mhz(max(clocks))} MHz"
-        yield f"{name} runs at {said}: it is throttled by heat, or limited by max_freq"
+        speed = f"{_mhz(int(now))} of {_mhz(max(clocks))} MHz"
+        yield f"{name} runs at {speed}: it is throttled by heat, or limited by max_freq"
 
 
 def _mhz(hertz: int) -> int:
@@ -139,7 +139,7 @@ LOOKS: KindTable[Look] = KindTable("status", {"opencl": Look(f"{SCRIPT}\ngpus", 
 
 
 def looks_of(kinds: Iterable[str]) -> list[Look]:
-    """Return the looks for these kinds of devices, without repetition."""
+    """Return the checks for these kinds of devices, without repetition."""
     return [look for kind in dict.fromkeys(kinds) if (look := LOOKS.find(kind)) is not None]
 
 
@@ -271,30 +271,30 @@ def status(board: Board) -> Status:
     patience = f"{_DRIVER_SECONDS:g}" if any(kind != CPU for kind in devices) else ""
     looks = looks_of(devices)
     try:
-        said = _said(board, patience, looks)
+        state = _ask(board, patience, looks)
     except ToolchainError as error:
         return Status(
             board.name, board.profile.name, error.message, error.hint, devices=devices, **_way(board)
         )
-    there = None if said.info is None else _installed(said.info)
-    drivers = drivers_of(there.devices, board) if there else []
+    edge_rt = None if state.info is None else _installed(state.info)
+    drivers = drivers_of(edge_rt.devices, board) if edge_rt else []
     advising = looks if board.transport.has_system else []
     return Status(
         board.name,
         board.profile.name,
-        load_1min=said.load_1min,
-        uptime_s=said.uptime_s,
-        temperature_c=max((degrees / 1000 for degrees in said.millidegrees), default=None),
-        governor=",".join(sorted(set(said.governor))) or None,
-        memory_free_mib=None if said.memory_free_kib is None else said.memory_free_kib // 1024,
-        disk_free_mib=None if said.disk_free_kib is None else said.disk_free_kib // 1024,
-        edge_rt=there.version if there else _broken(said.info),
-        devices=[*devices, *said.node],
+        load_1min=state.load_1min,
+        uptime_s=state.uptime_s,
+        temperature_c=max((degrees / 1000 for degrees in state.millidegrees), default=None),
+        governor=",".join(sorted(set(state.governor))) or None,
+        memory_free_mib=None if state.memory_free_kib is None else state.memory_free_kib // 1024,
+        disk_free_mib=None if state.disk_free_kib is None else state.disk_free_kib // 1024,
+        edge_rt=edge_rt.version if edge_rt else _broken(state.info),
+        devices=[*devices, *state.node],
         emulated=board.emulated,
         drivers=drivers,
-        hints=[hint for look in advising for hint in look.hints(board.name, said, drivers)],
-        holder=there.holder.model_dump() if there and there.holder else None,
-        waiting=[each.model_dump() for each in there.waiting] if there else [],
+        hints=[hint for look in advising for hint in look.hints(board.name, state, drivers)],
+        holder=edge_rt.holder.model_dump() if edge_rt and edge_rt.holder else None,
+        waiting=[session.model_dump() for session in edge_rt.waiting] if edge_rt else [],
         **_way(board),
     )
 
@@ -304,10 +304,10 @@ def _way(board: Board) -> dict[str, Any]:
     return {"ssh": reached.way, "ssh_reason": reached.reason or None} if reached else {}
 
 
-def _said(board: Board, patience: str, looks: Sequence[Look]) -> State:
+def _ask(board: Board, patience: str, looks: Sequence[Look]) -> State:
     transport = board.transport
     if not transport.has_system:
-        return _program_said(board)
+        return _ask_program(board)
     nodes = " ".join(nodes_of(device.kind for device in board.profile.devices))
     script = _SCRIPT.replace("NODES", nodes).replace("LOOKS", "\n".join(look.script for look in looks))
     with transport.at_home() as home:
@@ -324,10 +324,10 @@ def _said(board: Board, patience: str, looks: Sequence[Look]) -> State:
     return formed(State, {**single, **several, "others": others}, board.name, _WHAT)
 
 
-def _program_said(board: Board) -> State:
+def _ask_program(board: Board) -> State:
     transport = board.transport
-    there = transport.listing("bin")
-    programs = sorted((n for n in there if n.startswith("edge-rt-")), key=lambda n: there[n].changed)
+    files = transport.listing("bin")
+    programs = sorted((n for n in files if n.startswith("edge-rt-")), key=lambda n: files[n].changed)
     if not programs:
         return State()
     asking = command(f"bin/{programs[-1]}", "info", only_device=board.only_device)

@@ -202,12 +202,12 @@ def _wait_for_banner(engine: Engine, container: str, port: int, profile: Profile
         state = engine.state(container)
         late = time.monotonic() > deadline
         if state != "running" or late:
-            said = engine.log(container) if state is not None else ""
-            if "exec format error" in said.lower():
+            log = engine.log(container) if state is not None else ""
+            if "exec format error" in log.lower():
                 raise _cannot_run(profile)
             what = f"did not answer within {BANNER_SECONDS:g} s" if late else f"ended (container {state})"
             raise ToolchainError(
-                f"board {name}: its SSH server {what}" + (f": {last_line(said.encode())}" if said else "")
+                f"board {name}: its SSH server {what}" + (f": {last_line(log.encode())}" if log else "")
             )
         time.sleep(0.1)
 

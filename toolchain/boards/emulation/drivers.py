@@ -75,9 +75,9 @@ def check_driver(board: Board, device: str) -> None:
         edge-rt does not work on the board, or the driver does not.
     """
     facts = install(board, drivers=bool(device)).facts
-    for found in facts.devices:
-        if found.kind == device and not found.names:
-            raise ToolchainError(f"board {board.name}: its driver for {device} fails: {found.problem}")
+    for answer in facts.devices:
+        if answer.kind == device and not answer.names:
+            raise ToolchainError(f"board {board.name}: its driver for {device} fails: {answer.problem}")
 
 
 def driver_environment(device: str, root: Path) -> Mapping[str, str]:
@@ -92,12 +92,12 @@ def with_test_bed(profile: Profile, device: str) -> Profile:
     bed = kind_of(device).test_bed if device else None
     if bed is None or not bed.entry:
         return profile
-    devices = (_changed(each, bed.entry) if each.kind == device else each for each in profile.devices)
+    devices = (_changed(entry, bed.entry) if entry.kind == device else entry for entry in profile.devices)
     return profile.model_copy(update={"devices": tuple(devices)})
 
 
 def usual_device(profile: Profile) -> str:
-    """Return the kind of device whose driver emulated boards of a class get unasked; empty for none.
+    """Return the kind of device whose driver emulated boards of a class get by default; empty: no driver.
 
     These are the classes that are about such a device: their image is that of its compiler.
     """

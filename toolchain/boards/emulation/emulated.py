@@ -106,10 +106,10 @@ def condition(name: str) -> str:
         return "ready"
     try:
         with docker.connect() as engine:
-            found = engine.state(state.container.id)
+            state_of_container = engine.state(state.container.id)
     except ToolchainError:
         return "Docker does not answer"
-    return {None: "gone", "running": "ready"}.get(found, found or "")
+    return {None: "gone", "running": "ready"}.get(state_of_container, state_of_container or "")
 
 
 def start(
@@ -151,7 +151,7 @@ def start(
     profile = load_profile(class_name)
     arch_of(profile)  # refuses a class whose boards run nothing of ours
     name = _checked_name(name or default_name(class_name))
-    told = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     check_kind(kind)
     device = device or (usual_device(profile) if kind != "system" else "")
     if device:
@@ -160,17 +160,17 @@ def start(
         return load(name)
     _check_free(name, class_name)
     if kind == "system":
-        return _start_system(profile, name, told)
+        return _start_system(profile, name, report)
     if kind == "container" or in_system(device) or (kind == "auto" and docker.answers()):
-        return _start_container(profile, name, told, device)
+        return _start_container(profile, name, report, device)
     check_host(profile)
     # This may compile for minutes: do it before the lock is taken.
     with _new_board(profile, name) as folder:
         root = folder / "root"
         atomic.make_private_folder(root)
         install_driver(device, profile, root)
-        made = _board(name, profile, _process(root, profile, device))
-        check_driver(made, device)
+        board = _board(name, profile, _process(root, profile, device))
+        check_driver(board, device)
         write_state(folder, BoardState(name=name, board_class=class_name, device=device))
     return load(name)
 
@@ -183,43 +183,43 @@ def _process(root: Path, profile: Profile, device: str) -> LocalTransport:
     return LocalTransport(root, emulator(profile), driver_environment(device, root))
 
 
-def _start_container(profile: Profile, name: str, told: Callable[[str], None], device: str) -> Board:
+def _start_container(profile: Profile, name: str, report: Callable[[str], None], device: str) -> Board:
     with docker.connect() as engine:
         # Both may take minutes: do them before the lock is taken.
-        image = containers.prepare(engine, profile, told, device=device if in_system(device) else "")
+        image = containers.prepare(engine, profile, report, device=device if in_system(device) else "")
         driver = container_files(device, profile)
-        ensure_runtime(arch_of(profile), progress=told)
+        ensure_runtime(arch_of(profile), progress=report)
         with _new_board(profile, name) as folder:
             containers.sweep(engine, known_containers())
-            told(f"starting {name}")
-            made = containers.start(engine, image, profile, name, folder, more=driver)
+            report(f"starting {name}")
+            container = containers.start(engine, image, profile, name, folder, more=driver)
             state = BoardState(
-                name=name, board_class=profile.name, kind="container", container=made, device=device
+                name=name, board_class=profile.name, kind="container", container=container, device=device
             )
             try:
-                with closing(_over_ssh(state, made, folder)) as transport:
+                with closing(_over_ssh(state, container, folder)) as transport:
                     board = _board(name, profile, transport)
-                    provision(board, how=How(progress=told))
+                    provision(board, how=How(progress=report))
                     check_driver(board, device)
                 write_state(folder, state)
             except BaseException:
-                engine.remove(made.id)
+                engine.remove(container.id)
                 raise
     return load(name)
 
 
-def _start_system(profile: Profile, name: str, told: Callable[[str], None]) -> Board:
+def _start_system(profile: Profile, name: str, report: Callable[[str], None]) -> Board:
     machines.check_class(profile)
     # Both may take minutes: do them before the lock is taken.
-    ensure_base(profile, told)
-    ensure_runtime(arch_of(profile), progress=told)
+    ensure_base(profile, report)
+    ensure_runtime(arch_of(profile), progress=report)
     with _new_board(profile, name) as folder:
         try:
-            made = machines.start(profile, name, folder, told)
-            state = BoardState(name=name, board_class=profile.name, kind="system", system=made)
-            with closing(_over_ssh(state, made, folder)) as transport:
+            machine = machines.start(profile, name, folder, report)
+            state = BoardState(name=name, board_class=profile.name, kind="system", system=machine)
+            with closing(_over_ssh(state, machine, folder)) as transport:
                 board = _board(name, profile, transport)
-                provision(board, how=How(progress=told))
+                provision(board, how=How(progress=report))
                 check_driver(board, "")
             write_state(folder, state)
         except BaseException:
@@ -241,9 +241,9 @@ def _resume(name: str, class_name: str, device: str) -> bool:
     if state.container is None:
         return False
     if state.device != device:
-        made = f"with --{state.device}" if state.device else f"without --{device}"
+        option = f"with --{state.device}" if state.device else f"without --{device}"
         raise UsageError(
-            f"board {name} was made {made}",
+            f"board {name} was made {option}",
             f"use another --name, or stop it: `toolchain board emulate stop {name}`",
         )
     with docker.connect() as engine, _writing():
@@ -368,20 +368,20 @@ def _checked_name(name: str) -> str:
 def _check_free(name: str, class_name: str) -> None:
     if name not in names():
         return
-    there = load(name).profile.name
-    if there == class_name:
+    existing = load(name).profile.name
+    if existing == class_name:
         raise UsageError(f"board {name} already runs", f"use it: --board {name}")
     raise UsageError(
-        f"--name {name}: there is already a board of that name, of class {there}",
+        f"--name {name}: there is already a board of that name, of class {existing}",
         f"use another name, or stop it: `toolchain board emulate stop {name}`",
     )
 
 
 def _processes_in(root: Path) -> list[str]:
     """Return the processes of this host whose working folder is `root`: those that run on the board."""
-    found = []
+    processes = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile, or someone else's
             if Path(os.readlink(process / "cwd")) == root.resolve():  # noqa: PTH115
-                found.append(f"{(process / 'comm').read_text().strip()} (process {process.name})")
-    return found
+                processes.append(f"{(process / 'comm').read_text().strip()} (process {process.name})")
+    return processes

@@ -94,8 +94,8 @@ def new_identity(file: Path, name: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise ToolchainError(f"ssh-keygen did not make a key within {_KEYGEN_SECONDS:g} s") from error
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
-        raise ToolchainError(f"ssh-keygen cannot make the key {file}: {said}")
+        errors = done.stderr.decode(errors="replace").strip()
+        raise ToolchainError(f"ssh-keygen cannot make the key {file}: {errors}")
     return file.with_suffix(".pub").read_text()
 
 

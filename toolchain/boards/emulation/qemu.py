@@ -120,7 +120,7 @@ def check_test_bed(profile: Profile, kind: str, device: str) -> None:
         raise UsageError(
             f"--{device}: a board that is a process has no driver of it", "leave out --kind process"
         )
-    if all(each.kind != device for each in profile.devices):
+    if all(entry.kind != device for entry in profile.devices):
         raise UsageError(
             f"--{device}: boards of class {profile.name} have no device for it",
             f"leave the option out; a class with one: {bed.board_class}",

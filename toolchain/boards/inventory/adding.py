@@ -158,7 +158,7 @@ def repin_board(name: str, trusted: Callable[[str, str, str], bool]) -> Repinned
             stored.removal_hint(name),
         )
     if entry is None or entry.host == THIS_HOST:
-        known = ", ".join(each for each, there in configuration().boards.items() if there.host != THIS_HOST)
+        known = ", ".join(name for name, other in configuration().boards.items() if other.host != THIS_HOST)
         raise UsageError(
             f"{name}: {configuration().file or FILE_NAME} has no such board with a host key",
             f"the boards there are: {known or 'none'}",
@@ -176,7 +176,7 @@ def repin_board(name: str, trusted: Callable[[str, str, str], bool]) -> Repinned
             )
         boards = configuration().boards
         same = register.names_of_machine(name)
-        names = tuple(each for each in same if boards[each].host_key == entry.host_key)
+        names = tuple(name for name in same if boards[name].host_key == entry.host_key)
         file = register.pin(names, host_key)
     return Repinned(names, file, old, new, _login_error(replace(address, host_key=host_key)))
 
@@ -261,13 +261,13 @@ def public_key(identities: tuple[Path, ...]) -> str:
     Raises
     ------
     UsageError
-        None of them has a public key beside it.
+        None of them has a file with its public key.
     """
     for file in identities:
         public = file.with_name(file.name + ".pub")
         lines = public.read_text(errors="replace").splitlines() if public.is_file() else []
-        if found := next(filter(_is_public_key, lines), None):
-            return found.strip()
+        if line := next(filter(_is_public_key, lines), None):
+            return line.strip()
     looked = ", ".join(f"{file}.pub" for file in identities)
     raise UsageError(
         f"you have no public key to install; looked for {looked}", "make one: ssh-keygen -t ed25519"

@@ -44,15 +44,15 @@ def broken_boards() -> dict[str, ToolchainError]:
 
 
 def _load_all(*, make_folders: bool = True) -> dict[str, Board | ToolchainError]:
-    found: dict[str, Board | ToolchainError] = {}
+    boards: dict[str, Board | ToolchainError] = {}
     of_file = partial(register.load, make_folder=make_folders)
     for load, names in ((emulated.load, stored.names()), (of_file, register.names())):
         for name in names:
             try:
-                found[name] = load(name)
+                boards[name] = load(name)
             except ToolchainError as error:
-                found[name] = error
-    return found
+                boards[name] = error
+    return boards
 
 
 def find_board(name: str) -> Board:
@@ -89,8 +89,8 @@ def find_boards(name: str) -> list[Board]:
             return grouped
         raise _unknown(name)
     entries = configuration().boards
-    if found := [register.load(each) for each in register.names() if entries[each].board_class == name]:
-        return found
+    if of_class := [register.load(board) for board in register.names() if entries[board].board_class == name]:
+        return of_class
     arch_of(load_profile(name))  # refuses a class whose boards cannot run edge-rt
     raise UsageError(
         f"{name}: that is a board class, and this step needs a board; there are: "
@@ -121,18 +121,18 @@ def group(name: str) -> list[Board]:
     UsageError
         No board is in the group; the message lists the groups.
     """
-    if found := _grouped(name):
-        return found
-    groups = {each for entry in configuration().boards.values() for each in entry.groups}
-    groups |= {each for board in stored.names() for each in stored.groups_of(board)}
+    if members := _grouped(name):
+        return members
+    groups = {group_name for entry in configuration().boards.values() for group_name in entry.groups}
+    groups |= {group_name for board in stored.names() for group_name in stored.groups_of(board)}
     known = ", ".join(sorted(groups)) or "none"
     raise UsageError(f"--group {name}: no board is in such a group", f"the groups are: {known}")
 
 
 def _grouped(name: str) -> list[Board]:
     """Return the boards of a group, those of the file first."""
-    of_file = [register.load(each) for each in register.names(name)]
-    return [*of_file, *(emulated.load(each) for each in stored.names_in_group(name))]
+    of_file = [register.load(board) for board in register.names(name)]
+    return [*of_file, *(emulated.load(board) for board in stored.names_in_group(name))]
 
 
 def find_target(name: str) -> BuildFor:

@@ -68,7 +68,8 @@ def is_this_host(name: str) -> bool:
 def with_rates(profile: Profile, rates: BoardRates) -> Profile:
     """Return a board class with the rates of one of its boards, in those clusters that were measured."""
     clusters = tuple(
-        each.model_copy(update={"rates": rates.of_core(each.cpu) or each.rates}) for each in profile.clusters
+        cluster.model_copy(update={"rates": rates.of_core(cluster.cpu) or cluster.rates})
+        for cluster in profile.clusters
     )
     return profile.model_copy(update={"clusters": clusters})
 
@@ -87,12 +88,12 @@ def _file_of_this_host() -> Path:
 
 def _cpu_digest(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return a digest of this host's CPUs, the same whichever of them this process may use."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     count = 0
     for line in cpuinfo.read_text().splitlines():
         key, _, value = line.partition(":")
         count += key.strip() == "processor"
         if (key := key.strip()) in _OF_A_CPU:
-            found.setdefault(key, re.sub(r"\s+", " ", value.strip()))
-    text = json.dumps([found, count], sort_keys=True)
+            facts.setdefault(key, re.sub(r"\s+", " ", value.strip()))
+    text = json.dumps([facts, count], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

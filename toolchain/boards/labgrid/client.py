@@ -1,4 +1,4 @@
-"""Calls `labgrid-client`, which is no part of this package: it is started, never imported."""
+"""Runs `labgrid-client` as a program: labgrid is never imported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PlaceHolder:
 
     @property
     def is_this_user(self) -> bool:
-        """Whether it is this user on this host, as labgrid tells them apart."""
+        """True if this user and host hold the place."""
         user = os.environ.get("LG_USERNAME") or getpass.getuser()
         host = os.environ.get("LG_HOSTNAME") or socket.gethostname()
         return (self.user, self.host) == (user, host)
@@ -55,7 +55,7 @@ class PlaceHolder:
 
 
 def find_client() -> str | None:
-    """Return the path of the client: on the PATH, or beside this Python; None if it is not installed."""
+    """Return the path of the client on the PATH or in this Python's folder; None if it is not installed."""
     beside = Path(sys.executable).with_name(PROGRAM)
     return shutil.which(PROGRAM) or (str(beside) if beside.is_file() else None)
 
@@ -80,7 +80,7 @@ def check_place(place: LabgridPlace) -> None:
     ToolchainError
         The coordinator does not answer.
     """
-    names = [line.split()[0] for line in _said(place, "places").splitlines() if line.strip()]
+    names = [line.split()[0] for line in _query(place, "places").splitlines() if line.strip()]
     if place.place not in names:
         known = shortened(", ".join(names) or "none")
         raise UsageError(
@@ -90,7 +90,7 @@ def check_place(place: LabgridPlace) -> None:
 
 def holder_of(place: LabgridPlace) -> PlaceHolder | None:
     """Return who holds a place, None if nobody does; errors as of `check_place`."""
-    for line in _said(place, "who").splitlines()[1:]:
+    for line in _query(place, "who").splitlines()[1:]:
         user, host, name, since = (*_COLUMNS.split(line.strip()), "", "", "", "")[:4]
         if name == place.place:
             return PlaceHolder(user, host, since)
@@ -105,10 +105,10 @@ def acquire(place: LabgridPlace) -> str | None:
 
 def release(place: LabgridPlace) -> None:
     """Release a place that this user has acquired; errors as of `check_place`."""
-    _said(place, "release")
+    _query(place, "release")
 
 
-def _said(place: LabgridPlace, command: str) -> str:
+def _query(place: LabgridPlace, command: str) -> str:
     ran = _ask(place, command)
     if ran.code:
         raise ToolchainError(
@@ -144,7 +144,7 @@ _TURN_S = 180.0  # for another command of ours that asks the coordinator about t
 
 
 @contextmanager
-def held_places(boards: Sequence[Board], wait_s: float | None, tell: Callable[[str], None]) -> Iterator[None]:
+def held_places(boards: Sequence[Board], wait_s: float | None, note: Callable[[str], None]) -> Iterator[None]:
     """Acquire the places of boards, and release at the end those that were not ours before.
 
     Commands of this user on this host share a place; the last one releases it. They acquire several places in
@@ -154,7 +154,7 @@ def held_places(boards: Sequence[Board], wait_s: float | None, tell: Callable[[s
     ----------
     wait_s
         Seconds to wait for a place that somebody else holds, if that is longer than its entry says.
-    tell
+    note
         Called when a place is waited for, and when one cannot be released.
 
     Raises
@@ -166,34 +166,34 @@ def held_places(boards: Sequence[Board], wait_s: float | None, tell: Callable[[s
     ToolchainError
         Somebody else holds a place, or a coordinator does not answer.
     """
-    places = {(each.place.coordinator, each.place.place): each for each in boards if each.place}
+    places = {(board.place.coordinator, board.place.place): board for board in boards if board.place}
     with ExitStack() as stack:
         for _, board in sorted(places.items(), key=lambda item: item[0]):
-            stack.enter_context(_held(board, wait_s, tell))
+            stack.enter_context(_held(board, wait_s, note))
         yield
 
 
 @contextmanager
-def _held(board: Board, wait_s: float | None, tell: Callable[[str], None]) -> Iterator[None]:
+def _held(board: Board, wait_s: float | None, note: Callable[[str], None]) -> Iterator[None]:
     place = board.place
     assert place is not None  # noqa: S101 - the caller chose those that have one
     file = _file(place)
     users = os.open(file.with_suffix(".users"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         check_place(place)
-        deadline, told = time.monotonic() + max(wait_s or 0.0, place.wait_s), False
+        deadline, noted = time.monotonic() + max(wait_s or 0.0, place.wait_s), False
         try:
             while holder := _acquire(board, place, file, users):
                 if time.monotonic() >= deadline:
                     raise _is_held(board, place, holder)
-                if not told:
-                    tell(f"waiting for place {place.place} of board {board.name}: {holder} has it")
-                    told = True
+                if not noted:
+                    note(f"waiting for place {place.place} of board {board.name}: {holder} has it")
+                    noted = True
                 time.sleep(_LOOK_S)
             yield
         finally:  # also after an interrupt in the middle of acquiring
             with uninterrupted(), _turn(file, place):
-                _leave(place, file, users, tell)
+                _leave(place, file, users, note)
     finally:
         os.close(users)
 
@@ -243,7 +243,7 @@ def _acquire(board: Board, place: LabgridPlace, file: Path, users: int) -> Place
         return None
 
 
-def _leave(place: LabgridPlace, file: Path, users: int, tell: Callable[[str], None]) -> None:
+def _leave(place: LabgridPlace, file: Path, users: int, note: Callable[[str], None]) -> None:
     """Release the place if it was acquired by us and no other command of ours uses it."""
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -254,8 +254,8 @@ def _leave(place: LabgridPlace, file: Path, users: int, tell: Callable[[str], No
     try:
         release(place)
     except ToolchainError as error:
-        tell(f"warning: {error.message}")
-        tell(f"release it yourself: labgrid-client -x {place.coordinator} -p {place.place} release")
+        note(f"warning: {error.message}")
+        note(f"release it yourself: labgrid-client -x {place.coordinator} -p {place.place} release")
     with suppress(OSError):
         file.unlink()
 

@@ -138,7 +138,7 @@ class LocalTransport:
         Command put before every command, e.g. ("qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu").
         Such a board has no system programs; it runs only programs in `root`.
     environment
-        Environment variables of every command, beside those that each has.
+        Environment variables of every command, in addition to its own.
     """
 
     kind: Literal["local", "ssh"] = "local"
@@ -222,19 +222,19 @@ class LocalTransport:
         """Return a folder's entries; see `Transport.listing`."""
         folder = self._path(remote)
         self._check_root()
-        found: dict[str, RemoteFile] = {}
+        files: dict[str, RemoteFile] = {}
         if folder.is_dir():
             for entry in os.scandir(folder):
-                if len(found) > MOST_ENTRIES:
+                if len(files) > MOST_ENTRIES:
                     raise CheckError(
-                        f"this cannot be right: {too_many(str(folder), len(found))}",
+                        f"this cannot be right: {too_many(str(folder), len(files))}",
                         f"look at it, and empty it: ls {folder}",
                     )
                 if not entry.name.startswith("."):
                     with suppress(FileNotFoundError):  # removed meanwhile
                         status = entry.stat(follow_symlinks=False)
-                        found[entry.name] = RemoteFile(status.st_size, status.st_mtime)
-        return found
+                        files[entry.name] = RemoteFile(status.st_size, status.st_mtime)
+        return files
 
     def touch(self, remote: str) -> None:
         """Set a file's modification time to now."""

@@ -51,8 +51,8 @@ def ask_boot(board: Board) -> str:
     with named(board), board.transport.at_home() as home:
         if not home.transport.has_system:
             return ""
-        said = home.transport.run(["cat", _BOOT_ID], timeout=_ASK_S)
-    return said.stdout[:_MOST_ID].decode(errors="replace").strip()
+        completed = home.transport.run(["cat", _BOOT_ID], timeout=_ASK_S)
+    return completed.stdout[:_MOST_ID].decode(errors="replace").strip()
 
 
 def silence_of(board: Board) -> LostError | None:
@@ -114,8 +114,10 @@ def wait_until_answers(
         if not reason and (boot != before or not before or waited >= min(SETTLE_S, seconds)):
             return Answered(waited, boot != before if boot and before else None)
         if waited >= seconds:
-            said = f"board {board.name} did not answer within {seconds:g} s after it was switched"
-            raise ToolchainError(f"{said}: {reason}", f"`toolchain board status {board.name}` asks it again")
+            message = f"board {board.name} did not answer within {seconds:g} s after it was switched"
+            raise ToolchainError(
+                f"{message}: {reason}", f"`toolchain board status {board.name}` asks it again"
+            )
         stop.wait(min(_PAUSE_S, max(0.0, seconds - waited)))
     return None
 

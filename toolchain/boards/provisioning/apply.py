@@ -91,7 +91,7 @@ def become_root(board: Board, home: Home, facts: Facts, ask: Callable[[], str] |
 
 
 def apply_steps(
-    board: Board, home: Home, steps: Sequence[BoardStep], root: Root | None, told: Callable[[str], None]
+    board: Board, home: Home, steps: Sequence[BoardStep], root: Root | None, report: Callable[[str], None]
 ) -> None:
     """Do the steps in order.
 
@@ -101,7 +101,7 @@ def apply_steps(
         A step failed; earlier steps stay done, and the next run continues after them.
     """
     for number, step in enumerate(steps, 1):
-        told(f"{number}/{len(steps)} {step.title}")
+        report(f"{number}/{len(steps)} {step.title}")
         match step.action:
             case Put(content, remote, executable):
                 board.transport.put(content, remote, executable=executable)

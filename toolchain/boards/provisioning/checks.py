@@ -174,11 +174,11 @@ def check_clock(board: str, facts: Facts, *, ignore: bool) -> list[str]:
     if off < CLOCK_WARNS_S:
         return []
     ahead = "ahead of" if facts.clock_offset_s > 0 else "behind"
-    said = f"the clock of board {board} is {_span(off)} {ahead} this host's"
+    message = f"the clock of board {board} is {_span(off)} {ahead} this host's"
     if off < CLOCK_REFUSES_S or ignore:
-        return [said]
+        return [message]
     raise ToolchainError(
-        f"{said}; nothing was written",
+        f"{message}; nothing was written",
         "set the wrong one: `sudo timedatectl set-ntp true`, or without a network "
         f"`toolchain board exec {board} -- sudo date -u -s @$(date +%s)`; or --ignore-clock",
     )

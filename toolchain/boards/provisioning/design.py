@@ -47,7 +47,7 @@ rmdir -- "$1/run/edge-rt" 2>/dev/null || true
 
 
 class _Beside(BaseModel):
-    """The JSON file beside a bitstream."""
+    """The JSON file that describes a bitstream."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -35,7 +35,7 @@ Sudo = Literal["root", "free", "password", "terminal", "none"]
 _WHAT = "what it says of itself"
 
 
-class _Said(Answer):
+class _Output(Answer):
     """The values of the script's lines that occur once."""
 
     machine: Word
@@ -204,20 +204,20 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
         A line or field is missing, unknown or malformed; the message names it.
     """
     one, many = _lines(board, text)
-    said = formed(_Said, one, board, _WHAT)
+    answer = formed(_Output, one, board, _WHAT)
     try:
         return Facts(
-            machine=_machine(said.machine, said.bits),
-            glibc=_glibc(said.glibc),
-            user=said.user,
-            home=said.home,
-            root=said.root,
-            mode=said.mode,
-            writable=said.writable == "yes",
-            free_kib=said.free_kib,
-            sudo=said.sudo,
+            machine=_machine(answer.machine, answer.bits),
+            glibc=_glibc(answer.glibc),
+            user=answer.user,
+            home=answer.home,
+            root=answer.root,
+            mode=answer.mode,
+            writable=answer.writable == "yes",
+            free_kib=answer.free_kib,
+            sudo=answer.sudo,
             # The board read its clock between these two times.
-            clock_offset_s=said.clock - min(max(said.clock, before), after),
+            clock_offset_s=answer.clock - min(max(answer.clock, before), after),
             clocks=(
                 *(_clock("policy", line, "CPU") for line in many["policy"]),
                 *(_clock("gpu", line, "GPU") for line in many["gpu"]),
@@ -225,15 +225,15 @@ def parse_facts(board: str, text: str, before: float, after: float) -> Facts:
             files=dict(_file(line) for line in many["file"]),
             links=dict(_pair(line) for line in many["link"]),
             entries=tuple(many["entry"]),
-            record=_record(board, said.root, one["record"]),
-            account=said.account or None,
-            fpga=said.fpga,
-            systemd=said.systemd == "yes",
+            record=_record(board, answer.root, one["record"]),
+            account=answer.account or None,
+            fpga=answer.fpga,
+            systemd=answer.systemd == "yes",
             units=dict(_unit(line) for line in many["unit"]),
-            noexec=said.noexec,
-            readonly=said.readonly,
+            noexec=answer.noexec,
+            readonly=answer.readonly,
             places=tuple(many["place"]),
-            noted_class=said.noted_class,
+            noted_class=answer.noted_class,
         )
     except ValueError as error:
         raise lie(board, _WHAT, str(error), of_system=True) from error
@@ -287,8 +287,8 @@ def _machine(kernel: str, bits: str) -> str:
 def _glibc(text: str) -> str | None:
     # getconf prints `glibc 2.36`, ldd `ldd (Debian GLIBC 2.36-9) 2.36`; musl's ldd prints neither. glibc
     # itself: `GNU C Library (…) stable release version 2.36.`, before 2.27 `… 2.24, by Roland McGrath et al.`
-    found = re.search(r"\s(\d+\.\d+)(?:\.\d+)*\.?(?:, by .*)?$", text)
-    return found.group(1) if found else None
+    match = re.search(r"\s(\d+\.\d+)(?:\.\d+)*\.?(?:, by .*)?$", text)
+    return match.group(1) if match else None
 
 
 def _clock(key: str, line: str, unit: Literal["CPU", "GPU"]) -> Clock:
@@ -299,10 +299,10 @@ def _clock(key: str, line: str, unit: Literal["CPU", "GPU"]) -> Clock:
 
 
 def _file(line: str) -> tuple[str, RemoteFile]:
-    found = re.fullmatch(r"([0-9]{1,19}) (-?[0-9]{1,19}) (.+)", line)
-    if not found:
+    match = re.fullmatch(r"([0-9]{1,19}) (-?[0-9]{1,19}) (.+)", line)
+    if not match:
         raise ValueError(f"file is {shown(line)}: size, time and path are wanted")
-    return found[3], RemoteFile(int(found[1]), float(found[2]))
+    return match[3], RemoteFile(int(match[1]), float(match[2]))
 
 
 def _pair(line: str) -> tuple[str, str]:
@@ -313,7 +313,7 @@ def _pair(line: str) -> tuple[str, str]:
 
 
 def _unit(line: str) -> tuple[str, str]:
-    found = re.fullmatch(r"([0-9a-f]{64}|unfinished) (edge-[a-z0-9._-]{1,80}\.(?:service|path))", line)
-    if not found:
+    match = re.fullmatch(r"([0-9a-f]{64}|unfinished) (edge-[a-z0-9._-]{1,80}\.(?:service|path))", line)
+    if not match:
         raise ValueError(f"unit is {shown(line)}: a digest and a unit's name are wanted")
-    return found[2], found[1]
+    return match[2], match[1]

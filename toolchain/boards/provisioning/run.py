@@ -274,7 +274,7 @@ def provision(
         parcels = parcels_for(board.profile, sdk=options.sdk, progress=how.progress, compiles=not how.dry_run)
         system = [*account_steps(facts, options), *governor_steps(facts, options)]
         moves = options.account not in (None, facts.user)
-        own = _as_user(board, options.account or "") if moves else None
+        user_board = _as_user(board, options.account or "") if moves else None
         if moves:  # this login's folder is needed only for the note of settings to restore
             steps = [*(folder_steps(facts) if governor_steps(facts, options) else []), *system]
         else:
@@ -290,14 +290,14 @@ def provision(
         root = _root(board, home, facts, steps, how)
         if not how.dry_run:
             apply_steps(board, home, steps, root, how.progress)
-    if own is not None:
+    if user_board is not None:
         if not how.dry_run or account_is_finished(facts):
             rest = replace(options, account=None, governor=None, gpu_governor=None)
-            with closing(own):
-                second = provision(replace(board, transport=own), rest, replace(how, ask_sudo=None))
+            with closing(user_board):
+                second = provision(replace(board, transport=user_board), rest, replace(how, ask_sudo=None))
             check_login(board.name, options.account or "", second.facts)
-            told = tuple(dict.fromkeys((*warnings, *second.warnings)))
-            return replace(second, steps=(*steps, *second.steps), moved=True, warnings=told)
+            all_warnings = tuple(dict.fromkeys((*warnings, *second.warnings)))
+            return replace(second, steps=(*steps, *second.steps), moved=True, warnings=all_warnings)
         skipped.append(f"steps in the home folder of {options.account} are planned once it exists")
     elif not how.dry_run:
         for parcel in parcels:

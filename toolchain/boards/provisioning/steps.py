@@ -126,8 +126,8 @@ class Parcel:
 
     def missing(self, facts: Facts) -> list[Cargo]:
         """Return the files to send; a file with the right name and size is complete."""
-        there = facts.files
-        return [c for c in self.files if c.remote not in there or c.size not in (None, there[c.remote].size)]
+        files = facts.files
+        return [c for c in self.files if c.remote not in files or c.size not in (None, files[c.remote].size)]
 
 
 @dataclass(frozen=True)
@@ -324,10 +324,10 @@ def _surplus(facts: Facts, parcels: tuple[Parcel, ...]) -> list[str]:
     for parcel in parcels:
         version = PurePosixPath(parcel.link).parent / parcel.target
         folder = version.parent
-        there: dict[str, RemoteFile] = {}
+        files: dict[str, RemoteFile] = {}
         for path, file in facts.files.items():
             if folder in PurePosixPath(path).parents:
                 name = PurePosixPath(path).relative_to(folder).parts[0]
-                there[name] = max(file, there.get(name, file), key=lambda f: f.changed)
-        old += [str(folder / name) for name in surplus(there, version.name, KEEP_PROGRAMS)]
+                files[name] = max(file, files.get(name, file), key=lambda f: f.changed)
+        old += [str(folder / name) for name in surplus(files, version.name, KEEP_PROGRAMS)]
     return old

@@ -169,14 +169,14 @@ def units_of(service: Service, root: str, user: str, *, devices: bool) -> dict[s
     """
     app, current = service.app, f"{root}/field/{service.app}/current"
     values = {"mark": f"{UNIT_MARK}{root}", "app": app, "root": root, "user": user}
-    told = service.on_activation != "nothing"
+    notified = service.on_activation != "nothing"
     note = _NOTE.format(app=app, current=current)
     variables = {"EDGE_APP": app, "EDGE_CURRENT": current, "EDGE_LIBRARY": f"{root}/sdk/current/libedge.so"}
     program = _PROGRAM.format(
         **values,
-        condition=f"ConditionPathExists={current}\n" if told else "",
+        condition=f"ConditionPathExists={current}\n" if notified else "",
         environment=" ".join(_quoted(f"{name}={value}") for name, value in variables.items()),
-        noting=f"ExecStartPre={note}\n" if told else "",
+        noting=f"ExecStartPre={note}\n" if notified else "",
         command=" ".join(_quoted(word) for word in shlex.split(service.command)),
         reload=f"ExecReload={note}\nExecReload=/bin/kill -HUP $MAINPID\n"
         if service.on_activation == "reload"
@@ -187,7 +187,7 @@ def units_of(service: Service, root: str, user: str, *, devices: bool) -> dict[s
         devices="" if devices else "PrivateDevices=yes\nMemoryDenyWriteExecute=yes\n",
     )
     units = {f"edge-{app}.service": program, f"edge-{app}-recover.service": _RECOVER.format(**values)}
-    if told:
+    if notified:
         units[f"edge-{app}-activated.path"] = _PATH.format(**values)
         units[f"edge-{app}-activated.service"] = _ACTIVATED.format(**values, switch=_SWITCH, current=current)
     return units

@@ -55,7 +55,7 @@ def log_in(transport: paramiko.Transport, route: Route, label: str) -> None:
         except paramiko.BadAuthenticationType as error:
             if _needs_nothing(transport, route.user):
                 return
-            raise _no_keys(route, label, [each for each in error.allowed_types if each]) from error
+            raise _no_keys(route, label, [method for method in error.allowed_types if method]) from error
         except paramiko.AuthenticationException as error:
             if time.monotonic() - begun >= AUTH_S:
                 raise LostError(f"{label}: no answer to the login within {AUTH_S:g} s", SILENT) from error
@@ -72,7 +72,7 @@ def log_in(transport: paramiko.Transport, route: Route, label: str) -> None:
             raise RefusedError(f"{label}: {name} alone is not enough there; it also wants: {', '.join(also)}")
     if not tried and _needs_nothing(transport, route.user):
         return
-    unread = [each for each in skipped if _LOCKED not in each]
+    unread = [key for key in skipped if _LOCKED not in key]
     if unread and not lacks:
         lacks = f"a key that it cannot read: {unread[0]}"
     raise _refused(route, label, tried, skipped, lacks)
@@ -89,7 +89,7 @@ def _needs_nothing(transport: paramiko.Transport, user: str) -> bool:
 
 def _no_keys(route: Route, label: str, allowed: list[str]) -> RefusedError:
     wants = f"it wants: {', '.join(allowed)}" if allowed else "it names no other way, either"
-    others = [each for each in allowed if each in _WITHOUT_PERSON]
+    others = [method for method in allowed if method in _WITHOUT_PERSON]
     lacks = f"logging in by {' or '.join(others)}" if others else ""
     return RefusedError(
         f"{label}: logging in as {route.user} with a key is not allowed there; {wants}",
@@ -149,7 +149,7 @@ def _keys(route: Route, skipped: list[str]) -> Iterator[tuple[str, paramiko.PKey
 
 
 def _public_half(file: Path) -> str | None:
-    """Return the public key beside a private one, or the file's own if it is public: `id.pub`."""
+    """Return the public key of a private one, from `id.pub`; of a public file its own."""
     public = file if file.suffix == ".pub" else file.with_name(file.name + ".pub")
     try:
         return public.read_text().split()[1]

@@ -83,7 +83,7 @@ class Client:
         self._left = contextlib.ExitStack()
         try:
             folder = self._left.enter_context(scratch_folder())
-            self._said = folder / "said"
+            self._log = folder / "log"
             self._start(folder / "c")
             self.socket = self._connected(folder / "c")
         except BaseException:
@@ -98,13 +98,13 @@ class Client:
             )
         words = _words({**_OPTIONS, "ControlPath": str(control)})
         way = openssh_options(self._address, write_known_hosts(self._address))
-        with self._said.open("wb") as said:
+        with self._log.open("wb") as log:
             # A session of its own, so that Ctrl-C reaches us alone and we end the client in order.
             self._shell = subprocess.Popen(
                 ["sh", "-c", _TIED, "sh", _program(), "-N", *words, *way, "--", self._address.host],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=log,
                 start_new_session=True,
             )
         self._left.callback(self._end)
@@ -142,7 +142,7 @@ class Client:
         self._left.close()
 
     def complaint(self) -> str:
-        """Return the last line of a client that has ended; empty if it runs or said nothing."""
+        """Return the last line of a client that has ended; empty if it runs or printed nothing."""
         try:
             self._shell.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -161,10 +161,10 @@ class Client:
 
     def _lines(self) -> list[str]:
         try:
-            said = self._said.read_bytes().decode(errors="replace")
+            log = self._log.read_bytes().decode(errors="replace")
         except OSError:
             return []
-        return [printable(line.strip()[:LONGEST]) for line in said.splitlines() if line.strip()]
+        return [printable(line.strip()[:LONGEST]) for line in log.splitlines() if line.strip()]
 
     def _failure(self) -> ToolchainError:
         address = self._address
@@ -279,6 +279,6 @@ def ask_host_key_by_client(address: SshAddress) -> str:
         line = known.read_text(errors="replace").partition("\n")[0] if known.exists() else ""
         if line:
             return checked_host_key(line.partition(" ")[2])
-        said = [each for each in asked.stderr.decode(errors="replace").splitlines() if each.strip()]
-        last = printable(said[-1][:LONGEST]) if said else f"ssh ended with code {asked.returncode}"
+        lines = [line for line in asked.stderr.decode(errors="replace").splitlines() if line.strip()]
+        last = printable(lines[-1][:LONGEST]) if lines else f"ssh ended with code {asked.returncode}"
         raise LostError(f"{address.label}: {last}", "is that the port of its SSH server?")

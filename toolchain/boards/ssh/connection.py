@@ -206,11 +206,11 @@ def _handshake(
         except (paramiko.SSHException, EOFError, OSError) as error:
             wire.close()
             complaint = link.complaint()
-            said = complaint or f"no SSH server answered within {limit_s:g} s ({first_line(error)})"
+            reason = complaint or f"no SSH server answered within {limit_s:g} s ({first_line(error)})"
             # ssh says so if the jump host was reached, and the board not from there.
             lost = WayError if complaint and "stdio forwarding failed" not in complaint else LostError
             raise lost(
-                f"{address.label}: {route.host} port {route.port}: {said}",
+                f"{address.label}: {route.host} port {route.port}: {reason}",
                 "is that the port of its SSH server?",
             ) from error
     except BaseException:

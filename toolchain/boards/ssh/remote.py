@@ -154,8 +154,8 @@ class Script:
             return DeadlineError(f"{label}: no progress for too long; is it very busy?")
         if self._connection.ended():
             return self._connection.lost()
-        said = self.last_words() if self._errors.content() else str(error or "no exit code")
-        return ToolchainError(f"{label}: a command there ended without an exit code: {said}")
+        reason = self.last_words() if self._errors.content() else str(error or "no exit code")
+        return ToolchainError(f"{label}: a command there ended without an exit code: {reason}")
 
     def _not_started(self, error: BaseException) -> ToolchainError:
         """Return the error for a script that did not answer: the link, or what the login shell does first."""
@@ -214,8 +214,8 @@ class Script:
         printed = 0
         while line := self.stdout.readline(_NOISE):
             # It may begin in a line of the login shell's.
-            _, found, answer = line.partition(self._token + b" ")
-            if found:
+            _, token, answer = line.partition(self._token + b" ")
+            if token:
                 self.limit(None)
                 self._raw.noise = None
                 return self._check_answer(answer.decode(errors="replace").strip())

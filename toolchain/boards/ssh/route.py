@@ -56,19 +56,19 @@ def resolve(address: SshAddress) -> Route:
         The user's ssh_config cannot be parsed.
     """
     read = paramiko_config(address.host) if address.use_config else {}
-    found = {key: values[-1] for key, values in read.items()}
-    host = found.get("hostname", address.host).replace("%%", "%")
-    port = address.port or int(found.get("port", 22))
-    user = address.user or found.get("user", getpass.getuser())
+    options = {key: values[-1] for key, values in read.items()}
+    host = options.get("hostname", address.host).replace("%%", "%")
+    port = address.port or int(options.get("port", 22))
+    user = address.user or options.get("user", getpass.getuser())
     if address.identity:
         identities: tuple[Path, ...] = (address.identity,)
-    elif "identityfile" in found:
+    elif "identityfile" in options:
         identities = tuple(expanded(name) for name in read["identityfile"])
     else:
         identities = tuple(Path.home() / ".ssh" / name for name in _KEY_FILES)
-    only = found.get("identitiesonly", "no").lower() == "yes"
+    only = options.get("identitiesonly", "no").lower() == "yes"
     return Route(
-        host, port, user, identities, not (address.identity or only), _proxy(address, found, host, port)
+        host, port, user, identities, not (address.identity or only), _proxy(address, options, host, port)
     )
 
 
@@ -137,20 +137,20 @@ def paramiko_config(host: str) -> dict[str, list[str]]:
     try:
         if _EXECUTES.search(file.read_text(errors="replace")):
             raise ValueError("paramiko would run its `Match exec` at this terminal")
-        found = paramiko.SSHConfig.from_path(str(file)).lookup(host)
+        options = paramiko.SSHConfig.from_path(str(file)).lookup(host)
     except (paramiko.SSHException, OSError, ValueError, KeyError) as error:
         raise UsageError(
             f"{file} cannot be used: {error}", f'edit {file}, or set `ssh = "openssh"` for the board'
         ) from error
-    return {key: value if isinstance(value, list) else [str(value)] for key, value in found.items()}
+    return {key: value if isinstance(value, list) else [str(value)] for key, value in options.items()}
 
 
-def _proxy(address: SshAddress, found: Mapping[str, str], host: str, port: int) -> tuple[str, ...]:
-    jump = address.jump or found.get("proxyjump", "none")
+def _proxy(address: SshAddress, options: Mapping[str, str], host: str, port: int) -> tuple[str, ...]:
+    jump = address.jump or options.get("proxyjump", "none")
     if jump.lower() != "none":
         return _through(jump, address, f"[{host}]:{port}", asks=False)
-    if found.get("proxycommand", "none").lower() != "none":
-        return tuple(shlex.split(found["proxycommand"]))
+    if options.get("proxycommand", "none").lower() != "none":
+        return tuple(shlex.split(options["proxycommand"]))
     return ()
 
 
@@ -216,8 +216,8 @@ class SocketLink:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._proxy.wait(0.5)
         os.set_blocking(self._proxy.stderr.fileno(), False)
-        said = (self._proxy.stderr.read() or b"").strip()
-        return last_line(said) if said else ""
+        error = (self._proxy.stderr.read() or b"").strip()
+        return last_line(error) if error else ""
 
     def _connect_through(self, proxy: tuple[str, ...]) -> socket.socket:
         ours, its = socket.socketpair()
@@ -235,7 +235,7 @@ class SocketLink:
 
 
 def _is_ours(error: OSError) -> bool:
-    """Whether this host has no network, or does not know the name: the error says nothing of the board."""
+    """True if this host has no network or cannot resolve the name: the board itself may work."""
     return isinstance(error, socket.gaierror) or error.errno in (errno.ENETUNREACH, errno.ENETDOWN)
 
 

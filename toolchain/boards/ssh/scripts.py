@@ -181,7 +181,7 @@ def command_line(script: str, *arguments: str) -> str:
     as `printf %b` reads it, in several words, and `sh` evaluates what printf prints.
     """
     text = shlex.join(["set", "--", *arguments]) + "\n" + script
-    pieces = [_PLAIN.sub(lambda found: f"\\0{found[0][0]:03o}".encode(), each) for each in _cut(text)]
+    pieces = [_PLAIN.sub(lambda match: f"\\0{match[0][0]:03o}".encode(), piece) for piece in _cut(text)]
     words = " ".join(f"'{piece.decode()}'" for piece in pieces)
     return f"""exec sh -c 'eval "$(printf %b "$@")"' sh {words}"""
 

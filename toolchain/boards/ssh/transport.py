@@ -65,15 +65,15 @@ def parse_listing(text: bytes, board: str, folder: str) -> dict[str, RemoteFile]
     what = f"the listing of its folder {folder}"
     if len(text) > MOST_LISTING:
         raise lie(board, what, f"it has more than {MOST_LISTING} bytes", of_system=True)
-    found = {}
+    files = {}
     for line in text.decode(errors="replace").splitlines():
         if match := _ENTRY.fullmatch(line):
             if match[3] in (".", ".."):
                 raise lie(board, what, f"{shown(match[3])} is no entry", of_system=True)
-            found[match[3]] = RemoteFile(int(match[1]), float(match[2]))
-            if len(found) > MOST_ENTRIES:
-                raise lie(board, what, too_many("it", len(found)), of_system=True)
-    return found
+            files[match[3]] = RemoteFile(int(match[1]), float(match[2]))
+            if len(files) > MOST_ENTRIES:
+                raise lie(board, what, too_many("it", len(files)), of_system=True)
+    return files
 
 
 _STEP_S = 60.0  # for operations that are immediate unless the board's disk hangs
@@ -327,20 +327,20 @@ class SshTransport:
 
         refused: list[SshConnection] = []
         while True:
-            made: SshConnection | None = None
+            opened: SshConnection | None = None
             with self._lock:
-                for ended in [each for each in self._connections if not each.alive]:
+                for ended in [other for other in self._connections if not other.alive]:
                     ended.close()
                     self._connections.remove(ended)
-                others = [each for each in self._connections if each not in refused]
+                others = [other for other in self._connections if other not in refused]
                 if not others:
-                    made = self._another(connect)
-                    others = [made]
+                    opened = self._another(connect)
+                    others = [opened]
             for connection in others:
                 try:
                     return connection.open()
                 except NoSessionError:
-                    if connection is made:
+                    if connection is opened:
                         raise
                     refused.append(connection)
 

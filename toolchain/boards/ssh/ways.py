@@ -1,4 +1,4 @@
-"""Who speaks with a board's SSH server: paramiko, or the OpenSSH client.
+"""Chooses the SSH client of a board: paramiko, or the OpenSSH client.
 
 The client does it where the user's ssh_config, the server or the login wants what paramiko lacks: then a
 board is reached as by `ssh`, if later by some hundredths of a second.
@@ -43,7 +43,7 @@ def connect(address: SshAddress) -> SshConnection:
     UsageError
         The host key is not the pinned one, the login is rejected, or the user's ssh_config is wrong.
     MissingError
-        The OpenSSH client is asked for, and there is none.
+        The OpenSSH client is required but not installed.
     """
     from toolchain.boards.ssh import connection
     from toolchain.boards.ssh.authentication import RefusedError
@@ -59,11 +59,11 @@ def connect(address: SshAddress) -> SshConnection:
         if not (lacks and _may_change(address)):
             raise
         try:
-            made = connect_client(address, f"paramiko lacks {lacks}")
+            client = connect_client(address, f"paramiko lacks {lacks}")
         except RefusedError:
             raise error from None  # it names the keys
-        _lacking[address] = made.reason
-        return made
+        _lacking[address] = client.reason
+        return client
 
 
 def ask_host_key(address: SshAddress) -> str:
@@ -105,20 +105,20 @@ def _may_change(address: SshAddress) -> bool:
 
 
 def _config_reason(address: SshAddress) -> str:
-    """Return what the user's ssh_config wants for this host that paramiko reads otherwise, or not at all."""
-    said = _client_config(address)
-    if said is None:
+    """Return which option of the user's ssh_config for this host paramiko ignores or reads differently."""
+    config = _client_config(address)
+    if config is None:
         return ""  # the client refuses the file; paramiko's own message says where
     try:
         read = paramiko_config(address.host)
     except UsageError:
         return "ssh_config has what paramiko does not understand"
     for key in _ONLY_CLIENT:
-        if said.get(key, ["none"])[-1].lower() not in ("", "none", "ssh_auth_sock"):
+        if config.get(key, ["none"])[-1].lower() not in ("", "none", "ssh_auth_sock"):
             return f"ssh_config has {key} for it, which paramiko does not know"
-    if any("%" in name or "${" in name for name in said.get("identityfile", ())):
+    if any("%" in name or "${" in name for name in config.get("identityfile", ())):
         return "ssh_config has an identityfile with tokens for it"
-    client = _facts(said, address)
+    client = _facts(config, address)
     for key, mine in _facts(read, address).items():
         if mine != client[key]:
             return f"ssh_config has {key} {client[key] or 'none'} for it, and paramiko reads {mine or 'none'}"

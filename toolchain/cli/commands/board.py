@@ -8,11 +8,9 @@ import click
 
 from toolchain.cli import complete
 from toolchain.cli.commands import board_ssh
-from toolchain.cli.commands.board_accept import accept
-from toolchain.cli.commands.board_power import power
-from toolchain.cli.commands.board_probe import probe
-from toolchain.cli.commands.provision import provision
-from toolchain.cli.in_lab import ask_lab
+from toolchain.cli.commands.board_accept import accept, probe
+from toolchain.cli.commands.board_provision import provision
+from toolchain.cli.commands.board_status import ask_lab, power, status
 from toolchain.cli.output import emit, note, output_options, table
 from toolchain.cli.progress import thinned_out
 from toolchain.devices.table import OWN
@@ -29,21 +27,15 @@ if TYPE_CHECKING:
 
 @click.group()
 @output_options
-def command() -> None:
+def board() -> None:
     """Add and maintain boards; start and stop emulated ones."""
 
 
-for _each in board_ssh.COMMANDS:
-    command.add_command(_each)
+for _command in (*board_ssh.COMMANDS, provision, probe, status, power, accept):
+    board.add_command(_command)
 
 
-command.add_command(provision)
-command.add_command(probe)
-command.add_command(power)
-command.add_command(accept)
-
-
-@command.command("list")
+@board.command("list")
 @output_options
 def list_boards() -> None:
     """List the boards, and the board classes."""
@@ -52,16 +44,16 @@ def list_boards() -> None:
 
     boards, broken = inventory.shown_boards()
 
-    def tell() -> None:
+    def print_text() -> None:
         _print_table(boards)
         for name, error in broken.items():
             click.echo(f"{name} is broken: {error}")
         click.echo(f"\nclasses: {', '.join(class_names())}")
 
-    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], tell)
+    emit([_row(b) for b in boards] + [{"name": n, "error": str(e)} for n, e in broken.items()], print_text)
 
 
-@command.command()
+@board.command()
 @click.argument("board", shell_complete=complete.boards)
 @click.option(
     "--devices",
@@ -73,34 +65,34 @@ def show(board: str, devices: bool) -> None:
     """Show the facts of a board or a class, and whether the board is in the running lab."""
     from toolchain.boards.inventory.lookup import find_board, find_target
 
-    found = find_target(board)
+    target = find_target(board)
     drivers = _drivers(find_board(board)) if devices else {}
     document = {
         "name": board,
-        "class": found.profile.name,
-        "is_board": found.board is not None,
-        "emulated": found.emulated,
-        "record_class": found.record_class,
-        **(ask_lab()(found.board) if found.board else {}),
-        **_reach(found.board),
-        **found.profile.model_dump(mode="json", exclude=_SHOWN_APART),
-        "devices": [_device(each) for each in found.profile.devices],
-        "class_rates": _class_rates(found.profile),
-        "rates": _board_rates(found.board),
+        "class": target.profile.name,
+        "is_board": target.board is not None,
+        "emulated": target.emulated,
+        "record_class": target.record_class,
+        **(ask_lab()(target.board) if target.board else {}),
+        **_reach(target.board),
+        **target.profile.model_dump(mode="json", exclude=_SHOWN_APART),
+        "devices": [_device(device) for device in target.profile.devices],
+        "class_rates": _class_rates(target.profile),
+        "rates": _board_rates(target.board),
         **drivers,
     }
 
-    def tell() -> None:
+    def print_text() -> None:
         for key, value in document.items():
             click.echo(f"{key:<14}{_text(value)}")
 
-    emit(document, tell)
+    emit(document, print_text)
 
 
 _SHOWN_APART: Any = {"name": True, "devices": True, "clusters": {"__all__": {"rates"}}}
 
 
-@command.group()
+@board.group()
 @output_options
 def emulate() -> None:
     """Emulate boards: processes, containers or machines of this host."""
@@ -140,9 +132,9 @@ def start(class_name: str, kind: str, name: str | None, groups: tuple[str, ...],
     note(f"starting an emulated {class_name}")
     board = emulated.start(class_name, kind=kind, name=name, progress=thinned_out(note), device=device or "")
     emulated.join_groups(board.name, groups)
-    made = emulated.kind(board.name)
-    document = {**_row(board), "kind": made, "state": emulated.condition(board.name)}
-    emit(document, lambda: click.echo(f"{board.name} is ready ({made})"))
+    way = emulated.kind(board.name)
+    document = {**_row(board), "kind": way, "state": emulated.condition(board.name)}
+    emit(document, lambda: click.echo(f"{board.name} is ready ({way})"))
 
 
 @emulate.command()
@@ -165,11 +157,11 @@ def list_emulated() -> None:
     boards = emulated.list_emulated()
     how = {b.name: {"kind": emulated.kind(b.name), "state": emulated.condition(b.name)} for b in boards}
 
-    def tell() -> None:
+    def print_text() -> None:
         rows = [(b.name, b.profile.name, how[b.name]["kind"], how[b.name]["state"]) for b in boards]
         table(["BOARD", "CLASS", "KIND", "STATE"], rows)
 
-    emit([{**_row(board), **how[board.name]} for board in boards], tell)
+    emit([{**_row(board), **how[board.name]} for board in boards], print_text)
 
 
 def _row(board: Board) -> dict[str, Any]:
@@ -184,7 +176,7 @@ def _row(board: Board) -> dict[str, Any]:
 
 
 def _device(device: Device) -> dict[str, Any]:
-    """Return the class's entry of a device, a VTA's with its bitstream, a plugin's with the plugin."""
+    """Return a device as its class describes it, with the bitstream of a VTA or the name of its plugin."""
     from toolchain.devices.table import PLUGINS
     from toolchain.vta.reading import find_config
 
@@ -198,18 +190,18 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 def _class_rates(profile: Profile) -> list[dict[str, Any]]:
-    """Return the speeds of one core by which code for each cluster of a class is chosen, and their source."""
+    """Return the speeds of one core of each cluster, by which code is chosen, and their source."""
     from toolchain.backends.table import class_rates
 
-    found = []
+    rates = []
     for cluster in profile.clusters:
         row = class_rates(profile.triple, cluster.cpu)
         if cluster.rates is not None:
-            found.append({"cpu": cluster.cpu, "source": "measured", **_speeds(cluster.rates)})
+            rates.append({"cpu": cluster.cpu, "source": "measured", **_speeds(cluster.rates)})
         elif row is not None:
             speeds = {"gflops": row.peak / 1e9, "memory_gb_s": row.stream / 1e9}
-            found.append({"cpu": cluster.cpu, "source": row.source, **speeds})
-    return found
+            rates.append({"cpu": cluster.cpu, "source": row.source, **speeds})
+    return rates
 
 
 def _speeds(rates: ClusterRates) -> dict[str, Any]:
@@ -217,14 +209,14 @@ def _speeds(rates: ClusterRates) -> dict[str, Any]:
 
 
 def _board_rates(name: str | None) -> list[dict[str, Any]]:
-    """Return what was measured on a board, one core of each cluster; nothing if it was not."""
+    """Return the measured speeds of one core of each cluster of a board; empty if it was not measured."""
     from toolchain.boards.inventory.rates import kept_rates
 
     rates = kept_rates(name) if name else None
     if rates is None:
         return []
     source = f"measured {rates.measured} by edge-rt {rates.edge_rt}"
-    return [{"cpu": each.core, "source": source, **_speeds(each)} for each in rates.clusters]
+    return [{"cpu": cluster.core, "source": source, **_speeds(cluster)} for cluster in rates.clusters]
 
 
 def _drivers(board: Board) -> dict[str, Any]:
@@ -236,7 +228,7 @@ def _drivers(board: Board) -> dict[str, Any]:
 
 
 def _reach(name: str | None) -> dict[str, Any]:
-    """Return what toolchain.toml says of a board, such as its address; of an emulated board its groups."""
+    """Return the address, groups and power commands of a board; of an emulated board its groups."""
     from toolchain.boards.emulation import stored
     from toolchain.boards.ssh.address import show_address
     from toolchain.boards.ssh.hostkeys import fingerprint

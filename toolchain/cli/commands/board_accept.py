@@ -1,4 +1,4 @@
-"""`toolchain board accept`: goes through everything that a board's class promises."""
+"""`toolchain board probe` and `board accept`: measure a board, and check what its class promises."""
 
 from __future__ import annotations
 
@@ -8,13 +8,61 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.event_log import end_as_failed, event_log, step_logger
 from toolchain.cli.output import emit, hold_places, note, output_options, table, wants_json
+from toolchain.cli.progress import end_as_failed, event_log, step_logger
 from toolchain.cli.rollouts.choose import Duration
 from toolchain.cli.tuning.progress import tuning_progress
 
 if TYPE_CHECKING:
     from toolchain.acceptance.run import Accepted
+    from toolchain.architectures.rates import BoardRates
+
+
+@click.command()
+@click.argument("board", shell_complete=complete.boards)
+@output_options
+def probe(board: str) -> None:
+    """Measure how fast a board's cores multiply, and read from caches and memory: 3 s.
+
+    The figures are kept: for a board over SSH in toolchain.toml, for this host in the cache. `board show`
+    prints them, builds for the board choose code by them (--rates), and `bench --profile` compares with them.
+    """
+    from toolchain.api.rates import measure_and_keep
+    from toolchain.boards.inventory.lookup import find_board
+
+    target = find_board(board)
+    hold_places([target])
+    rates = measure_and_keep(target, note)
+    emit({"board": target.name, **rates.model_dump(mode="json")}, lambda: show_rates(rates))
+
+
+def show_rates(rates: BoardRates) -> None:
+    """Print measured rates as a table: a row for each cluster's one core, and for all of its cores."""
+    from toolchain.architectures.rates import float_products
+
+    floats = float_products()
+    table(
+        ["CORE", "THREADS", "GFLOP/S", "INT8 GOP/S", "L1 GB/S", "L2 GB/S", "L3 GB/S", "MEMORY GB/S"],
+        [
+            (
+                cluster.core,
+                speeds.threads,
+                _speeds({name: gops for name, gops in speeds.gops.items() if name in floats}),
+                _speeds({name: gops for name, gops in speeds.gops.items() if name not in floats}),
+                *(f"{speeds.gb_s[level]:g}" if level in speeds.gb_s else "-" for level in LEVELS),
+            )
+            for cluster in rates.clusters
+            for speeds in (cluster.one, cluster.all)
+        ],
+    )
+    click.echo(f"measured {rates.measured} by edge-rt {rates.edge_rt}")
+
+
+LEVELS = ("l1", "l2", "l3", "memory")
+
+
+def _speeds(gops: dict[str, float]) -> str:
+    return " ".join(f"{name}={speed:g}" for name, speed in gops.items()) or "-"
 
 
 @click.command()
@@ -60,23 +108,23 @@ def accept(
     from toolchain.acceptance.run import accept as accept_board
     from toolchain.boards.inventory.lookup import find_board
 
-    found = find_board(board)
+    target = find_board(board)
     words = tuple(word for text in skips for word in text.split(",") if word)
     options = AcceptOptions(time_s, words, fresh)
     if dry_run:
         steps = [
-            {"name": s.name, "summary": s.summary, "begins": fate} for s, fate in planned(found, options)
+            {"name": s.name, "summary": s.summary, "begins": fate} for s, fate in planned(target, options)
         ]
-        rows = [tuple(each.values()) for each in steps]
-        emit({"board": found.name, "steps": steps}, lambda: table(["STEP", "", "BEGINS"], rows))
+        rows = [tuple(step.values()) for step in steps]
+        emit({"board": target.name, "steps": steps}, lambda: table(["STEP", "", "BEGINS"], rows))
         return
-    hold_places([found])
-    with event_log("accept", found.name, [found.name]) as log, tuning_progress(log) as listener:
-        done = accept_board(found, output, options, step_logger(log, note), listener)
-        problem = done.problem(found.name)
+    hold_places([target])
+    with event_log("accept", target.name, [target.name]) as log, tuning_progress(log) as listener:
+        done = accept_board(target, output, options, step_logger(log, note), listener)
+        problem = done.problem(target.name)
         if problem is not None:
             end_as_failed(log, problem.message)
-    emit(_document(found.name, done), lambda: show(done))
+    emit(_document(target.name, done), lambda: show(done))
     if problem is not None and wants_json():
         click.get_current_context().exit(problem.exit_code)  # the document above says what is wrong
     if problem is not None:
@@ -84,9 +132,14 @@ def accept(
 
 
 def _document(board: str, done: Accepted) -> dict[str, Any]:
-    """Return the published document, with what only the user may know: the board's name and the files."""
-    own = {"board": board, "passed": done.document.passed, "page": str(done.html), "document": str(done.json)}
-    return {**own, **done.document.model_dump(mode="json")}
+    """Return the published document together with the board's name and the paths, which are not published."""
+    private = {
+        "board": board,
+        "passed": done.document.passed,
+        "page": str(done.html),
+        "document": str(done.json),
+    }
+    return {**private, **done.document.model_dump(mode="json")}
 
 
 def show(done: Accepted) -> None:
@@ -95,7 +148,7 @@ def show(done: Accepted) -> None:
     emulated = "emulated" if document.emulated else ""
     table(
         ["STEP", "RESULT", "SECONDS", "WHY"],
-        [(each.name, each.result, f"{each.seconds:.1f}", each.reason) for each in document.steps],
+        [(step.name, step.result, f"{step.seconds:.1f}", step.reason) for step in document.steps],
     )
     click.echo(f"class: {' '.join((document.board_class, emulated)).strip()}")
     counted = (f"{document.count(result)} {result}" for result in ("passed", "failed", "missed", "skipped"))

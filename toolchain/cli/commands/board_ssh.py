@@ -1,26 +1,79 @@
-"""`toolchain board add`, `status`, `exec`, `shell`, `logs`, `remove`: commands for real boards."""
+"""`toolchain board add`, `repin`, `exec`, `shell`, `logs`, `remove`: commands for boards over SSH."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.in_lab import ask_lab
-from toolchain.cli.options import Seconds
+from toolchain.cli.options import Seconds, gathered
 from toolchain.cli.output import emit, note, output_options, wants_json
 from toolchain.cli.terminal import bytes_for
-from toolchain.quantities import counted
+from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
-    from toolchain.boards.edge_rt.status import Status
+    from toolchain.boards.inventory.adding import NewBoard
 
 _board = click.argument("board", shell_complete=complete.boards)
+
+
+@dataclass(frozen=True)
+class HostKeyAnswer:
+    """The user's answer in advance to the question whether a host key is the board's.
+
+    Attributes
+    ----------
+    fingerprint
+        The expected key's; None: any key is shown.
+    yes
+        Whether nothing is asked.
+    """
+
+    fingerprint: str | None
+    yes: bool
+
+    def accepts(self, host: str, fingerprint: str) -> bool:
+        """Return whether a host's key is the board's: the expected one, or one that the user confirms.
+
+        Raises
+        ------
+        UsageError
+            It is not the expected key, or there is no terminal to ask.
+        """
+        if self.fingerprint is not None:
+            if fingerprint != self.fingerprint:
+                raise UsageError(
+                    f"--fingerprint {self.fingerprint}: {host} shows the host key {fingerprint}; nothing was "
+                    "changed",
+                    "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+                )
+            return True
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"nobody to ask whether {fingerprint} is the host key of {host}; nothing was changed",
+                f"if it is: --fingerprint {fingerprint}",
+            )
+        return click.confirm("Is that the board's?", err=True)
+
+
+def _new_board(
+    address: str,
+    board_class: str,
+    name: str | None,
+    identity: Path | None,
+    jump: str | None,
+    groups: tuple[str, ...],
+    ssh: Literal["auto", "paramiko", "openssh"],
+) -> NewBoard:
+    from toolchain.boards.inventory.adding import NewBoard
+
+    return NewBoard(address, board_class, name, identity, jump, groups, ssh)
 
 
 @click.command()
@@ -52,18 +105,9 @@ _board = click.argument("board", shell_complete=complete.boards)
     help="Who speaks with its SSH server; auto: the OpenSSH client where paramiko lacks something.",
 )
 @output_options
-def add(
-    address: str,
-    board_class: str,
-    name: str | None,
-    fingerprint: str | None,
-    yes: bool,
-    install_key: bool,
-    identity: Path | None,
-    jump: str | None,
-    groups: tuple[str, ...],
-    ssh: Literal["auto", "paramiko", "openssh"],
-) -> None:
+@gathered("entry", _new_board)
+@gathered("host_key", HostKeyAnswer)
+def add(entry: NewBoard, host_key: HostKeyAnswer, install_key: bool) -> None:
     """Add a board to toolchain.toml.
 
     Shows the fingerprint of its host key and pins the key once you say yes; no other key is accepted after
@@ -71,13 +115,14 @@ def add(
     """
     from toolchain.api.rates import measure_if_unknown
     from toolchain.boards.edge_rt.install import is_provisioned
-    from toolchain.boards.inventory.adding import NewBoard, add_board
-    from toolchain.errors import UsageError
+    from toolchain.boards.inventory.adding import add_board
 
-    def trusted(host: str, found: str) -> bool:
-        if fingerprint is None:
-            note(f"the host key of {host} is {found}")
-        return (yes and fingerprint is None) or _is_the_boards(host, found, fingerprint)
+    def trusted(host: str, shown: str) -> bool:
+        if host_key.fingerprint is None:
+            note(f"the host key of {host} is {shown}")
+            if host_key.yes:
+                return True
+        return host_key.accepts(host, shown)
 
     def password(login: str) -> str:
         if not sys.stdin.isatty():
@@ -86,8 +131,7 @@ def add(
             )
         return str(click.prompt(f"Password of {login} (used once, not kept)", hide_input=True, err=True))
 
-    wanted = NewBoard(address, board_class, name, identity, jump, groups, ssh)
-    added = add_board(wanted, trusted, password if install_key else None)
+    added = add_board(entry, trusted, password if install_key else None)
     name = added.board.name
     with contextlib.closing(added.board.transport):
         if is_provisioned(added.board):  # by another host; else `board provision` measures
@@ -101,30 +145,11 @@ def add(
     }
     way = "paramiko" if added.reached.way == "paramiko" else f"the OpenSSH client ({added.reached.reason})"
 
-    def tell() -> None:
+    def print_text() -> None:
         click.echo(f"{name} is in {added.file}, and is reached by {way}")
         click.echo(f"next: toolchain board provision {name}")
 
-    emit(document, tell)
-
-
-def _is_the_boards(host: str, found: str, expected: str | None) -> bool:
-    """Return whether a host key is the board's: as expected, or as somebody says who is asked."""
-    from toolchain.errors import UsageError
-
-    if expected is not None:
-        if found != expected:
-            raise UsageError(
-                f"--fingerprint {expected}: {host} shows the host key {found}; nothing was changed",
-                "look at the board: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
-            )
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError(
-            f"nobody to ask whether {found} is the host key of {host}; nothing was changed",
-            f"if it is: --fingerprint {found}",
-        )
-    return click.confirm("Is that the board's?", err=True)
+    emit(document, print_text)
 
 
 @click.command()
@@ -136,16 +161,16 @@ def _is_the_boards(host: str, found: str, expected: str | None) -> bool:
     "--yes", is_flag=True, help="Ask nothing; with --fingerprint alone, since another key may be anybody's."
 )
 @output_options
-def repin(board: str, fingerprint: str | None, yes: bool) -> None:
+@gathered("host_key", HostKeyAnswer)
+def repin(board: str, host_key: HostKeyAnswer) -> None:
     """Pin the new host key of a board that was set up anew.
 
     Shows the fingerprints of the pinned key and of the new one, and pins the new one once you say yes. The
     board's groups, root, power and the rest of its entry stay; the machine's other devices get the key too.
     """
     from toolchain.boards.inventory.adding import repin_board
-    from toolchain.errors import UsageError
 
-    if yes and fingerprint is None:
+    if host_key.yes and host_key.fingerprint is None:
         raise UsageError(
             "--yes would pin whatever key is shown, also that of somebody between you and the board",
             "give the key's: --fingerprint SHA256:…, from `ssh-keygen -lf` on the board",
@@ -154,7 +179,7 @@ def repin(board: str, fingerprint: str | None, yes: bool) -> None:
     def trusted(host: str, old: str, new: str) -> bool:
         note(f"the host key of {host} was {old}")
         note(f"the host key of {host} is  {new}")
-        return _is_the_boards(host, new, fingerprint)
+        return host_key.accepts(host, new)
 
     pinned = repin_board(board, trusted)
     document = {
@@ -169,13 +194,13 @@ def repin(board: str, fingerprint: str | None, yes: bool) -> None:
     if pinned.login_error:
         note(f"the login does not work yet: {pinned.login_error}")
 
-    def tell() -> None:
+    def print_text() -> None:
         if pinned.old == pinned.new:
             click.echo(f"{board} shows the pinned key {pinned.old}; nothing was changed")
         else:
             click.echo(f"{', '.join(pinned.names)}: pinned {pinned.new} in {pinned.file}")
 
-    emit(document, tell)
+    emit(document, print_text)
 
 
 @click.command()
@@ -185,89 +210,11 @@ def remove(name: str) -> None:
     """Remove a board from toolchain.toml; nothing is changed on the board."""
     from toolchain.boards.emulation import stored
     from toolchain.boards.inventory import register
-    from toolchain.errors import UsageError
 
     if name in stored.names() and name not in register.names():
         raise UsageError(f"{name} is an emulated board", f"`toolchain board emulate stop {name}`")
     file = register.take_out(name)
     emit({"name": name, "file": str(file)}, lambda: click.echo(f"{name} is no longer in {file}"))
-
-
-@click.command()
-@click.argument("boards", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
-@output_options
-def status(boards: tuple[str, ...]) -> None:
-    """Show the state of boards: load, temperature, governor, free space, edge-rt, devices, lab.
-
-    Who measures on a board, and who waits for that, is shown too, from whatever host it comes. For classes
-    with a GPU, hints say what prevents it from computing, or slows it down. Without a name, all boards are
-    asked. Each is shown as soon as it answers. Exits with 1 if a board did not answer.
-    """
-    from toolchain.boards.edge_rt.status import statuses
-    from toolchain.boards.inventory.lookup import find_boards, list_boards
-
-    found = [board for name in boards for board in find_boards(name)] if boards else list_boards()
-    switched = {board.name for board in found if board.power}
-    state_in_lab = ask_lab()
-    answers = []
-    for answer in statuses(found):
-        answers.append(answer)
-        if not wants_json():
-            click.echo(_line(answer, state_in_lab(answer.name)))
-            if answer.error and answer.name in switched:
-                click.echo(f"{'':<20} hint: `toolchain board power cycle {answer.name}`")
-    order = [board.name for board in found]
-    answers.sort(key=lambda answer: order.index(answer.name))
-    documents = [
-        {**answer.to_json(), **state_in_lab(answer.name), "power": answer.name in switched}
-        for answer in answers
-    ]
-    emit(documents, lambda: None)
-    if any(answer.error for answer in answers):
-        click.get_current_context().exit(1)
-
-
-def _line(answer: Status, place: dict[str, str | None]) -> str:
-    if answer.error:
-        return f"{answer.name:<20} {answer.error}" + (f" ({answer.hint})" if answer.hint else "")
-    facts = {
-        "load": answer.load_1min,
-        "temperature": answer.temperature_c and f"{answer.temperature_c:.0f} C",
-        "governor": answer.governor,
-        "memory free": answer.memory_free_mib and f"{answer.memory_free_mib} MiB",
-        "disk free": answer.disk_free_mib and f"{answer.disk_free_mib} MiB",
-        "edge-rt": answer.edge_rt or "none",
-        "devices": " ".join(answer.devices),
-        "ssh": f"{answer.ssh} ({answer.ssh_reason})" if answer.ssh_reason else answer.ssh,
-        **{each["kind"]: _driver(each, emulated=answer.emulated) for each in answer.drivers},
-        "lab": f"{place['lab']} to {place['lab_user']}" if place["lab_user"] else place["lab"],
-    }
-    said = ", ".join(f"{key} {value}" for key, value in facts.items() if value is not None)
-    more = [f"hint: {hint}" for hint in answer.hints]
-    if answer.holder:
-        more.append(f"measures: {answer.holder['what']} (process {answer.holder['pid']} there)")
-    more += [
-        f"waits for {each['waited_s']:.0f} s: {each['what']} (process {each['pid']} there)"
-        for each in answer.waiting
-    ]
-    return "\n".join([f"{answer.name:<20} {said}", *(f"{'':<20} {line}" for line in more)])
-
-
-def _driver(kind: dict[str, Any], *, emulated: bool) -> str:
-    """Return the devices that a driver reports as text, or why it reports none."""
-    if not kind["names"]:
-        return f"none ({kind['problem']})"
-    note = "emulated " if emulated else ""
-    if not kind["details"]:
-        return note + " ".join(kind["names"])
-    return "; ".join(
-        f"{each['name']} ({note}{each['type']}, "
-        f"{counted(each['compute_units'], 'unit')} at {each['clock_mhz']} MHz, "
-        f"work groups to {each['max_work_group']}, {each['local_bytes'] // 1024} KiB local, "
-        f"{each['global_bytes'] // 2**20} MiB, float{each['float_lanes']}"
-        f"{', half' if each['half'] else ''}, driver {each['driver_version']})"
-        for each in kind["details"]
-    )
 
 
 @click.command(name="exec", context_settings={"ignore_unknown_options": True})
@@ -326,7 +273,6 @@ def shell(board: str) -> None:
 def logs(board: str, lines: int) -> None:
     """Show the last lines that a board's RPC server and tunnel, started by the lab, wrote to their log."""
     from toolchain.boards.inventory.lookup import find_board
-    from toolchain.errors import UsageError
     from toolchain.rpc import state
 
     name = find_board(board).name
@@ -339,4 +285,4 @@ def logs(board: str, lines: int) -> None:
     emit({"file": str(file), "lines": text}, lambda: click.echo("\n".join(text)))
 
 
-COMMANDS = (add, repin, status, execute, shell, logs, remove)
+COMMANDS = (add, repin, execute, shell, logs, remove)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from toolchain.cli.engine import container_for, files_of
-from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_argument, several_shapes
 from toolchain.cli.options import (
     board_name,
@@ -17,10 +17,11 @@ from toolchain.cli.options import (
     cluster_option,
     device_option,
     engine_option,
+    gathered,
     named_inputs,
 )
 from toolchain.cli.output import emit, is_verbose, note, output_options, show_quantised, table
-from toolchain.cli.progress import step_progress
+from toolchain.cli.progress import event_log, step_logger, step_progress
 from toolchain.errors import UsageError
 from toolchain.quantities import counted
 
@@ -29,10 +30,36 @@ if TYPE_CHECKING:
 
     from toolchain.building.build import BuildResult
     from toolchain.building.decide import Decision
+    from toolchain.building.options import BuildOptions
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
 
 _MOST_COPIES = 5  # functions that are named
+
+
+def _build_options(
+    code: CodeOptions,
+    cluster: str | None,
+    require_tuned: bool,
+    no_shipped: bool,
+    pad: bool,
+    check: bool,
+    linker: str,
+    file_format: Literal["so", "tar"],
+) -> BuildOptions:
+    from toolchain.building.options import BuildOptions
+    from toolchain.records.shipped.file import SHIPPED
+
+    return BuildOptions(
+        code=code,
+        cluster=cluster,
+        require_tuned=require_tuned,
+        linker=linker,
+        format=file_format,
+        shipped=None if no_shipped else SHIPPED,
+        check=check,
+        pad=pad,
+    )
 
 
 @click.command()
@@ -78,19 +105,13 @@ _MOST_COPIES = 5  # functions that are named
     help="The folder for library and bundle.",
 )
 @output_options
-def command(
+@gathered("how", _build_options)
+def build(
     model: str,
     board: str | None,
     options: ModelOptions,
-    code: CodeOptions,
-    cluster: str | None,
-    require_tuned: bool,
-    no_shipped: bool,
-    pad: bool,
-    check: bool,
+    how: BuildOptions,
     inputs: tuple[str, ...],
-    linker: str,
-    file_format: Literal["so", "tar"],
     engine: str | None,
     output: Path,
 ) -> int | None:
@@ -106,22 +127,22 @@ def command(
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.models.load import check_source
 
-    if check and engine == "docker":
+    if how.check and engine == "docker":
         raise UsageError(
             "--check runs the sample on this host, and --engine docker builds in a container",
             "use --engine host; or build without --check, and `toolchain verify` the bundle",
         )
-    find_target(board_name(board)).profile.device(code.device_kind)
+    find_target(board_name(board)).profile.device(how.code.device_kind)
     half_loaded = check_source(model, options)  # before cores are measured, and containers started
 
     from toolchain.api.rates import with_chosen_rates
 
-    target = with_chosen_rates(find_target(board_name(board)), code, note)
-    engine = "host" if check else engine
+    target = with_chosen_rates(find_target(board_name(board)), how.code, note)
+    engine = "host" if how.check else engine
     if container := container_for(
         engine,
         target.profile,
-        code.device_kind,
+        how.code.device_kind,
         files_of(model, inputs, options.value_files),
         [output],
         model=model,
@@ -129,29 +150,17 @@ def command(
         del half_loaded  # which holds the network's weights
         return container.run()
 
-    from toolchain.api.networks import build
-    from toolchain.building.build import BuildOptions
+    from toolchain.api import networks
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.multi_shape import load_shapes
-    from toolchain.records.shipped.file import SHIPPED
 
     loaded = load_shapes(model, options, half_loaded)
     del half_loaded  # which holds the network's weights once more
     sample = read_inputs(inputs, loaded.inputs, "--sample", shapes=not loaded.others) if inputs else None
-    how = BuildOptions(
-        code=code,
-        cluster=cluster,
-        require_tuned=require_tuned,
-        linker=linker,
-        format=file_format,
-        sample=sample,
-        shipped=None if no_shipped else SHIPPED,
-        check=check,
-        pad=pad,
-    )
     title = f"{model} for {board_name(board)}"
     with event_log("build", title) as log, step_progress() as progress:
-        result = build(loaded, target, output, how, progress=step_logger(log, progress))
+        how = replace(how, sample=sample)
+        result = networks.build(loaded, target, output, how, progress=step_logger(log, progress))
     emit(result.to_json(), lambda: show(result))
     return None
 
@@ -191,8 +200,8 @@ def show(result: BuildResult) -> None:
     click.echo(f"target: {result.target.triple}, {result.target.cpu}{device}")
     if len(result.shapes) > 1:
         _show_shapes(result)
-    if result.size.said:
-        click.echo(f"size: {result.size.said}")
+    if result.size.text:
+        click.echo(f"size: {result.size.text}")
     click.echo(f"library: {result.library}\nbundle: {result.bundle}")
 
 
@@ -216,9 +225,9 @@ def _show_decisions(decisions: Sequence[Decision[Any]]) -> None:
     """Print the record of each task."""
     rows = []
     for decision in decisions:
-        said = decision.to_json()
-        ms = "" if said["ms"] is None else f"{said['ms']:.3f}"
-        where = (said["board"], said["cpu"], said["level"], said["threads"])
+        record = decision.to_json()
+        ms = "" if record["ms"] is None else f"{record['ms']:.3f}"
+        where = (record["board"], record["cpu"], record["level"], record["threads"])
         rows.append(
             (decision.task.id, decision.source or "none", *where, ms, decision.rule, decision.task.name)
         )

@@ -8,17 +8,32 @@ from typing import TYPE_CHECKING
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.event_log import event_log, step_logger
 from toolchain.cli.model_options import model_options
-from toolchain.cli.options import named_inputs, trial_timeout_option
+from toolchain.cli.options import gathered, named_inputs, trial_timeout_option
 from toolchain.cli.output import emit, hold_places, note, output_options, show_quantised
+from toolchain.cli.progress import event_log, step_logger
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.quantities import counted, shown_ms
 
 if TYPE_CHECKING:
-    from toolchain.demo import DemoResult
+    from toolchain.demo import DemoRequest, DemoResult
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
+
+
+def _request(
+    model: str,
+    inputs: tuple[str, ...],
+    board: str | None,
+    trials: int | None,
+    timeout_s: float | None,
+    output: Path,
+    options: ModelOptions,
+    code: CodeOptions,
+) -> DemoRequest:
+    from toolchain.demo import DemoRequest
+
+    return DemoRequest(model, options, code, inputs, board, output, trials, timeout_s)
 
 
 @click.command()
@@ -47,29 +62,21 @@ if TYPE_CHECKING:
 )
 @model_options
 @output_options
-def command(
-    model: str,
-    inputs: tuple[str, ...],
-    board: str | None,
-    trials: int | None,
-    timeout_s: float | None,
-    output: Path,
-    options: ModelOptions,
-    code: CodeOptions,
-) -> None:
+@gathered("request", _request)
+def demo(request: DemoRequest) -> None:
     """Tune, build, upload, verify and time one network, and write a report.
 
     A short run: a few trials of the heaviest tasks. `toolchain tune` does the rest.
     """
     from toolchain.demo import run_demo
 
-    if board:
+    if request.board:
         from toolchain.boards.inventory.lookup import find_board
 
-        hold_places([find_board(board)])
-    with event_log("demo", model, [board] if board else []) as log, tuning_progress(log) as listener:
-        step = step_logger(log, note)
-        result = run_demo(model, options, code, inputs, board, output, step, listener, trials, timeout_s)
+        hold_places([find_board(request.board)])
+    boards = [request.board] if request.board else []
+    with event_log("demo", request.model, boards) as log, tuning_progress(log) as listener:
+        result = run_demo(request, step_logger(log, note), listener)
     emit(result.to_json(), lambda: show(result))
 
 

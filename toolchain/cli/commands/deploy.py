@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.options import Finite, bundle_argument
 from toolchain.cli.output import emit, hold_places, note, output_options, table
+from toolchain.cli.progress import end_as_failed, event_log
 from toolchain.cli.rollouts.choose import Duration, chosen_boards, fleet_options
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     "--allow-downgrade", is_flag=True, help="Also an older version, on boards whose policy.json allows it."
 )
 @output_options
-def command(
+def deploy(
     bundle: Path,
     board_names: tuple[str, ...],
     group: str | None,

@@ -11,11 +11,11 @@ _DIGITS = 12  # of a digest, in a table
 
 
 @click.group()
-def command() -> None:
+def fleet() -> None:
     """Show what the boards of a fleet run."""
 
 
-@command.command()
+@fleet.command()
 @fleet_options
 @output_options
 def status(board_names: tuple[str, ...], group: str | None, at_once: int) -> None:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @click.group()
 @output_options
-def command() -> None:
+def lab() -> None:
     """Start, show and stop the tracker and the servers on boards.
 
     `toolchain tune` starts its own lab if none runs; use these commands to keep one running.
     """
 
 
-@command.command()
+@lab.command()
 @click.argument("names", metavar="[BOARD]…", nargs=-1, shell_complete=complete.boards)
 @click.option(
     "--board",
@@ -61,13 +61,13 @@ def start(names: tuple[str, ...], more: tuple[str, ...], port: int) -> None:
     emit(status.to_json(), lambda: _show(status))
 
 
-@command.command()
+@lab.command()
 @output_options
 def status() -> None:
     """Show the tracker and the servers of each key."""
     from toolchain.rpc import lab
 
-    found = lab.status()
+    running = lab.status()
     nothing: dict[str, object] = {
         "tracker": None,
         "keys": {},
@@ -77,11 +77,11 @@ def status() -> None:
         "waiting": [],
         "pid": None,
     }
-    document = found.to_json() if found else nothing
-    emit(document, lambda: _show(found))
+    document = running.to_json() if running else nothing
+    emit(document, lambda: _show(running))
 
 
-@command.command()
+@lab.command()
 @output_options
 def stop() -> None:
     """Stop the lab and all that runs in it."""
@@ -91,7 +91,7 @@ def stop() -> None:
     emit({"stopped": stopped}, lambda: click.echo("stopped" if stopped else "no lab was running"))
 
 
-@command.command()
+@lab.command()
 @click.argument("key")
 @output_options
 def release(key: str) -> None:

@@ -22,5 +22,5 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, package="toolchain.cli.commands.releases", table=COMMANDS)
 @output_options
-def command() -> None:
+def release() -> None:
     """Sign bundles for boards in the field, and say whose signatures boards accept."""

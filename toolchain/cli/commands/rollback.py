@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from toolchain.cli.event_log import end_as_failed, event_log
 from toolchain.cli.output import emit, hold_places, note, output_options, table
+from toolchain.cli.progress import end_as_failed, event_log
 from toolchain.cli.rollouts.choose import chosen_boards, fleet_options
 
 
@@ -13,7 +13,7 @@ from toolchain.cli.rollouts.choose import chosen_boards, fleet_options
 @fleet_options
 @click.option("--app", metavar="APP", help="The application; default: the only one a board has.")
 @output_options
-def command(board_names: tuple[str, ...], group: str | None, at_once: int, app: str | None) -> None:
+def rollback(board_names: tuple[str, ...], group: str | None, at_once: int, app: str | None) -> None:
     """Take boards back to the release they ran before.
 
     A board tests that release before it is activated again. Exits with 1 if a board did not go back.

@@ -14,11 +14,11 @@ from toolchain.errors import CheckError
 
 @click.group()
 @output_options
-def command() -> None:
+def runtime() -> None:
     """edge-rt: its C library for your own program, and a check of its bytes."""
 
 
-@command.command()
+@runtime.command()
 @board_option("The board or board class to compile for.")
 @output_path("DIR", "The folder for libedge.so, edge_rt.h and a README.")
 @output_options
@@ -32,15 +32,15 @@ def export(board: str | None, output: Path) -> None:
     runtime = ensure_runtime(arch_of(profile), progress=thinned_out(note))
     written = export_runtime(runtime, profile, output)
 
-    def tell() -> None:
+    def print_text() -> None:
         for path in written.values():
             click.echo(path)
 
     names = {name: str(path) for name, path in written.items()}
-    emit({**names, "arch": runtime.arch, "fingerprint": runtime.fingerprint}, tell)
+    emit({**names, "arch": runtime.arch, "fingerprint": runtime.fingerprint}, print_text)
 
 
-@command.command()
+@runtime.command()
 @board_option("The board or board class for which edge-rt is checked.")
 @output_options
 def verify(board: str | None) -> None:
@@ -55,14 +55,14 @@ def verify(board: str | None) -> None:
 
     runtime = ensure_runtime(arch_of(find_target(board_name(board)).profile), progress=note)
     note(f"compiling edge-rt for {runtime.arch} anew")
-    found = compile_anew(runtime, note)
+    comparison = compile_anew(runtime, note)
 
-    def tell() -> None:
-        for name, digest in found.anew.items():
-            click.echo(f"{name}: {digest}{'' if found.released else ', not of a release'}")
+    def print_text() -> None:
+        for name, digest in comparison.anew.items():
+            click.echo(f"{name}: {digest}{'' if comparison.released else ', not of a release'}")
 
-    if wants_json() and not found.equal:
-        emit(found.to_json(), tell)
+    if wants_json() and not comparison.equal:
+        emit(comparison.to_json(), print_text)
         click.get_current_context().exit(CheckError.exit_code)  # the document says what is wrong
-    found.check()
-    emit(found.to_json(), tell)
+    comparison.check()
+    emit(comparison.to_json(), print_text)

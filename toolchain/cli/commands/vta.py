@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.commands.vta_compile import compile_
-from toolchain.cli.commands.vta_tasks import tasks_
+from toolchain.cli.commands.vta_compile import compile_, tasks_
 from toolchain.cli.options import Seconds
 from toolchain.cli.output import emit, note, output_options, table, wants_json
-from toolchain.quantities import shown_ms
+from toolchain.quantities import counted, shown_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,15 +25,15 @@ _SHOWN = 20  # problems; --json has all
 
 @click.group()
 @output_options
-def command() -> None:
+def vta() -> None:
     """Inspect and test the accelerator VTA: configurations, programs, portability."""
 
 
-command.add_command(compile_)
-command.add_command(tasks_)
+vta.add_command(compile_)
+vta.add_command(tasks_)
 
 
-@command.command()
+@vta.command()
 @click.argument("config", metavar="[NAME|FILE]", required=False, shell_complete=complete.vta_configs)
 @output_options
 def config(config: str | None) -> None:
@@ -46,16 +45,16 @@ def config(config: str | None) -> None:
     from toolchain.vta.reading import find_config
 
     if config is None:
-        listed = [{"name": name, **_summary(each)} for name, each in SAMPLES.items()]
+        listed = [{"name": name, **_summary(sample)} for name, sample in SAMPLES.items()]
         emit(
             listed, lambda: table(["NAME", "TARGET", "BITSTREAM", "ISA"], [list(d.values()) for d in listed])
         )
         return
-    found = find_config(config)
-    emit(found.document(), lambda: _tell(found))
+    design = find_config(config)
+    emit(design.document(), lambda: _print_config(design))
 
 
-@command.command()
+@vta.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--config",
@@ -86,17 +85,18 @@ def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
     else:
         program = read_program(path)
     chosen = of_revision(chosen, isa_rev)
-    found = decode_file(file, program, chosen)
+    decoded = decode_file(file, program, chosen)
     instructions = [
-        {"index": index, "stage": each.stage.name.lower(), "text": text_of(each)}
-        for index, each in enumerate(found)
+        {"index": index, "stage": instruction.stage.name.lower(), "text": text_of(instruction)}
+        for index, instruction in enumerate(decoded)
     ]
     emit(
-        {**_summary(chosen), "instructions": instructions}, lambda: click.echo("\n".join(disassemble(found)))
+        {**_summary(chosen), "instructions": instructions},
+        lambda: click.echo("\n".join(disassemble(decoded))),
     )
 
 
-@command.command()
+@vta.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @output_options
 def lint(folder: Path) -> None:
@@ -112,24 +112,25 @@ def lint(folder: Path) -> None:
 
     dump = read_dump(folder)
     program = decode_file(folder / INSTRUCTIONS, dump.program, dump.config)
-    found = problems(program, dump.before, dump.phys_base, dump.config)
+    violations = problems(program, dump.before, dump.phys_base, dump.config)
     document = {
         **_summary(dump.config),
         "instructions": len(program),
-        "problems": [problem.document() for problem in found],
+        "problems": [problem.document() for problem in violations],
     }
-    emit(document, lambda: _tell_problems(found, len(program)))
-    if found and wants_json():
+    emit(document, lambda: _print_violations(violations, len(program)))
+    if violations and wants_json():
         click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
-    if found:
+    if violations:
         named = printable(str(folder))
+        broken = counted(len(violations), "rule is", "rules are")
         raise CheckError(
-            f"{named} is not portable: {len(found)} {'rule is' if len(found) == 1 else 'rules are'} broken",
+            f"{named} is not portable: {broken} broken",
             f"`toolchain vta disasm {named}` shows the instructions",
         )
 
 
-@command.command()
+@vta.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Reject programs that only some implementations run.")
 @click.option(
@@ -173,7 +174,7 @@ def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> 
         write_trace(trace, program, outcome.timeline, mhz)
     document = {**_summary(dump.config), "strict": strict, **judged.document()}
     document["cycle_model"] = dump.config.cycles.document()
-    emit(document, lambda: _tell_judged(judged, mhz))
+    emit(document, lambda: _print_judgement(judged, mhz))
     if judged.passed is False and wants_json():
         click.get_current_context().exit(CheckError.exit_code)  # the document above says what is wrong
     if judged.passed is False:
@@ -184,7 +185,7 @@ def _summary(config: VtaConfig) -> dict[str, Any]:
     return {"target": config.target, "bitstream": config.bitstream, "isa_rev": config.isa_rev}
 
 
-def _tell(config: VtaConfig) -> None:
+def _print_config(config: VtaConfig) -> None:
     document = config.document()
     for key, value in document["parameters"].items():
         click.echo(f"{key:<18}{value}")
@@ -212,7 +213,7 @@ def _tell(config: VtaConfig) -> None:
     )
 
 
-def _tell_judged(judged: Judged, mhz: float) -> None:
+def _print_judgement(judged: Judged, mhz: float) -> None:
     model = judged.model
     if model is None:
         return
@@ -227,10 +228,10 @@ def _tell_judged(judged: Judged, mhz: float) -> None:
         click.echo("\nthe memory equals expected.bin")
 
 
-def _tell_problems(found: Sequence[RuleViolation], instructions: int) -> None:
-    for problem in found[:_SHOWN]:
+def _print_violations(violations: Sequence[RuleViolation], instructions: int) -> None:
+    for problem in violations[:_SHOWN]:
         click.echo(str(problem))
-    if len(found) > _SHOWN:
-        click.echo(f"and {len(found) - _SHOWN} more; --json has all")
-    if not found:
+    if len(violations) > _SHOWN:
+        click.echo(f"and {len(violations) - _SHOWN} more; --json has all")
+    if not violations:
         click.echo(f"{instructions} instructions keep the rules of the portable subset")

@@ -1,14 +1,16 @@
-"""`toolchain vta compile`: programs for a convolution or for a network's regions, with their memory."""
+"""`toolchain vta tasks` and `vta compile`: convolutions for a VTA, and programs that compute them."""
 
 from __future__ import annotations
 
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolchain.cli import complete
-from toolchain.cli.model_options import vta_options
+from toolchain.cli.model_options import model_argument, vta_options
+from toolchain.cli.options import gathered
 from toolchain.cli.output import emit, output_options, table
 from toolchain.errors import UsageError
 from toolchain.quantities import shown_ms
@@ -21,7 +23,52 @@ if TYPE_CHECKING:
     from toolchain.vta.design.config import VtaConfig
     from toolchain.vta.dumps.convolution import CompiledConvolution
 
+
+@click.command("tasks")
+@model_argument
+@click.option(
+    "--board", default="pynq", show_default=True, shell_complete=complete.boards, help="Board with the VTA."
+)
+@vta_options
+@output_options
+def tasks_(model: str, board: str, options: ModelOptions, code: CodeOptions) -> None:
+    """List a network's convolutions that a VTA computes, as shapes: N,H,W,IC,OC,KH,KW,PH,PW,SH,SW."""
+    from toolchain.backends.table import backend_for
+    from toolchain.boards.inventory.lookup import find_target
+    from toolchain.models.load import load_model
+    from toolchain.vta.layers.layer import shape_of
+
+    backend = backend_for(find_target(board).profile, code)
+    with backend.lower(load_model(model, options), backend.target()) as network:
+        counted = [(shape_of(task.definition), task.weight) for task in network.tasks]
+    counted.sort(key=lambda pair: (-pair[0].h * pair[0].w, pair[0].sh * pair[0].sw, pair[0].taps, pair[0].ic))
+    rows = [{"shape": list(astuple(shape)), "count": count} for shape, count in counted]
+    emit(rows, lambda: table(["CONVOLUTION", "COUNT"], [(str(shape), count) for shape, count in counted]))
+
+
 _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
+
+
+@dataclass(frozen=True)
+class SeededConvolution:
+    """The convolution to compile instead of a network.
+
+    Attributes
+    ----------
+    conv
+        Its shape as typed; None: a network is compiled.
+    knobs
+        Its tiling as typed; None: the fastest by an estimate.
+    seed
+        Seed of its values; of a network, those of its inputs.
+    residual
+        Whether a second input is added to the sums.
+    """
+
+    conv: str | None
+    knobs: str | None
+    seed: int
+    residual: bool
 
 
 @click.command("compile")
@@ -56,12 +103,10 @@ _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
 )
 @vta_options
 @output_options
+@gathered("convolution", SeededConvolution)
 def compile_(
-    conv: str | None,
+    convolution: SeededConvolution,
     model: str | None,
-    knobs: str | None,
-    seed: int,
-    residual: bool,
     config: str,
     folder: Path,
     options: ModelOptions,
@@ -74,25 +119,25 @@ def compile_(
     """
     from toolchain.vta.reading import find_config
 
-    if conv is not None and model is not None:
+    if convolution.conv is not None and model is not None:
         raise UsageError("--conv and --model exclude each other", "leave one of them out")
-    if conv is None and model is None:
+    if convolution.conv is None and model is None:
         raise UsageError("what is to be compiled?", f"one of --conv {_EXAMPLE} and --model zoo:resnet-18")
     design = find_config(config)
     if model is not None:
-        if knobs or residual:
-            raise UsageError(
-                f"--{'knobs' if knobs else 'residual'}: of one convolution", "use it with --conv"
-            )
-        _compile_model(model, options, code, design, seed, folder)
+        if convolution.knobs or convolution.residual:
+            option = "knobs" if convolution.knobs else "residual"
+            raise UsageError(f"--{option}: of one convolution", "use it with --conv")
+        _compile_model(model, options, code, design, convolution.seed, folder)
         return
     from toolchain.vta.dumps.convolution import compile_convolution
     from toolchain.vta.dumps.layout import layout_of, write_dump
     from toolchain.vta.layers.knobs import read_knobs
     from toolchain.vta.layers.layer import read_shape
 
-    cut = read_knobs(knobs) if knobs is not None else None
-    compiled = compile_convolution(read_shape(conv or ""), design, cut, seed, residual)
+    knobs = None if convolution.knobs is None else read_knobs(convolution.knobs)
+    shape = read_shape(convolution.conv or "")
+    compiled = compile_convolution(shape, design, knobs, convolution.seed, convolution.residual)
     write_dump(folder, compiled.dump)
     document = {
         **layout_of(compiled.dump),
@@ -100,7 +145,7 @@ def compile_(
         "knobs": compiled.knobs.decisions(),
         "estimated_cycles": compiled.estimated_cycles,
     }
-    emit(document, lambda: _tell_compiled(compiled, folder, document["insn_count"]))
+    emit(document, lambda: _print_compiled(compiled, folder, document["insn_count"]))
 
 
 def _compile_model(
@@ -119,7 +164,8 @@ def _compile_model(
         write_dump(into, dump)
         written.append({**layout_of(dump), "folder": str(into.absolute()), "layers": len(region.layers)})
     emit(
-        written, lambda: table(["INSTRUCTIONS", "MIB", "LAYERS", "FOLDER"], [_row(each) for each in written])
+        written,
+        lambda: table(["INSTRUCTIONS", "MIB", "LAYERS", "FOLDER"], [_row(entry) for entry in written]),
     )
 
 
@@ -128,7 +174,7 @@ def _row(written: Mapping[str, Any]) -> tuple[object, ...]:
     return written["insn_count"], memory, written["layers"], written["folder"]
 
 
-def _tell_compiled(compiled: CompiledConvolution, folder: Path, instructions: int) -> None:
+def _print_compiled(compiled: CompiledConvolution, folder: Path, instructions: int) -> None:
     from toolchain.foreign import printable
 
     cycles, memory = compiled.estimated_cycles, len(compiled.dump.before)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolchain.api.records import open_records
-from toolchain.cli.event_log import event_log
 from toolchain.cli.output import emit, note, table
+from toolchain.cli.progress import event_log
 from toolchain.cli.tuning.progress import tuning_progress
 from toolchain.quantities import counted
 from toolchain.tuning.offline.export import PROGRAM, Exported, export

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from toolchain.boards.board import Board
 from toolchain.devices.device import CPU
-from toolchain.measuring.deadlines import deadline
+from toolchain.measuring.deadlines import deadline, given_deadline
 from toolchain.records.record import Record, RecordKey
 from toolchain.records.store import RecordStore
 from toolchain.tasks.task import Task
@@ -98,6 +98,8 @@ def trial_limit_s(task: Task, board: Board, options: TuneOptions, cases: int = 1
     device
         Kind of the device; some drivers compile a kernel when it first runs, which takes longer.
     """
+    if options.timeout_s is not None:
+        return given_deadline(options.timeout_s).seconds
     return deadline(
         task.flops,
         board.profile,
@@ -106,5 +108,4 @@ def trial_limit_s(task: Task, board: Board, options: TuneOptions, cases: int = 1
         # the comparisons, the evaluator's own warm-up, and what it times
         runs=cases + 1 + options.number * options.repeat,
         extra_s=options.repeat * options.min_repeat_ms / 1e3,
-        timeout=options.timeout_s,
     ).seconds

@@ -11,17 +11,16 @@ from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.building.build import SAMPLE_SEED
-from toolchain.building.bundling import Bundling, bundling
+from toolchain.building.bundling import Bundling, Compilation, bundling
 from toolchain.building.decide import Decision, decide_beside, decide_task, points
 from toolchain.bundles.read import Bundle
 from toolchain.errors import CheckError
 from toolchain.measuring.bench import BenchResult, bench_bundle
+from toolchain.measuring.execution import Execution, OnBoard, Sampling
 from toolchain.measuring.verify import verify_bundle
 from toolchain.models.judging.reference import seeded_reference
-from toolchain.models.load import Model
 from toolchain.records.store import RecordStore
-from toolchain.targets.target import BoardTarget
-from toolchain.tasks.backend import Backend, Network
+from toolchain.tasks.backend import Network
 from toolchain.tasks.task import Task
 
 _SAMPLE_S = 0.5  # duration of the inferences for one time; at least one inference runs
@@ -60,7 +59,8 @@ class BoardNetworkBench:
         self, bundling: Bundling, network: Network[Any], board: Board, others: Mapping[str, Any], folder: Path
     ) -> None:
         self._bundling, self._network = bundling, network
-        self._target, self._board, self._folder = bundling.made_for, board, folder
+        self._on_board, self._folder = OnBoard(board, wait=_WAIT_S), folder
+        self._execution = Execution(threads=network.target.threads, cluster=network.target.cpu)
         self._others = others
         self._numbers = count()
         self._warmup: int | None = None
@@ -87,17 +87,11 @@ class BoardNetworkBench:
     def look(self, variant: Variant, limit_s: float | None) -> float:
         """Time one inference of each shape after one warm-up inference; return the seconds of all."""
         total = 0.0
+        wait_s = _WAIT_S if limit_s is None else min(_WAIT_S, limit_s)
+        on_board = OnBoard(self._on_board.board, timeout=limit_s, wait=wait_s)
+        sampling = Sampling(repeat=1, warmup=_SLOW_WARMUP)
         for bundle in variant.bundles:
-            timed = bench_bundle(
-                bundle,
-                self._board,
-                repeat=1,
-                threads=self._target.threads,
-                cluster=self._target.cpu,
-                warmup=_SLOW_WARMUP,
-                timeout=limit_s,
-                wait=_WAIT_S if limit_s is None else min(_WAIT_S, limit_s),
-            )
+            timed = bench_bundle(bundle, on_board, sampling, self._execution)
             total += min(timed.times_ms) / 1e3
         if total > _SAMPLE_S:
             self._warmup = _SLOW_WARMUP
@@ -124,31 +118,19 @@ class BoardNetworkBench:
         """Compare the network's outputs with onnxruntime's; return the error message, empty if they agree."""
         try:
             for bundle in variant.bundles:
-                verify_bundle(
-                    bundle, self._board, self._target.threads, self._target.cpu, wait=_WAIT_S
-                ).check()
+                verify_bundle(bundle, self._on_board, self._execution).check()
         except CheckError as error:
             return error.message
         return ""
 
     def _bench(self, bundle: Bundle, *, profile: bool) -> BenchResult:
-        return bench_bundle(
-            bundle,
-            self._board,
-            time_s=_SAMPLE_S,
-            threads=self._target.threads,
-            cluster=self._target.cpu,
-            profile=profile,
-            warmup=self._warmup,
-            wait=_WAIT_S,
-        )
+        sampling = Sampling(time_s=_SAMPLE_S, profile=profile, warmup=self._warmup)
+        return bench_bundle(bundle, self._on_board, sampling, self._execution)
 
 
 def prepare_network_bench(
-    model: Model,
-    backend: Backend[Any],
+    compilation: Compilation,
     network: Network[Any],
-    target: BoardTarget,
     board: Board,
     store: RecordStore,
     tasks: Sequence[Task],
@@ -168,10 +150,10 @@ def prepare_network_bench(
     UsageError
         The network's outputs are not finite for any sample.
     """
-    references = [seeded_reference(shape, SAMPLE_SEED) for shape in model.shapes]
-    made_by = bundling(model, backend, board.build_for, target, references)
+    references = [seeded_reference(shape, SAMPLE_SEED) for shape in compilation.model.shapes]
     tuned = {task.workload for task in tasks}
     others = [task for task in network.tasks if task.workload not in tuned]
-    decided = [decide_task(network, task, store, target, board.record_class) for task in others]
+    decided = [decide_task(network, task, store, compilation.target, board.record_class) for task in others]
     beside = decide_beside(network, store, board.record_class)
-    return BoardNetworkBench(made_by, network, board, points([*decided, *beside]), folder)
+    others_points = points([*decided, *beside])
+    return BoardNetworkBench(bundling(compilation, references), network, board, others_points, folder)

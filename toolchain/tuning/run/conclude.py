@@ -12,6 +12,7 @@ from typing import Any
 
 from toolchain.boards.board import Board
 from toolchain.boards.transport import LostError
+from toolchain.building.bundling import Compilation
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.scratch import scratch_folder
 from toolchain.measuring.execute import BusyError
@@ -263,9 +264,8 @@ class NetworkJudge:
         """Judge on one board; return why it could not, if it could not."""
         try:
             with scratch_folder() as folder:
-                bench = prepare_network_bench(
-                    *(self.model, self.backend, self.network, self.target, board, self.store), tasks, folder
-                )
+                compilation = Compilation(self.model, self.backend, board.build_for, self.target)
+                bench = prepare_network_bench(compilation, self.network, board, self.store, tasks, folder)
                 said = judge(candidates, bench, allowed, self._notice, self._step)
                 return BoardJudgement(said, board.name)
         except (UsageError, TimeUpError):  # another board would not help

@@ -24,7 +24,7 @@ def board() -> str:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("board")
-def test_what_fails_for_one_image_does_not_keep_it_from_the_next(invoke: Toolchain, tmp_path: Path) -> None:
+def test_failure_of_one_image_does_not_stop_others(invoke: Toolchain, tmp_path: Path) -> None:
     with docker_registry(tmp_path / "registry") as port:
         where = f"127.0.0.1:{port}/team"
         sent = invoke("image", "push", BOARD, "--registry", where, "--json")

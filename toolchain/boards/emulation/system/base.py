@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from toolchain.boards.emulation.system import initrd, packages
-from toolchain.boards.emulation.system.machine import CONSOLE, Base, disk_file, program, said, spawn
+from toolchain.boards.emulation.system.machine import CONSOLE, Base, disk_file, failure_reason, program, spawn
 from toolchain.configuration.settings import cache_dir
 from toolchain.errors import ToolchainError
 from toolchain.files import atomic
@@ -53,8 +53,8 @@ def ensure_base(profile: Profile, progress: Callable[[str], None]) -> Base:
         program(name)
     with one_at_a_time(Path(f"{folder}.lock"), _LOCK_SECONDS, f"making {folder}"):
         if not folder.exists():
-            with atomic.replacing_folder(folder) as made:
-                _make(made, profile, progress)
+            with atomic.replacing_folder(folder) as temporary:
+                _make(temporary, profile, progress)
     return base
 
 
@@ -128,13 +128,13 @@ def _write_disk(scratch: Path, base: Base, profile: Profile, disk: Path, system:
         machine.wait(_UNPACK_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise ToolchainError(
-            f"a machine did not unpack its system within {_UNPACK_SECONDS:g} s{said(scratch)}"
+            f"a machine did not unpack its system within {_UNPACK_SECONDS:g} s{failure_reason(scratch)}"
         ) from error
     finally:
         machine.kill()
         machine.wait()
     if initrd.UNPACKED not in (scratch / CONSOLE).read_text(errors="replace"):
-        raise ToolchainError(f"a machine could not unpack its system{said(scratch)}")
+        raise ToolchainError(f"a machine could not unpack its system{failure_reason(scratch)}")
 
 
 def _run(command: list[str]) -> None:

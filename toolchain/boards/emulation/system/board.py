@@ -17,7 +17,7 @@ from toolchain.boards.emulation.system.machine import (
     control,
     disk_file,
     end,
-    said,
+    failure_reason,
     spawn,
     wait_for_ssh,
 )
@@ -117,7 +117,7 @@ def condition(board: SystemBoard, folder: Path) -> str:
 def _wait(folder: Path, process: subprocess.Popen[bytes], port: int, name: str) -> None:
     life = Life.of(process.pid)
     if life is None:
-        raise ToolchainError(f"board {name}: QEMU ended{said(folder)}")
+        raise ToolchainError(f"board {name}: QEMU ended{failure_reason(folder)}")
     wait_for_ssh(folder, life, port, name)
 
 

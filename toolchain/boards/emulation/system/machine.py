@@ -90,13 +90,13 @@ def control(folder: Path) -> Iterator[Control | None]:
         if life is None:  # it ended just now
             yield None
             return
-        made = Control(connection, life)
+        connected = Control(connection, life)
         try:
-            made.read()  # the greeting
+            connected.read()  # the greeting
         except OSError as error:
             raise ToolchainError(f"{folder / SOCKET}: QEMU does not answer: {error}") from error
-        made.execute("qmp_capabilities")
-        yield made
+        connected.execute("qmp_capabilities")
+        yield connected
 
 
 def _connect(connection: socket.socket, folder: Path) -> None:
@@ -218,10 +218,10 @@ def spawn(
 
 def missing_programs() -> list[str]:
     """Return those programs that a machine needs and that are not installed."""
-    return [name for name in (PROGRAM, "qemu-img", "mke2fs", "mmdebstrap") if _found(name) is None]
+    return [name for name in (PROGRAM, "qemu-img", "mke2fs", "mmdebstrap") if _path_of(name) is None]
 
 
-def _found(name: str) -> str | None:
+def _path_of(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
 
 
@@ -233,10 +233,10 @@ def program(name: str) -> str:
     MissingError
         It is not installed.
     """
-    found = _found(name)
-    if found is None:
+    path = _path_of(name)
+    if path is None:
         raise MissingError(f"no {name!r} on this machine: it is needed for boards of --kind system", INSTALL)
-    return found
+    return path
 
 
 def wait_for_ssh(folder: Path, life: Life, port: int, name: str, seconds: float = START_SECONDS) -> None:
@@ -252,7 +252,7 @@ def wait_for_ssh(folder: Path, life: Life, port: int, name: str, seconds: float 
         ended, late = not life.lasts(), time.monotonic() > deadline
         if ended or late:
             what = "QEMU ended" if ended else f"its SSH server did not answer within {seconds:g} s"
-            raise ToolchainError(f"board {name}: {what}{said(folder)}")
+            raise ToolchainError(f"board {name}: {what}{failure_reason(folder)}")
         time.sleep(0.2)
 
 
@@ -265,14 +265,14 @@ def answers(port: int) -> bool:
         return False
 
 
-def said(folder: Path) -> str:
+def failure_reason(folder: Path) -> str:
     """Return why QEMU or the machine's initial system failed, with a colon before it; may be empty."""
     for name in ("qemu.log", CONSOLE):
         file = folder / name
         lines = file.read_bytes().strip().splitlines() if file.exists() else []
-        own = [line for line in lines if line.startswith(b"edge: ")]
+        of_edge = [line for line in lines if line.startswith(b"edge: ")]
         if lines:
-            return f": {last_line((own or lines)[-1])}"
+            return f": {last_line((of_edge or lines)[-1])}"
     return ""
 
 

@@ -43,7 +43,7 @@ from toolchain.rollouts.carriers import export_formats
     help="With --format mender: a device type of Mender that may install it; default: the release's classes.",
 )
 @output_options
-def command(
+def export(
     bundle: Path,
     output: Path,
     trust: Path | None,

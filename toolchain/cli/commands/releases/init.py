@@ -44,7 +44,7 @@ from toolchain.cli.secrets import Prompts
 )
 @dry_run_option
 @output_options
-def command(
+def init(
     keys: tuple[str, ...],
     release_keys: tuple[str, ...],
     threshold: int | None,

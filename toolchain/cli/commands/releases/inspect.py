@@ -13,7 +13,7 @@ from toolchain.cli.output import emit, note, output_options, table
 @click.command()
 @bundle_argument
 @output_options
-def command(bundle: Path) -> None:
+def inspect(bundle: Path) -> None:
     """Show a bundle's release. Its signatures are not checked: `release verify` does that."""
     from toolchain.releases.signed_release import describe, open_release, summary
 

@@ -23,7 +23,7 @@ from toolchain.cli.secrets import PASSPHRASE, new_passphrase
 )
 @click.option("--no-passphrase", is_flag=True, help="Protect the private key by its mode alone (0600).")
 @output_options
-def command(output: Path, no_passphrase: bool) -> None:
+def keygen(output: Path, no_passphrase: bool) -> None:
     """Make a key that signs releases or trusts: Ed25519, in OpenSSH's form.
 
     The passphrase is asked for, or taken from TOOLCHAIN_KEY_PASSPHRASE. `ssh-keygen -t ed25519` makes such

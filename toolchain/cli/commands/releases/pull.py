@@ -16,7 +16,7 @@ from toolchain.cli.release_options import allowed_keys_option
 @output_path("FILE", "The bundle to write; its release goes to FILE.release.")
 @allowed_keys_option
 @output_options
-def command(address: str, output: Path, trust: Path) -> None:
+def pull(address: str, output: Path, trust: Path) -> None:
     """Fetch a bundle and its release from an OCI registry, and check both before they get their names.
 
     REGISTRY/REPOSITORY@sha256:… is the release that `push` sent, wherever tags lead by now. Docker's own

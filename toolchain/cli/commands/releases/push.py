@@ -15,7 +15,7 @@ from toolchain.cli.output import emit, output_options
 @click.argument("address", metavar="REGISTRY/REPOSITORY:TAG")
 @bundle_argument
 @output_options
-def command(address: str, bundle: Path) -> None:
+def push(address: str, bundle: Path) -> None:
     """Send a bundle and its release to an OCI registry, as one artifact of two layers.
 
     Docker's own configuration has the credentials: `docker login HOST`.

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 )
 @dry_run_option
 @output_options
-def command(
+def sign(
     bundle: Path,
     keys: tuple[str, ...],
     classes: str | None,

@@ -39,7 +39,7 @@ _role_option = click.option(
 
 @click.group()
 @output_options
-def command() -> None:
+def trust() -> None:
     """Show and change a trust.
 
     A change makes the next version, signed by enough root keys of the old version and of the new one. Until
@@ -47,7 +47,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@trust.command()
 @_trust_argument
 @output_options
 def show(trust: Path) -> None:
@@ -78,7 +78,7 @@ def show(trust: Path) -> None:
     emit(document, tell)
 
 
-@command.command("add-key")
+@trust.command("add-key")
 @_trust_argument
 @click.argument("key")
 @_role_option
@@ -95,7 +95,7 @@ def add_key(trust: Path, key: str, role: str, **options: Any) -> None:
     _change(trust, lambda old: [*old, added], role, **options)
 
 
-@command.command("remove-key")
+@trust.command("remove-key")
 @_trust_argument
 @click.argument("key")
 @click.option(
@@ -116,7 +116,7 @@ def remove_key(trust: Path, key: str, role: str, **options: Any) -> None:
     _change(trust, lambda old: [key for key in old if key != removed], role, **options)
 
 
-@command.command()
+@trust.command()
 @_trust_argument
 @click.argument("old", required=False)
 @click.argument("new", required=False)
@@ -142,7 +142,7 @@ def rotate(trust: Path, old: str | None, new: str | None, **options: Any) -> Non
     _change(trust, lambda keys: [after if key == before else key for key in keys], "both", **options)
 
 
-@command.command()
+@trust.command()
 @_trust_argument
 @_root_key_option
 @dry_run_option

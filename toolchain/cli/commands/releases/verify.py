@@ -15,7 +15,7 @@ from toolchain.cli.release_options import allowed_keys_option
 @bundle_argument
 @allowed_keys_option
 @output_options
-def command(bundle: Path, trust: Path) -> None:
+def verify(bundle: Path, trust: Path) -> None:
     """Check a bundle's release as a board does: signatures, expiry, every byte. Needs no network.
 
     Exits with 4 if a board would refuse it.

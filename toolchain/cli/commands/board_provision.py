@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from toolchain.cli import complete
+from toolchain.cli.options import gathered
 from toolchain.cli.output import emit, hold_places, note, output_options
+from toolchain.errors import UsageError
 
 if TYPE_CHECKING:
     from toolchain.boards.board import Board
-    from toolchain.boards.provisioning import PasswordChange, Provisioned
+    from toolchain.boards.provisioning import PasswordChange, Provisioned, SetupOptions
     from toolchain.boards.provisioning.design import Design
     from toolchain.boards.provisioning.passwords import Passwords
-    from toolchain.boards.provisioning.units import OnActivation
+    from toolchain.boards.provisioning.units import OnActivation, Service
+
+
+def _service(
+    service: str | None,
+    command: str | None,
+    memory_mib: int,
+    watchdog: int | None,
+    network: bool,
+    on_activation: OnActivation,
+) -> Service | None:
+    from toolchain.boards.provisioning.units import Service
+
+    if (service is None) != (command is None):
+        raise UsageError("--service and --command belong together", "give both, or none")
+    if not (service and command):
+        return None
+    return Service(service, command, memory_mib, watchdog, network, on_activation)
+
+
+def _setup(
+    governor: str | None,
+    gpu_governor: str | None,
+    account: str | None,
+    sdk: bool,
+    service: Service | None,
+    spare_mib: int,
+    ignore_clock: bool,
+) -> SetupOptions:
+    from toolchain.boards.provisioning import SetupOptions
+
+    return SetupOptions(governor, account, sdk, ignore_clock, gpu_governor, service, spare_mib)
+
+
+@dataclass(frozen=True)
+class Additions:
+    """Bitstream, trust and passwords: options of a board apart from its setup.
+
+    Attributes
+    ----------
+    bitstream
+        The file of a VTA's design; it is gone when the board restarts.
+    trust_file
+        The first trust.
+    passwords
+        Whether its SSH server accepts passwords; None: as it is.
+    """
+
+    bitstream: Path | None
+    trust_file: Path | None
+    passwords: Passwords | None
 
 
 @click.command()
@@ -99,48 +152,20 @@ if TYPE_CHECKING:
     "provisioning made it.",
 )
 @output_options
+@gathered("service", _service)
+@gathered("setup", _setup)
+@gathered("additions", Additions)
 def provision(
-    board: str,
-    dry_run: bool,
-    governor: str | None,
-    gpu_governor: str | None,
-    account: str | None,
-    sdk: bool,
-    bitstream: Path | None,
-    service: str | None,
-    command: str | None,
-    memory_mib: int,
-    watchdog: int | None,
-    network: bool,
-    on_activation: OnActivation,
-    trust_file: Path | None,
-    passwords: Passwords | None,
-    ask_sudo: bool,
-    spare_mib: int,
-    ignore_clock: bool,
-    remove: bool,
+    board: str, setup: SetupOptions, additions: Additions, dry_run: bool, ask_sudo: bool, remove: bool
 ) -> None:
     """Prepare a board: make its folder and install edge-rt; do only what is missing."""
     from toolchain.api.rates import measure_if_unknown
     from toolchain.boards import provisioning
     from toolchain.boards.inventory.lookup import find_board
-    from toolchain.boards.provisioning.units import Service
-    from toolchain.errors import UsageError
 
-    others = governor or gpu_governor or sdk or ignore_clock or bitstream or service or trust_file
-    if remove and (others or passwords):
-        raise UsageError(
-            "--remove undoes everything but --passwords off",
-            "leave out --governor, --gpu-governor, --sdk, --bitstream, --service, --trust, --passwords and "
-            "--ignore-clock",
-        )
-    for option, given in (("--bitstream", bitstream), ("--service", service), ("--passwords", passwords)):
-        if given and account:
-            raise UsageError(f"--account and {option} exclude each other", f"leave out {option} at first")
-    if (service is None) != (command is None):
-        raise UsageError("--service and --command belong together", "give both, or none")
-    found = find_board(board)
-    hold_places([found])
+    _check(setup, additions, remove=remove)
+    target = find_board(board)
+    hold_places([target])
 
     def ask() -> str:
         return str(click.prompt(f"sudo password on {board}", hide_input=True, err=True))
@@ -148,25 +173,39 @@ def provision(
     how = provisioning.How(dry_run, ask if ask_sudo else None, note)
     change = None
     if remove:
-        result = provisioning.unprovision(found, account, how)
+        result = provisioning.unprovision(target, setup.account, how)
     else:
-        program = None
-        if service and command:
-            program = Service(service, command, memory_mib, watchdog, network, on_activation)
-        options = provisioning.SetupOptions(
-            governor, account, sdk, ignore_clock, gpu_governor, program, spare_mib
-        )
-        design = _design(found, bitstream) if bitstream else None
-        result = provisioning.provision(found, options, how, design)
-        _log_in_from_now_on(found, result)
-        if trust_file and not dry_run:
-            _give_trust(find_board(board), trust_file)
-        if passwords:
-            change = provisioning.set_passwords(find_board(board), passwords, how)
+        design = _design(target, additions.bitstream) if additions.bitstream else None
+        result = provisioning.provision(target, setup, how, design)
+        _log_in_from_now_on(target, result)
+        if additions.trust_file and not dry_run:
+            _give_trust(find_board(board), additions.trust_file)
+        if additions.passwords:
+            change = provisioning.set_passwords(find_board(board), additions.passwords, how)
         if not dry_run:
             measure_if_unknown(find_board(board), note)
     document = {**result.to_json(), "passwords": change.to_json() if change else None}
     emit(document, lambda: _show(result, change, remove=remove))
+
+
+def _check(setup: SetupOptions, additions: Additions, *, remove: bool) -> None:
+    """Refuse options that exclude each other."""
+    from toolchain.boards.provisioning import SetupOptions
+
+    wants_setup = replace(setup, account=None, spare_mib=0) != SetupOptions()
+    if remove and (wants_setup or additions != Additions(None, None, None)):
+        raise UsageError(
+            "--remove undoes everything but --passwords off",
+            "leave out --governor, --gpu-governor, --sdk, --bitstream, --service, --trust, --passwords and "
+            "--ignore-clock",
+        )
+    for option, value in (
+        ("--bitstream", additions.bitstream),
+        ("--service", setup.service),
+        ("--passwords", additions.passwords),
+    ):
+        if value and setup.account:
+            raise UsageError(f"--account and {option} exclude each other", f"leave out {option} at first")
 
 
 def _give_trust(board: Board, file: Path) -> None:
@@ -185,10 +224,9 @@ def _design(board: Board, file: Path) -> Design:
     """Read a bitstream for the VTA of the board's class."""
     from toolchain.boards.provisioning.design import read_design
     from toolchain.devices.device import VTA
-    from toolchain.errors import UsageError
     from toolchain.vta.reading import find_config
 
-    device = next((each for each in board.profile.devices if each.kind == VTA), None)
+    device = next((candidate for candidate in board.profile.devices if candidate.kind == VTA), None)
     if device is None or device.config is None:
         raise UsageError(
             f"--bitstream: board class {board.profile.name} has no device of kind {VTA}",
@@ -226,11 +264,11 @@ def _show(result: Provisioned, passwords: PasswordChange | None, *, remove: bool
         _show_passwords(result.board, passwords)
 
 
-def _show_passwords(board: str, found: PasswordChange) -> None:
-    if found.file is None:
-        click.echo(f"passwords would be {found.state}")
+def _show_passwords(board: str, change: PasswordChange) -> None:
+    if change.file is None:
+        click.echo(f"passwords would be {change.state}")
         return
-    click.echo(f"passwords are {found.state}{'' if found.changed else ' already'}")
-    if found.state == "off":
-        note(f"accounts without a key cannot log in over SSH now; it is done by {found.file}")
+    click.echo(f"passwords are {change.state}{'' if change.changed else ' already'}")
+    if change.state == "off":
+        note(f"accounts without a key cannot log in over SSH now; it is done by {change.file}")
         note(f"the way back: toolchain board provision {board} --passwords on")

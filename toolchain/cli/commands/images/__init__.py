@@ -1,1 +1,0 @@
-"""The commands of `toolchain image`: one module for each, imported only when it runs."""
