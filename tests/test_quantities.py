@@ -96,6 +96,7 @@ NO_NUMBER_OR_MORE_THAN_ONE = {
     "cli/model_options.py {len(options.several.choices)} shapes": "where one would be right",
     "doctor/diagnosis.py {arch} boards": "a name",
     "images/debian/system.py {debian} boards": "a name",
+    "models/reading/formats.py {self.name} files": "a name",
     "models/options.py {len(batches) * steps} shapes": "more than a bundle may have",
     "releases/envelope.py {len(signatures)} signatures": "more than are allowed",
     "releases/envelope.py {count} values": "more than are allowed",

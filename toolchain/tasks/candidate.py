@@ -338,7 +338,7 @@ class Opened(Protocol):
 
 @dataclass(frozen=True)
 class ModelledRun:
-    """What a model of a device says of one run that a board simulated.
+    """Clock rate and version of the model that timed a simulated run.
 
     Attributes
     ----------
