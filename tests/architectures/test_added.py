@@ -33,12 +33,12 @@ from toolchain.architectures.table import (
     of_machine,
 )
 from toolchain.backends.packed.machines import MACHINES, machine_of
-from toolchain.boards.emulation.qemu import emulator
+from toolchain.boards.emulation.qemu import check_host, emulator
 from toolchain.bundles.read import read_bundle
 from toolchain.doctor import diagnosis as doctor
 from toolchain.errors import MissingError, UsageError
 from toolchain.lowering.kernels.store import fingerprint
-from toolchain.profiles import Profile, read_profile
+from toolchain.profiles import Profile, load_profile, read_profile
 from toolchain.records.record import level_rank
 from toolchain.runtime import arch_of
 from toolchain.runtime.fingerprint import NATIVE
@@ -94,6 +94,19 @@ def test_rows_of_packages_are_found_like_ours(bananapi: Profile) -> None:
     assert emulator(bananapi)[2:] == ("spacemit-x60", "-L", "/usr/riscv64-linux-gnu")
     with pytest.raises(UsageError, match="edge-rt does not run on riscv64"):
         arch_of(bananapi)
+
+
+def test_its_emulator_is_the_one_of_the_row_and_has_no_keys(
+    bananapi: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingError, match="no 'qemu-riscv64-static' on this machine") as raised:
+        check_host(bananapi)
+    assert raised.value.hint == "apt-get install qemu-user-static"
+    aarch64 = load_profile("rk3399")
+    with pytest.raises(MissingError) as raised:
+        check_host(aarch64)
+    assert raised.value.hint.endswith("qemu-user-static, or set TOOLCHAIN_QEMU_AARCH64")
 
 
 def test_code_is_made_for_its_machine(bananapi: Profile) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from toolchain.architectures import table as architectures
 from toolchain.architectures.table import linux_rows
-from toolchain.boards.emulation.qemu import user_modes
+from toolchain.boards.emulation.qemu import or_set, user_modes
 from toolchain.boards.emulation.system.machine import INSTALL, PROGRAM, missing_programs
 from toolchain.configuration.settings import Configuration, cache_dir, data_dir, settings, state_dir
 from toolchain.devices import table as devices
@@ -203,7 +203,7 @@ def _check_emulator() -> Iterator[Check]:
             f"qemu for {arch}",
             [mode.program, "--version"],
             "optional",
-            f"{purpose} qemu-user-static, or set {mode.program_key}",
+            f"{purpose} qemu-user-static{or_set(mode.program_key)}",
             f"demo, {commands}" if arch == _DEMO else commands,
         )
         there = mode.loader.exists()
@@ -211,7 +211,7 @@ def _check_emulator() -> Iterator[Check]:
             f"{arch} C library",
             "ok" if there else "optional",
             str(mode.loader) if there else f"{mode.loader} does not exist",
-            f"{purpose} {mode.package}, or set {mode.sysroot_key}",
+            f"{purpose} {mode.package}{or_set(mode.sysroot_key)}",
             f"board emulate start --kind process ({arch})",
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from toolchain.architectures.architecture import Qemu
 from toolchain.architectures.table import linux_rows
+from toolchain.configuration.keys import ENVIRONMENT_PREFIX, Settings
 from toolchain.configuration.settings import settings
 from toolchain.devices.table import kind_of
 from toolchain.errors import MissingError, UsageError
@@ -24,7 +25,8 @@ class UserMode:
     program
         The emulator: a name that is looked up in PATH, or a path.
     program_key, sysroot_key
-        The configuration keys of `program` and of the folder `sysroot`.
+        The keys of toolchain.toml for `program` and for the folder `sysroot`; empty: the architecture is a
+        plugin's, which adds no keys.
     sysroot
         Folder whose `lib` has the architecture's C library.
     loader
@@ -41,19 +43,25 @@ class UserMode:
     package: str
 
 
+def or_set(key: str, *, variable: bool = False) -> str:
+    """Return the end of a hint that names a key of toolchain.toml, or its variable; empty without a key."""
+    name = f"{ENVIRONMENT_PREFIX}{key.upper()}" if variable else key
+    return f", or set {name}" if key else ""
+
+
 def user_modes() -> dict[str, UserMode]:
     """Return the configured emulator of each architecture; it may not be installed."""
     return {row.name: _user_mode(row.qemu) for row in linux_rows() if row.qemu}
 
 
 def _user_mode(qemu: Qemu) -> UserMode:
-    # The architecture of a plugin has no keys: its emulator is the one that Debian installs.
+    has_keys = qemu.program_key in Settings.model_fields
     sysroot = Path(getattr(settings(), qemu.sysroot_key, qemu.sysroot))
     return UserMode(
         program=_installed(str(getattr(settings(), qemu.program_key, qemu.program))),
-        program_key=qemu.program_key,
+        program_key=qemu.program_key if has_keys else "",
         sysroot=sysroot,
-        sysroot_key=qemu.sysroot_key,
+        sysroot_key=qemu.sysroot_key if has_keys else "",
         loader=sysroot / "lib" / qemu.loader,
         package=qemu.package,
     )
@@ -74,7 +82,7 @@ def emulator(profile: Profile) -> tuple[str, ...]:
     """Return the command that runs programs of that class here, to be put before theirs; may be empty."""
     if not is_foreign(profile):
         return ()
-    mode = user_modes()[profile.arch]
+    mode = _mode_of(profile)
     return (mode.program, "-cpu", emulated_cpu(profile), "-L", str(mode.sysroot))
 
 
@@ -137,23 +145,33 @@ def check_host(profile: Profile) -> None:
     MissingError
         The emulator, or the C library to run under it, is not installed.
     """
-    host = platform.machine()
     if not is_foreign(profile):
         return
-    modes = user_modes()
+    mode = _mode_of(profile)
+    if shutil.which(mode.program) is None:
+        raise MissingError(
+            f"no {mode.program!r} on this machine: it runs the programs of {profile.name} boards",
+            f"apt-get install qemu-user-static{or_set(mode.program_key, variable=True)}",
+        )
+    if not mode.loader.exists():
+        raise MissingError(
+            f"no {profile.arch} C library in {mode.sysroot} ({mode.loader} is not there)",
+            f"apt-get install {mode.package}{or_set(mode.sysroot_key, variable=True)}",
+        )
+
+
+def _mode_of(profile: Profile) -> UserMode:
+    """Return the emulator for a class of another architecture than this host's.
+
+    Raises
+    ------
+    UsageError
+        Its architecture has none.
+    """
+    modes, host = user_modes(), platform.machine()
     if profile.arch not in modes:
         raise UsageError(
             f"board class {profile.name}: {profile.arch} cannot be emulated as a process on {host}",
             f"use a class for {', '.join({**modes, host: None})}",
         )
-    mode = modes[profile.arch]
-    if shutil.which(mode.program) is None:
-        raise MissingError(
-            f"no {mode.program!r} on this machine: it runs the programs of {profile.name} boards",
-            f"apt-get install qemu-user-static, or set TOOLCHAIN_{mode.program_key.upper()}",
-        )
-    if not mode.loader.exists():
-        raise MissingError(
-            f"no {profile.arch} C library in {mode.sysroot} ({mode.loader} is not there)",
-            f"apt-get install {mode.package}, or set TOOLCHAIN_{mode.sysroot_key.upper()}",
-        )
+    return modes[profile.arch]
