@@ -78,7 +78,7 @@ class FileFormat:
             if self in FORMATS:
                 raise
             raise MissingError(
-                f"the plugin for {self.name} files: its reader, {self.reader}, cannot be loaded: "
+                f"the plugin for the format {self.name}: its reader, {self.reader}, cannot be loaded: "
                 f"{first_line(error)}",
                 "update or uninstall the plugin",
             ) from error
