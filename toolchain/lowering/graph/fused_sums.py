@@ -1,8 +1,8 @@
 """Adds quantised values by fused multiply-adds, where a CPU has them.
 
 A sum of two quantised values is rounded as `fma(a, ra, fma(b, rb, c))`, which a network writes with parts of
-the factors whose products and sums are exact (`models/rewrites/quantised/pointwise`): that gives the same
-numbers on every processor, in ten operations in place of two.
+the factors whose products and sums are exact (`models/rewrites/quantised/integer_operators`): that gives the
+same numbers on every processor, in ten operations in place of two.
 """
 
 from __future__ import annotations
