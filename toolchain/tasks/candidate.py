@@ -338,7 +338,7 @@ class Opened(Protocol):
 
 @dataclass(frozen=True)
 class ModelledRun:
-    """What a model of a device says of one run that a board simulated.
+    """The cycles that a model of a device counts for one run that a board simulated.
 
     Attributes
     ----------
