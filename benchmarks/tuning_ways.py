@@ -45,7 +45,7 @@ class Tally:
     Attributes
     ----------
     ms
-        Fastest times of each candidate in all rounds, by its number.
+        Fastest time of each round, by the number of a candidate.
     """
 
     seconds: float = 0.0
@@ -81,17 +81,10 @@ def compared(tallies: dict[str, Tally]) -> dict[str, object]:
     calls, plans = (tallies[way] for way in WAYS)
     minute = {way: 60 * each.candidates / each.seconds for way, each in tallies.items()}
     both = sorted(calls.ms.keys() & plans.ms.keys())
-    ratios = [min(plans.ms[number]) / min(calls.ms[number]) for number in both]
+    ratios = [median(plans.ms[number]) / median(calls.ms[number]) for number in both]
     quarters = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
     return {
         "candidates": len(calls.verdicts),
-        "fastest_ms": [
-            [
-                [round(q, 3) for q in (min(tallies[way].ms[number]), median(tallies[way].ms[number]))]
-                for way in WAYS
-            ]
-            for number in both
-        ],
         "candidates_per_minute": {way: round(value, 1) for way, value in minute.items()},
         "candidates_per_minute_ratio": round(minute["plans"] / minute["calls"], 3),
         "times_ratio_median": round(median(ratios), 3) if ratios else None,

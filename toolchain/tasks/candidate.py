@@ -338,7 +338,7 @@ class Opened(Protocol):
 
 @dataclass(frozen=True)
 class ModelledRun:
-    """Clock rate and version of the model that timed a simulated run.
+    """The cycles that a model of a device counts for one run that a board simulated.
 
     Attributes
     ----------

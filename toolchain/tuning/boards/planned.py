@@ -84,7 +84,7 @@ class UnknownCase:
     outputs: tuple[Parameter, ...]
 
     def learn(self, contents: Sequence[bytes]) -> None:
-        """Use a candidate's output tensors, byte for byte, as the expected outputs."""
+        """Make the outputs of a candidate, given as they are in memory, the expected ones."""
         values = []
         for parameter, content in zip(self.outputs, contents, strict=True):
             empty = parameter.filled(None)
