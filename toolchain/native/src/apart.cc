@@ -2,18 +2,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <optional>
 
 #include "child.h"
 #include "failure.h"
+#include "file.h"
 
 namespace edge {
 namespace {
@@ -24,11 +22,7 @@ constexpr auto kReaped = std::chrono::seconds(1);
 constexpr int kPipe = STDERR_FILENO + 1, kMostFiles = 4096;
 
 [[noreturn]] void Work(const std::function<std::string()>& work, int pipe, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
-  const rlimit none{0, 0};
-  if (setrlimit(RLIMIT_CORE, &none) != 0) errno = 0;  // it may well crash
+  BeginChild(parent);
   // What it prints is no part of our document, and what can't be killed must not hold the files of whoever waits for
   // this program's end.
   const int null = open("/dev/null", O_RDWR);
@@ -42,12 +36,7 @@ constexpr int kPipe = STDERR_FILENO + 1, kMostFiles = 4096;
   } catch (...) {
     _exit(1);
   }
-  for (size_t done = 0; done < answer.size();) {
-    const ssize_t wrote = write(kPipe, answer.data() + done, answer.size() - done);
-    if (wrote <= 0) _exit(1);
-    done += wrote;
-  }
-  _exit(0);  // no exit handlers: drivers have some that hang
+  _exit(WriteWhole(kPipe, answer) ? 0 : 1);  // no exit handlers: drivers have some that hang
 }
 
 // What comes until the pipe's end, or until it is too much; false when time ran out before.
@@ -70,23 +59,16 @@ bool ReadAll(int pipe, Clock::time_point until, size_t most, std::string* answer
 }  // namespace
 
 Ended RunApart(const std::function<std::string()>& work, double seconds, size_t most) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw Io("pipe");
+  Pipe pipe;
   const pid_t parent = getpid(), child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    Work(work, ends[1], parent);
-  }
-  close(ends[1]);
-  if (child < 0) {
-    close(ends[0]);
-    throw Io("fork");
-  }
+  if (child == 0) Work(work, pipe.to.get(), parent);
+  if (child < 0) throw Io("fork");
+  pipe.to.Close();
   const Child process(child);
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   Ended ended{};
-  const bool whole = ReadAll(ends[0], until, most, &ended.answer);
-  close(ends[0]);
+  const bool whole = ReadAll(pipe.from.get(), until, most, &ended.answer);
+  pipe.from.Close();
   std::optional<Exit> exit;
   // Its answer may come just in time: it has a moment more to end.
   if (whole) exit = process.Await(std::max<Clock::duration>(until - Clock::now(), kReaped));

@@ -1,6 +1,9 @@
 #include "child.h"
 
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -17,6 +20,14 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::nanoseconds kPause(2'000'000);
 
 }  // namespace
+
+void BeginChild(pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  const rlimit none{0, 0};
+  if (setrlimit(RLIMIT_CORE, &none) != 0) errno = 0;
+}
 
 std::optional<Exit> Child::Await(std::chrono::nanoseconds patience) const {
   const auto until = Clock::now() + patience;

@@ -14,6 +14,10 @@ struct Exit {
   int code;    // 0 after a signal
 };
 
+// The first thing that a forked child does: it leads a group of its own, ends with its parent, and leaves no core file,
+// for what is tried in it may well crash.
+void BeginChild(pid_t parent);
+
 // Whoever waits for a child with this class leaves it unreaped until its group was killed: until then neither its number
 // nor its group's can be given to another process, which would be killed in its place.
 class Child {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "field/json.h"
+#include "json.h"
 #include "numbers.h"
 #include "text.h"
 
