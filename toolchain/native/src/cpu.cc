@@ -2,6 +2,7 @@
 
 #include <link.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,7 +34,8 @@ std::vector<Cpu> Cpus() {
     // without a topology each CPU counts as a core of its own.
     auto siblings = FirstLine("/sys/devices/system/cpu/cpu" + std::to_string(id) +
                               "/topology/thread_siblings_list");
-    cpus.push_back({id, arch::CoreName(id), siblings ? std::atoi(siblings->c_str()) : id});
+    const auto first = LeadingNumber(siblings.value_or(""), CPU_SETSIZE);
+    cpus.push_back({id, arch::CoreName(id), static_cast<int>(first.value_or(id))});
   }
   return cpus;
 }

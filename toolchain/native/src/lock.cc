@@ -49,16 +49,11 @@ void Sleep(std::chrono::nanoseconds time) {
 
 MeasureLock::MeasureLock(const std::string& state, const std::string& what, double seconds, const std::string& whom) {
   const std::string path = state + "/measure.lock";
-  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd_ < 0) throw Io("cannot open " + path);
-  if (fchmod(fd_, 0600) != 0) errno = 0;  // whatever the umask
+  file_ = Fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file_) throw Io("cannot open " + path);
+  if (fchmod(file_.get(), 0600) != 0) errno = 0;  // whatever the umask
   const Words words{static_cast<int>(getpid()), Quote(what.substr(0, kMostWords) + whom)};
-  try {
-    Wait(state, "{" + words.Json() + "}\n", seconds);
-  } catch (...) {
-    close(fd_);
-    throw;
-  }
+  Wait(state, "{" + words.Json() + "}\n", seconds);
 }
 
 void MeasureLock::Wait(const std::string& state, const std::string& words, double seconds) {
@@ -66,7 +61,7 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
   if (Waiters(state).empty() && Take(words)) return;
   const auto busy = [&](const Ticket* mine) {
     const bool is_free = IsFree();
-    return Busy(state, mine, is_free ? std::nullopt : ReadWords(fd_), is_free);
+    return Busy(state, mine, is_free ? std::nullopt : ReadWords(file_.get()), is_free);
   };
   Ticket ticket(state, words);  // none is made before Ahead
   if (seconds <= 0) {
@@ -95,24 +90,23 @@ void MeasureLock::Wait(const std::string& state, const std::string& words, doubl
 }
 
 bool MeasureLock::Take(const std::string& words) {
-  if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) throw Io("cannot lock measure.lock in the state folder");
     return false;
   }
   // Who holds it, for those that wait; a failure to say so is no reason not to measure.
-  if (ftruncate(fd_, 0) != 0 || pwrite(fd_, words.data(), words.size(), 0) < 0) errno = 0;
+  if (ftruncate(file_.get(), 0) != 0 || pwrite(file_.get(), words.data(), words.size(), 0) < 0) errno = 0;
   return true;
 }
 
 bool MeasureLock::IsFree() {
-  if (flock(fd_, LOCK_SH | LOCK_NB) != 0) return false;
-  flock(fd_, LOCK_UN);
+  if (flock(file_.get(), LOCK_SH | LOCK_NB) != 0) return false;
+  flock(file_.get(), LOCK_UN);
   return true;
 }
 
 MeasureLock::~MeasureLock() {
-  if (ftruncate(fd_, 0) != 0) errno = 0;
-  close(fd_);
+  if (ftruncate(file_.get(), 0) != 0) errno = 0;
 }
 
 }  // namespace edge

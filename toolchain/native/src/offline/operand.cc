@@ -189,7 +189,10 @@ int64_t Pack(const std::string& steps, Array* array) {
     } else {
       Refuse();
     }
-    if (at != end && (*at != ',' || ++at == end)) Refuse();
+    if (at == end) break;
+    if (*at != ',') Refuse();
+    ++at;
+    if (at == end) Refuse();
   }
   return static_cast<int64_t>(Count(array->shape, bytes) * bytes);
 }

@@ -94,7 +94,7 @@ std::string BinaryOf(const Queue& queue, cl_program program) {
   }
   std::string binary(size, '\0');
   char* bytes = binary.data();
-  const cl_int code = queue.cl.clGetProgramInfo(program, kBinaries, sizeof bytes, &bytes, nullptr);
+  const cl_int code = queue.cl.clGetProgramInfo(program, kBinaries, sizeof bytes, static_cast<void*>(&bytes), nullptr);
   return code == kSuccess ? binary : "";
 }
 

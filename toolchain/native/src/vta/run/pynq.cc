@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -157,7 +158,7 @@ Design ReadDesign(const std::string& path) {
     const size_t equals = line.find('=');
     const std::string key = line.substr(0, equals), value = equals == line.npos ? "" : line.substr(equals + 1);
     if (key == "bitstream") design.bitstream = value;
-    if (key == "isa_rev") design.isa_rev = static_cast<uint32_t>(std::strtoul(value.c_str(), nullptr, 10));
+    if (key == "isa_rev") design.isa_rev = static_cast<uint32_t>(WholeNumber(value, UINT32_MAX).value_or(0));
     if (key == "coherent") design.coherent = value != "0";
   }
   if (design.bitstream.empty() || design.isa_rev < 1 || design.isa_rev > 2) {
