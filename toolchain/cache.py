@@ -20,7 +20,7 @@ from toolchain.images.catalogue import catalogue
 from toolchain.images.debian import bootstrap, system
 from toolchain.images.making import wheels
 from toolchain.lowering.kernels import store
-from toolchain.mali.store import fingerprint
+from toolchain.lowering.modelled import kernel_models
 from toolchain.runtime import ARCHES, expected_fingerprint
 
 Kind = Literal["runtime", "objects", "mali", "stubs", "rootfs", "machines", "wheels", "images", "zig"]
@@ -119,7 +119,7 @@ def _is_current(kind: Kind, path: Path) -> bool:
     if kind == "objects":
         return path.name == store.fingerprint()
     if kind == "mali":
-        return path.name == fingerprint()
+        return path in {model.cache_folder() for model in kernel_models() if model.cache_folder}
     if kind == "rootfs":
         systems = {system.cached_name(image) for image in catalogue().values() if image.system}
         return path.name in {*systems, bootstrap.cached_name()}

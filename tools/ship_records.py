@@ -19,7 +19,6 @@ from toolchain.backends.packed.algorithms.table import choice_from
 from toolchain.backends.packed.backend import Packed
 from toolchain.backends.packed.space import PackedSpace
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.row import MaliModel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
@@ -29,6 +28,7 @@ from toolchain.records.shipped.file import SHIPPED
 from toolchain.records.store import RecordStore, user_store
 from toolchain.tasks.candidate import DeviceCode, record_key
 from toolchain.tasks.options import CodeOptions
+from toolchain.testbeds.mali.model import MaliModel
 
 _BOARD = "rk3399"
 _GAIN = 0.98

@@ -17,12 +17,12 @@ from toolchain.backends.packed.backend import Packed, PackedNetwork
 from toolchain.backends.packed.network.rewrite import rewrite
 from toolchain.building.decide import decide_task
 from toolchain.lowering.kernels.code import launches_of
-from toolchain.mali.row import MaliModel
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.profiles import load_profile
 from toolchain.records.store import user_store
 from toolchain.tasks.options import CodeOptions
+from toolchain.testbeds.mali.model import MaliModel
 
 BOARD = "rk3399"
 GOALS_MS = {("resnet-18", "off"): 115.0, ("resnet-18", "auto"): 75.0, ("mobilenet", "off"): 45.0}

@@ -8,10 +8,10 @@ from benchmarks.nvidia.building import Target
 from toolchain.architectures.table import architecture_of
 from toolchain.backends.table import backend_for
 from toolchain.devices.cuda_architectures import EMULATED, number_of
-from toolchain.emulated_cuda import compile_emulated
 from toolchain.lowering.dialects.nvrtc import compile_cuda
 from toolchain.profiles import load_profile
 from toolchain.tasks.options import CodeOptions
+from toolchain.testbeds.cuda import compile_emulated
 
 SOURCE = Path(__file__).with_suffix(".cu")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mali.fixed_model import FixedModel
+from tests.testbeds.mali.fixed_model import FixedModel
 from toolchain.acceptance import predictions
 from toolchain.acceptance.choices import NetworkChoice
 from toolchain.acceptance.context import AcceptContext, NetworkBuilt
@@ -45,7 +45,7 @@ def test_the_mali_model_beside_a_profile(
         operators = [{"name": name, "ms": 0.5} for name in (*functions, "pack")]
         return SimpleNamespace(threads=2, operators=operators)
 
-    monkeypatch.setattr("toolchain.mali.row.MaliModel", FixedModel)
+    monkeypatch.setattr("toolchain.testbeds.mali.model.MaliModel", FixedModel)
     monkeypatch.setattr(predictions, "_profile", profile)
     answer = SimpleNamespace(kind="opencl", names=("Mali-T860",), details=(SimpleNamespace(type="gpu"),))
     installed = SimpleNamespace(facts=SimpleNamespace(devices=(answer,)))

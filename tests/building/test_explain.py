@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.mali.article import kernel
+from tests.testbeds.mali.article import kernel
 from toolchain.building.chosen import explain, modelled_ms
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
-from toolchain.mali import row
-from toolchain.mali.compiled import read_compiled
-from toolchain.mali.estimate import estimate
-from toolchain.mali.row import Modelled
 from toolchain.tasks.candidate import Candidate, Entry
+from toolchain.testbeds.mali import model as mali
+from toolchain.testbeds.mali.compiled import read_compiled
+from toolchain.testbeds.mali.estimate import estimate
+from toolchain.testbeds.mali.model import Modelled
 
-RECORDED = Path(__file__).parents[1] / "mali" / "recorded"
+RECORDED = Path(__file__).parents[1] / "testbeds" / "mali" / "recorded"
 STEPS = ("bind", "vectorize")
 
 
@@ -65,7 +65,7 @@ def candidate(code: object) -> Candidate:
 def model(monkeypatch: pytest.MonkeyPatch) -> type[Model]:
     class Own(Model): ...
 
-    monkeypatch.setattr(row, "MaliModel", Own)
+    monkeypatch.setattr(mali, "MaliModel", Own)
     return Own
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests import plugins
+from toolchain.devices.kernel import KernelModel
 from toolchain.devices.kind import SEAMS, DeviceKind
 from toolchain.devices.plugins import plugin_files
-from toolchain.devices.table import OWN, KindTable, find_kind, kind_names, kind_of
+from toolchain.devices.table import OWN, KindTable, driver_file, find_kind, kind_names, kind_of
 from toolchain.errors import MissingError
 from toolchain.lowering.kernels.store import fingerprint
 
@@ -34,8 +35,15 @@ def write(folder: Path, patch: pytest.MonkeyPatch, text: str) -> None:
 
 def test_without_plugins_there_are_the_packages_own() -> None:
     assert kind_names() == tuple(OWN) == ("cpu", "opencl", "cuda", "vta")
-    assert all(row.name == name and not row.code for name, row in OWN.items())
+    assert all(row.name == name for name, row in OWN.items())
     assert plugin_files() == []
+
+
+def test_the_test_beds_that_rows_name_exist() -> None:
+    assert [model.name for model in KindTable[tuple[KernelModel, ...]]("model", {}).find("opencl") or ()]
+    driver = driver_file("cuda")
+    assert driver is not None and driver.compiler().startswith("ziglang ")
+    assert driver_file("opencl") is None and driver_file("npu") is None
 
 
 def test_of_an_unknown_kind_nothing_is_known_and_nothing_fails() -> None:

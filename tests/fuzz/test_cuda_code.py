@@ -29,10 +29,10 @@ from tests.fuzz.sanitized import OPTIONS
 from tests.runtime import cuda_network
 from tests.runtime.test_cuda_code import cubin
 from tests.waiting import PATIENCE_S
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.host import host_profile
 from toolchain.lowering.dialects.cuda import MAGIC, VERSION
 from toolchain.runtime import arch_of, ensure_runtime
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 

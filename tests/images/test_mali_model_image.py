@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.mali.article import MEASURED_GFLOPS, kernel
+from tests.testbeds.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
 from toolchain.images.listing import ImageState
-from toolchain.mali.compiled import read_compiled
-from toolchain.mali.estimate import estimate
-from toolchain.mali.store import KernelError, MaliCompiler
+from toolchain.testbeds.mali.compiled import read_compiled
+from toolchain.testbeds.mali.estimate import estimate
+from toolchain.testbeds.mali.store import KernelError, MaliCompiler
 
-RECORDED = Path(__file__).parents[1] / "mali" / "recorded"
+RECORDED = Path(__file__).parents[1] / "testbeds" / "mali" / "recorded"
 
 
 @pytest.mark.full  # it takes minutes to make: CI has none

@@ -10,14 +10,14 @@ from toolchain.backends.packed.backend import Packed
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.lowering.modelled import KernelModelRunner, device_runners
-from toolchain.mali.compiled import Block, KernelStatistics
-from toolchain.mali.estimate import Estimate
-from toolchain.mali.row import Modelled
 from toolchain.profiles import load_profile
 from toolchain.tasks.candidate import Candidate, Entry
 from toolchain.tasks.evaluator import BuiltCandidate
 from toolchain.tasks.options import CodeOptions
 from toolchain.tasks.task import Task
+from toolchain.testbeds.mali.compiled import Block, KernelStatistics
+from toolchain.testbeds.mali.estimate import Estimate
+from toolchain.testbeds.mali.model import Modelled
 
 COMPILED = KernelStatistics(4, 1, 1, 1, 0, 0, 256, (Block(),), ())
 TASK: Task = None  # type: ignore[assignment]  # the runner asks nothing of it

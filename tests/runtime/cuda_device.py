@@ -13,7 +13,7 @@ import pytest
 from tests.runtime import cuda_network
 from tests.runtime.conftest import Edge
 from tests.runtime.test_opencl import Device
-from toolchain.emulated_cuda import ensure_emulated_cuda
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 FAILED, USAGE, REQUIRES = 1, 2, 5
 QUESTIONS = ("cuDevice", "cuInit", "cuDriver", "cuFuncGet")

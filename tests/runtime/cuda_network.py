@@ -15,10 +15,10 @@ from tvm import relax, te
 from tests.runtime.networks import TARGETS, _dense
 from tests.runtime.opencl_network import _linked, _scheduled
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated
 from toolchain.lowering.dialects.cuda import CUDA, container
 from toolchain.lowering.dialects.source import KernelSource, KernelUnit, MachineCode
 from toolchain.lowering.graph.pipeline import fuse, lower_fused
+from toolchain.testbeds.cuda import compile_emulated
 
 COMPILER = 13000  # CUDA 13.0
 NUMBERS = 1024

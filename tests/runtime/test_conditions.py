@@ -14,10 +14,10 @@ import tvm
 from tests.rpc.peers import running_tracker
 from tests.runtime.conftest import Edge
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.linking.zig import run_zig, zig_cache_environment
 from toolchain.rpc.session import open_session
 from toolchain.runtime.fingerprint import GLIBC_FLOOR
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 from toolchain.tuning.boards.conditions import known_conditions
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from tests.runtime.cuda_device import FAILED, USAGE, Cuda, device_of, names
 from tests.runtime.cuda_network import Damage
 from tests.runtime.test_opencl import PROGRAMS, Device
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated
 from toolchain.lowering.dialects.source import MachineCode
+from toolchain.testbeds.cuda import compile_emulated
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 

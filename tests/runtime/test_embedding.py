@@ -19,8 +19,8 @@ from tests.runtime import cuda_network
 from tests.runtime.cuda_device import names, read
 from tests.runtime.test_shapes import made
 from toolchain.api.networks import build, load
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.runtime import ensure_runtime
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.runtime.conftest import Case, Edge
@@ -87,10 +88,15 @@ def test_who_gives_up_leaves_no_ticket_and_says_who_is_ahead(board: Board) -> No
 def test_a_killed_waiter_delays_nobody(board: Board, place: int) -> None:
     with held(board.state):
         waiting = [board.wait(name) for name in ("a", "b", "c")]
+        left = [process for process in waiting if process is not waiting[place]]
+        for process in left:  # a waiter that looks would remove the ticket before the next lines do
+            process.send_signal(signal.SIGSTOP)
+        until(lambda: all(psutil.Process(one.pid).status() == psutil.STATUS_STOPPED for one in left))
         waiting[place].kill()
         waiting[place].wait()
         assert len(board.tickets()) == 3, "it leaves its ticket"
-        left = [process for process in waiting if process is not waiting[place]]
+        for process in left:
+            process.send_signal(signal.SIGCONT)
         assert board.pids() == [process.pid for process in left]
         assert len(board.tickets()) == 2, "whoever looks removes it"
     assert ended(left) == [0, 0]

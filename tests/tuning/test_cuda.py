@@ -12,11 +12,11 @@ from onnx import helper
 from tests.models.graphs import graph_of, tensor_info
 from toolchain.backends.table import backend_for
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.models.load import load_model
 from toolchain.models.options import ModelOptions
 from toolchain.records.store import RecordStore
 from toolchain.tasks.options import CodeOptions
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 from toolchain.tuning.events import Event, Trial
 from toolchain.tuning.options import TuneOptions
 from toolchain.tuning.run import tune as module

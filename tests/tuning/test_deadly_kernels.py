@@ -13,8 +13,8 @@ import pytest
 
 from tests.tuning.cuda_candidates import OUTCOMES, TASK, candidates, case_of, emulated
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.runtime import ensure_runtime
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.builders.builder import LibraryBuilder
 from toolchain.tuning.builders.choice import HostCompilers

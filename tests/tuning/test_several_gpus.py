@@ -10,8 +10,8 @@ from tests.tuning.cuda_candidates import TASK, candidates, case_of, emulated
 from toolchain.boards.edge_rt.install import install
 from toolchain.boards.inventory.lookup import find_boards
 from toolchain.configuration.settings import configuration
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.errors import ToolchainError
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 from toolchain.tuning.boards.runner import board_evaluator
 from toolchain.tuning.options import TuneOptions
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import Any, Protocol
 
 # Facts about a kernel that its source code shows without a compiler.
@@ -219,6 +220,8 @@ class KernelModel:
         Number types that it cannot predict, each with the reason.
     half_note
         Caveat about kernels that use float16; empty for none.
+    cache_folder
+        Returns the folder below the cache with this version's results; None if it keeps none.
     """
 
     name: str
@@ -229,3 +232,4 @@ class KernelModel:
     note: str
     unjudged: dict[str, str]
     half_note: str = ""
+    cache_folder: Callable[[], Path] | None = None

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from toolchain.architectures.table import Architecture
     from toolchain.devices.device import Device
     from toolchain.devices.facts import DeviceFacts
     from toolchain.devices.kernel import Language
@@ -31,6 +34,29 @@ def _any_facts() -> type[DeviceFacts]:
 
 
 @dataclass(frozen=True)
+class DriverFile:
+    """A test bed's driver that is one file, and the compiler of kernels for it.
+
+    Attributes
+    ----------
+    ensure
+        Compiles the driver for the architecture of that name unless it is in the cache; returns its path
+        there.
+    variable
+        Environment variable that tells edge-rt where the driver is.
+    compile_kernels
+        Compiles the source of kernels for the driver on an architecture; returns the machine code.
+    compiler
+        Returns the name and version of the compiler of kernels.
+    """
+
+    ensure: Callable[[str], Path]
+    variable: str
+    compile_kernels: Callable[[str, Architecture], bytes]
+    compiler: Callable[[], str]
+
+
+@dataclass(frozen=True)
 class TestBed:
     """A driver for emulated boards, which computes on the CPU in place of a device of this kind.
 
@@ -42,9 +68,9 @@ class TestBed:
         Name of a board class with such a device.
     elsewhere
         Hint for users: where else such a driver is installed.
-    is_file
-        Whether the driver is one file that the toolchain compiles, which any emulated board can be given. If
-        not, it is part of the system of a container.
+    driver
+        `module:attribute` of its `DriverFile`, if the driver is one file that any emulated board can be
+        given. Empty: it is part of the system of a container.
     entry
         What the class's entry of the device says on a board with this driver, where that differs.
     """
@@ -54,7 +80,7 @@ class TestBed:
     help: str
     board_class: str
     elsewhere: str
-    is_file: bool = False
+    driver: str = ""
     entry: Mapping[str, object] = field(default_factory=dict)
 
 

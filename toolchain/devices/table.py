@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from toolchain.devices.cuda_architectures import EMULATED, OLDEST, architectures_of
 from toolchain.devices.kernel import CUDA_CPP, OPENCL_C
-from toolchain.devices.kind import DeviceKind, Seam, TestBed
+from toolchain.devices.kind import DeviceKind, DriverFile, Seam, TestBed
 from toolchain.devices.plugins import FAULTS, load_plugin, plugins
 from toolchain.errors import MissingError
 from toolchain.foreign import first_line
@@ -69,6 +69,7 @@ OPENCL = DeviceKind(
     failures={"build": "build", "registers": "registers", "work-group": "work group"},
     nodes=("/dev/mali0", "/dev/dri/renderD*"),
     language=OPENCL_C,
+    code={"model": "toolchain.testbeds.mali.model:MODELS"},
     test_bed=TestBed(
         help=("A container with an OpenCL driver that computes on its CPU (PoCL): a slow test bed, no GPU."),
         board_class="rk3399",
@@ -137,7 +138,7 @@ CUDA = DeviceKind(
         "no GPU. Boards of the classes cuda and jetson-orin have it without this option.",
         board_class="cuda",
         elsewhere="`toolchain build --check --arch emulated` computes on this host",
-        is_file=True,
+        driver="toolchain.testbeds.cuda.driver:DRIVER_FILE",
         entry={"arch": EMULATED, "name": EMULATED},
     ),
 )
@@ -241,14 +242,27 @@ class KindTable(Generic[Code]):
             return self._own[kind]
         row = find_kind(kind)
         reference = row.code.get(self._seam) if row else None
-        return None if reference is None else self._loaded(kind, reference)
+        return None if reference is None else _load_code(kind, self._seam, reference)
 
-    def _loaded(self, kind: str, reference: str) -> Any:
-        try:
-            return EntryPoint(kind, reference, self._seam).load()
-        except FAULTS as error:
-            raise MissingError(
-                f"the plugin for devices of kind {kind}: its {self._seam}, {reference}, cannot be loaded: "
-                f"{first_line(error)}",
-                "update or uninstall the plugin",
-            ) from error
+
+def driver_file(kind: str) -> DriverFile | None:
+    """Return the driver of a kind's test bed if it is one file; None if not, or without a test bed.
+
+    Raises
+    ------
+    MissingError
+        The driver belongs to a plugin that cannot be loaded.
+    """
+    bed = kind_of(kind).test_bed
+    return _load_code(kind, "driver", bed.driver) if bed and bed.driver else None
+
+
+def _load_code(kind: str, what: str, reference: str) -> Any:
+    try:
+        return EntryPoint(kind, reference, what).load()
+    except FAULTS as error:
+        raise MissingError(
+            f"the plugin for devices of kind {kind}: its {what}, {reference}, cannot be loaded: "
+            f"{first_line(error)}",
+            "update or uninstall the plugin",
+        ) from error

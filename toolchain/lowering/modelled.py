@@ -8,9 +8,8 @@ from functools import partial
 
 from toolchain.devices.device import CPU, device_key
 from toolchain.devices.kernel import KernelModel, OpenModel
-from toolchain.devices.table import KindTable
+from toolchain.devices.table import OWN, KindTable
 from toolchain.errors import ToolchainError, UsageError
-from toolchain.mali.row import MALI_T860
 from toolchain.profiles import Profile
 from toolchain.targets.target import BoardTarget
 from toolchain.tasks.backend import OffBoards
@@ -18,8 +17,8 @@ from toolchain.tasks.candidate import Candidate, DeviceCode
 from toolchain.tasks.evaluator import Evaluator, ModelledRunner
 from toolchain.tasks.tuner import Result
 
-MODELS: KindTable[tuple[KernelModel, ...]] = KindTable("model", {"opencl": (MALI_T860,)})
-"""Models of devices that run kernels, by kind."""
+MODELS: KindTable[tuple[KernelModel, ...]] = KindTable("model", {})
+"""Models of devices that run kernels, by kind; the rows of `toolchain.devices` and of plugins name them."""
 
 
 class KernelModelRunner(ModelledRunner):
@@ -51,6 +50,12 @@ def models_of(device: str) -> tuple[KernelModel, ...]:
     """Return the models of a device, such as `opencl:mali-t860`."""
     kind = device.partition(":")[0]
     return tuple(model for model in MODELS.find(kind) or () if model.device == device)
+
+
+def kernel_models() -> Iterator[KernelModel]:
+    """Yield the models of all kinds of devices of this package."""
+    for kind in OWN:
+        yield from MODELS.find(kind) or ()
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from typing import Any
 from benchmarks.nvidia.building import Target
 from benchmarks.nvidia.contenders import OURS
 from benchmarks.nvidia.pack import ROOT, TRAVEL, Wanted
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.models.zoo import ZooNetwork
 from toolchain.models.zoo.graph import GraphBuilder
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 CLASSES = 12
 

@@ -22,9 +22,9 @@ from benchmarks.nvidia.travel.stop import Stop
 from tests.benchmarks.nvidia.packing import FAKE_PEER, MODES, environment_of, run, wanted
 from tests.benchmarks.nvidia.standing_in import MEASURED, nvidia_smi
 from tests.waiting import until
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.errors import UsageError
 from toolchain.runtime import ensure_runtime
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 pytestmark = pytest.mark.slow  # a network is compiled, and the emulated driver
 OURS = "tiny / batch 1 / edge-rt / float32 / float32"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from toolchain.boards.emulation.drivers import usual_device
 from toolchain.boards.inventory.lookup import find_board
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.profiles import load_profile
+from toolchain.testbeds.cuda.driver import DRIVER_FILE
 
 
 def test_classes_about_such_a_gpu_have_the_driver_unasked() -> None:
@@ -56,12 +58,10 @@ def test_its_driver_answers_and_its_entry_says_so(
 
 @pytest.mark.slow
 def test_a_board_whose_driver_does_not_work_is_not_made(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolchain.boards.emulation import drivers
-
     broken = state.parent / "libcuda.so.1"
     broken.write_bytes(b"no library")
-    file = drivers.DriverFile(lambda _architecture: broken, "EDGE_CUDA_DRIVER")
-    monkeypatch.setitem(drivers._FILES, "cuda", file)
+    file = replace(DRIVER_FILE, ensure=lambda _architecture: broken)
+    monkeypatch.setattr("toolchain.testbeds.cuda.driver.DRIVER_FILE", file)
     with pytest.raises(ToolchainError, match=r"its driver for cuda fails: .*libcuda\.so\.1"):
         emulated.start("cuda", "process")
     assert not (state / "emulated" / "cuda-emulated").exists()

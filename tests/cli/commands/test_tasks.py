@@ -9,10 +9,10 @@ import pytest
 
 from tests.cli.refusals import refused
 from tests.cli.running import Toolchain
-from tests.mali.fixed_model import FixedModel
 from tests.measuring.small_network import network
-from toolchain.mali import row
+from tests.testbeds.mali.fixed_model import FixedModel
 from toolchain.quantities import shown_ms
+from toolchain.testbeds.mali import model as mali
 
 
 @pytest.mark.usefixtures("state")
@@ -87,7 +87,7 @@ def test_what_kernels_ask_of_a_device_is_explained(invoke: Toolchain, files: Pat
 @pytest.mark.usefixtures("state")
 def test_a_model_says_what_it_is(invoke: Toolchain, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (files / "good.onnx").exists()
-    monkeypatch.setattr(row, "MaliModel", FixedModel)
+    monkeypatch.setattr(mali, "MaliModel", FixedModel)
     tasks = invoke("tasks", *OPENCL, "--json").document
     convolution = next(task["id"] for task in tasks if "conv" in task["name"])
     ran = invoke("tasks", *OPENCL, "--explain", convolution, "--model")

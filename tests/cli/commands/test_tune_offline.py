@@ -10,7 +10,7 @@ import pytest
 from tests.building.network import written
 from tests.cli.running import Toolchain
 from tests.tuning.offline.conftest import measured
-from toolchain.emulated_cuda import ensure_emulated_cuda
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 pytestmark = pytest.mark.usefixtures("state")
 SHORT = ("--repeat", "2", "--min-repeat-ms", "1")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import Toolchain
-from tests.mali.fixed_model import FixedModel
 from tests.measuring.small_network import network
-from toolchain.mali import row
+from tests.testbeds.mali.fixed_model import FixedModel
+from toolchain.testbeds.mali import model as mali
 
 HERE = ("small.onnx", "--board", "rk3399", "--device", "opencl")
 
@@ -21,7 +21,7 @@ def test_a_build_takes_what_the_model_chose_and_says_so(
 ) -> None:
     network(folder / "small.onnx")
     monkeypatch.setenv("TOOLCHAIN_DATA_DIR", str(folder / "data"))  # other tests have records, too
-    monkeypatch.setattr(row, "MaliModel", FixedModel)
+    monkeypatch.setattr(mali, "MaliModel", FixedModel)
     tuned = invoke("tune", *HERE, "--runner", "mali-model", "--trials", "3")
     assert tuned.code == 0, tuned.err
     assert "these times come from a model: nothing was measured" in tuned.out

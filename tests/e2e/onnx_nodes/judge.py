@@ -202,8 +202,8 @@ def compiled_library(loaded: Sequence[tuple[Case, Any]], device: str, folder: Pa
 
 
 def run_library(library: Path, inputs: Sequence[Array], device: str, folder: Path) -> list[Array]:
-    from toolchain.emulated_cuda import ensure_emulated_cuda
     from toolchain.runtime import ensure_runtime
+    from toolchain.testbeds.cuda import ensure_emulated_cuda
 
     arguments: list[str] = []
     for number, array in enumerate(inputs):

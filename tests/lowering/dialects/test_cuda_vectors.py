@@ -9,13 +9,13 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
-from tests.emulated_cuda.child import in_child
-from tests.emulated_cuda.host import computed
+from tests.testbeds.cuda.child import in_child
+from tests.testbeds.cuda.host import computed
 from toolchain import tvm_compat
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated
 from toolchain.lowering.dialects.nvrtc import compile_cuda
 from toolchain.lowering.kernels.device import kernels_of
+from toolchain.testbeds.cuda import compile_emulated
 
 ITEMS, LANES = 6, 4
 TARGET = tvm.target.Target(

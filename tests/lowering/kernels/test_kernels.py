@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 import tvm
@@ -18,7 +19,7 @@ from toolchain.lowering.kernels.recipe import Scheduled
 from toolchain.lowering.kernels.store import ObjectStore
 
 
-def test_it_is_called_as_the_network_calls_it() -> None:
+def test_a_function_that_does_not_compile_has_its_name_in_the_network(tmp_path: Path) -> None:
     bad = tirx.PrimFunc([], tirx.Evaluate(tirx.call_intrin("int32", "tirx.mma_fill", 1)))
     host = tvm.target.Target(str(target("x86_64").host))
     with FunctionCompilers(1, str(host)) as compilers:
@@ -27,7 +28,7 @@ def test_it_is_called_as_the_network_calls_it() -> None:
         with pytest.raises(
             ToolchainError, match="TVM cannot compile function fused_elu_add of the network: "
         ):
-            kernels._parts(kernels._submit_all(module))
+            kernels.export(module, tmp_path)
 
 
 CUDA = tvm.target.Target(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from toolchain.boards.board import Board
@@ -11,35 +11,16 @@ from toolchain.boards.edge_rt.install import install
 from toolchain.boards.local.transport import LocalTransport
 from toolchain.configuration.settings import state_dir
 from toolchain.devices.device import Device
-from toolchain.devices.table import OWN, kind_of
-from toolchain.emulated_cuda import ensure_emulated_cuda
+from toolchain.devices.table import OWN, driver_file, kind_of
 from toolchain.errors import ToolchainError
 from toolchain.profiles import Profile
 
-
-@dataclass(frozen=True)
-class DriverFile:
-    """A driver that is one file.
-
-    Attributes
-    ----------
-    ensure
-        Compiles it for the architecture of that name unless it is in the cache; returns its path there.
-    variable
-        Environment variable with its path, which edge-rt reads.
-    """
-
-    ensure: Callable[[str], Path]
-    variable: str
-
-
-_FILES = {"cuda": DriverFile(ensure_emulated_cuda, "EDGE_CUDA_DRIVER")}
 _FOLDER = "driver"  # on a board that is a process
 
 
 def in_system(device: str) -> bool:
     """Return whether the driver of a kind of device is part of a container's system; empty: no device."""
-    return bool(device) and device not in _FILES
+    return bool(device) and driver_file(device) is None
 
 
 def container_files(device: str, profile: Profile) -> dict[str, bytes]:
@@ -55,9 +36,10 @@ def container_files(device: str, profile: Profile) -> dict[str, bytes]:
     MissingError, ToolchainError
         The compiler is missing, or failed.
     """
-    if device not in _FILES:
+    driver = driver_file(device)
+    if driver is None:
         return {}
-    file = _FILES[device].ensure(profile.arch)
+    file = driver.ensure(profile.arch)
     return {f"usr/lib/{file.name}": file.read_bytes()}  # every loader looks there
 
 
@@ -78,7 +60,8 @@ def on_test_bed(board: Board, device: str) -> Board:
     device
         Kind of device whose test bed is a file; it is compiled if it is not in the cache.
     """
-    driver = _FILES[device]
+    driver = driver_file(device)
+    assert driver is not None  # noqa: S101 - the caller chose such a kind
     environment = {driver.variable: str(driver.ensure(board.profile.arch))}
     return replace(board, transport=LocalTransport(state_dir() / "boards" / board.name, (), environment))
 
@@ -99,8 +82,9 @@ def check_driver(board: Board, device: str) -> None:
 
 def driver_environment(device: str, root: Path) -> Mapping[str, str]:
     """Return the environment in which programs of a board that is a process find its driver."""
-    files = sorted((root / _FOLDER).glob("*")) if device in _FILES else []
-    return {_FILES[device].variable: str(files[0].absolute())} if files else {}
+    driver = driver_file(device)
+    files = sorted((root / _FOLDER).glob("*")) if driver else []
+    return {driver.variable: str(files[0].absolute())} if driver and files else {}
 
 
 def with_test_bed(profile: Profile, device: str) -> Profile:
@@ -118,7 +102,7 @@ def usual_device(profile: Profile) -> str:
     These are the classes that are about such a device: their image is that of its compiler.
     """
     kinds = [row for row in OWN.values() if row.image and row.image == profile.image]
-    beds = [row.name for row in kinds if row.test_bed and row.test_bed.is_file]
+    beds = [row.name for row in kinds if row.test_bed and row.test_bed.driver]
     return beds[0] if beds else ""
 
 

@@ -118,7 +118,7 @@ def check_test_bed(profile: Profile, kind: str, device: str) -> None:
         raise UsageError(
             f"--{device}: a board that is a machine has no driver of it", "leave out --kind system"
         )
-    if kind == "process" and not bed.is_file:
+    if kind == "process" and not bed.driver:
         raise UsageError(
             f"--{device}: a board that is a process has no driver of it", "leave out --kind process"
         )

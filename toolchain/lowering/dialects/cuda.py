@@ -19,14 +19,14 @@ from toolchain import tvm_compat
 from toolchain.architectures.table import architecture_of
 from toolchain.devices.cuda_architectures import EMULATED, number_of
 from toolchain.devices.kernel import CUDA_CPP, Resources
-from toolchain.emulated_cuda import compile_emulated
+from toolchain.devices.kind import DriverFile
+from toolchain.devices.table import driver_file
 from toolchain.errors import ToolchainError
 from toolchain.lowering.dialects.dialect import Dialect, is_aligned, is_ramp
 from toolchain.lowering.dialects.lanes import with_stores_by_lane
 from toolchain.lowering.dialects.literals import CUDA_FORMS
 from toolchain.lowering.dialects.nvrtc import OPTIONS, compile_cuda, nvrtc_version
 from toolchain.lowering.dialects.source import KernelSource, KernelUnit, MachineCode
-from toolchain.runtime.fingerprint import package_version
 
 # Rewrites what TVM writes of vectors and CUDA C++ does not have.
 #
@@ -218,11 +218,13 @@ def _compilers(target: tvm.target.Target) -> str:
 
 
 def _compiler(emulated: bool) -> str:
-    return (
-        f"ziglang {package_version('ziglang')}"
-        if emulated
-        else " ".join(["NVRTC", nvrtc_version(), *OPTIONS])
-    )
+    return _driver().compiler() if emulated else " ".join(["NVRTC", nvrtc_version(), *OPTIONS])
+
+
+def _driver() -> DriverFile:
+    driver = driver_file("cuda")
+    assert driver is not None  # noqa: S101 - the row of CUDA names one
+    return driver
 
 
 def _emulated(source: str, target: tvm.target.Target) -> MachineCode:
@@ -231,7 +233,7 @@ def _emulated(source: str, target: tvm.target.Target) -> MachineCode:
     if architecture is None:
         raise ToolchainError(f"the emulated CUDA driver does not run on {triple}")
     calls = _GROUPS.sub(r"edge_cp_async_\1(\2);", source)
-    return MachineCode(number_of(EMULATED), 0, compile_emulated(calls, architecture))
+    return MachineCode(number_of(EMULATED), 0, _driver().compile_kernels(calls, architecture))
 
 
 def _resources(

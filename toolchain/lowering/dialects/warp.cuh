@@ -10,7 +10,7 @@
 //   b of 16 x 8 half:   b[0], b[1] (2t + 0, 1, g)      b[2], b[3] (2t + 8, 9, g)
 //   d of 16 x 8 float:  d[0], d[1] (g, 2t + 0, 1)      d[2], d[3] (g + 8, 2t + 0, 1)
 //
-// The emulated driver has its own form of each (toolchain/emulated_cuda/include/edge_warp.h).
+// The emulated driver has its own form of each (toolchain/testbeds/cuda/include/edge_warp.h).
 #ifndef EDGE_EMULATED_CUDA
 
 // Rounds to tf32, ties away from zero. Tensor cores ignore the bits that it clears.

@@ -21,7 +21,7 @@ KIND = "objects"
 LIMIT_BYTES = 512 << 20
 _PACKAGE = Path(__file__).parent.parent.parent
 # Everything that affects an object, besides its recipe.
-_SOURCES = ("backends", "devices", "emulated_cuda", "lowering", "models", "targets", "tvm_compat.py")
+_SOURCES = ("backends", "devices", "lowering", "models", "targets", "testbeds", "tvm_compat.py")
 _SUFFIXES = (".py", ".h", ".cuh")  # headers: those that kernels are compiled with
 _PACKAGES = ("apache-tvm", "apache-tvm-ffi")
 _DIGEST = hashlib.sha256().digest_size

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import te, topi
 
 from tests.backends.packed.computed import loaded
-from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import side_by_side
+from tests.testbeds.cuda.networks import emulated, error_of
 from toolchain.backends.packed.machines import machine_of
 from toolchain.backends.packed.recognise.read import read
 from toolchain.backends.packed.stages.stagewise import stagewise

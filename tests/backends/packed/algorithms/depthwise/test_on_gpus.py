@@ -8,8 +8,8 @@ import pytest
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.single import Layer
-from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import layer, side_by_side
+from tests.testbeds.cuda.networks import emulated, error_of
 
 LAYERS = (
     Layer(24, 24, (7, 7), groups=24),

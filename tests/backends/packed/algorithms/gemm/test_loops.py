@@ -10,8 +10,8 @@ import pytest
 
 from tests.backends.packed.algorithms.gemm.products import Product
 from tests.backends.packed.computed import loaded
-from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import side_by_side
+from tests.testbeds.cuda.networks import emulated, error_of
 from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.gemm import algorithm
 from toolchain.backends.packed.algorithms.gemm.algorithm import GemmChoice

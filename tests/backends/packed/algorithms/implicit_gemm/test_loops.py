@@ -9,8 +9,8 @@ import pytest
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.single import Layer
-from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import layer, side_by_side
+from tests.testbeds.cuda.networks import emulated, error_of
 from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.implicit_gemm import algorithm as space
 from toolchain.backends.packed.algorithms.implicit_gemm.algorithm import ImplicitGemm

@@ -11,8 +11,8 @@ import pytest
 from tests.backends.packed.algorithms.gemm.products import Product
 from tests.backends.packed.single import Layer
 from tests.backends.packed.stages.test_shared_rows import alone
-from tests.emulated_cuda.planted import Bed, places
 from tests.opencl.networks import layer
+from tests.testbeds.cuda.planted import Bed, places
 from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.gemm.algorithm import GemmChoice
 from toolchain.backends.packed.algorithms.implicit_gemm.choice import ImplicitGemmChoice

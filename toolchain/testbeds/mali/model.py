@@ -1,4 +1,4 @@
-"""The row of the Mali-T860's model in the table of kernel models."""
+"""The model of the Mali-T860: it compiles kernels and estimates their times."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from toolchain.devices.device import device_key
 from toolchain.devices.kernel import Kernel, KernelModel, OpenModel
-from toolchain.mali.compiled import KernelStatistics
-from toolchain.mali.estimate import T860_MP4, Estimate, Gpu, estimate
-from toolchain.mali.store import CompiledStore, KernelError, LateError, MaliCompiler
 from toolchain.quantities import shown_ms
-
-# The model: compiles kernels and estimates their times.
+from toolchain.testbeds.mali.compiled import KernelStatistics
+from toolchain.testbeds.mali.estimate import T860_MP4, Estimate, Gpu, estimate
+from toolchain.testbeds.mali.store import CompiledStore, KernelError, LateError, MaliCompiler
 
 
 @dataclass(frozen=True)
@@ -133,6 +132,10 @@ def _open() -> AbstractContextManager[OpenModel]:
     return MaliModel()
 
 
+def _cache_folder() -> Path:
+    return CompiledStore().folder.absolute()
+
+
 MALI_T860 = KernelModel(
     name="mali-model",
     device=device_key("opencl", T860_MP4.name),
@@ -144,5 +147,9 @@ MALI_T860 = KernelModel(
         "makes for each pipe"
     ),
     unjudged={"float16": "Mesa uses half of the GPU's lanes for it"},
+    cache_folder=_cache_folder,
     half_note="the model's times for float16 are too long: Mesa uses half of the GPU's lanes for it",
 )
+
+MODELS = (MALI_T860,)
+"""Models of OpenCL devices, which the row of OpenCL in `toolchain.devices` names."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.compiled import KernelStatistics
+from toolchain.testbeds.mali.compiled import KernelStatistics
 
 # Mali GPUs that the model knows.
 

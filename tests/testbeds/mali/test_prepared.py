@@ -6,7 +6,7 @@ import pytest
 
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import UsageError
-from toolchain.mali.store import prepared
+from toolchain.testbeds.mali.store import prepared
 
 HEAD = "__kernel void main_kernel(__global float* x)"
 TVM = f"{HEAD};\n{HEAD} {{ x[0] = 1; }}\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from toolchain.architectures.table import LINUX, Architecture
 from toolchain.configuration import settings as config
+from toolchain.devices.kind import DriverFile
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files import atomic
 from toolchain.files.scratch import scratch_folder
@@ -155,6 +156,11 @@ def compile_emulated(source: str, architecture: Architecture) -> bytes:
         return made.read_bytes()
 
 
+def kernel_compiler() -> str:
+    """Return the name and version of the compiler that `compile_emulated` calls."""
+    return f"ziglang {package_version('ziglang')}"
+
+
 def unit_of(source: str) -> str:
     """Return the C++ of a unit: the text of its kernels between what makes it C++ and what describes them.
 
@@ -173,3 +179,7 @@ def unit_of(source: str) -> str:
     described = " ".join(f"EDGE_KERNEL({name}, {threads})" for name, threads in kernels)
     pieces += [f'#line {line} "kernels.cu"', plain[done:], f"EDGE_UNIT({described})", ""]
     return "\n".join(pieces)
+
+
+DRIVER_FILE = DriverFile(ensure_emulated_cuda, "EDGE_CUDA_DRIVER", compile_emulated, kernel_compiler)
+"""The test bed's driver, which the row of CUDA in `toolchain.devices` names."""

@@ -12,12 +12,12 @@ import onnx
 import pytest
 
 from tests.backends.packed.computed import loaded
-from tests.emulated_cuda.networks import emulated, error_of
+from tests.testbeds.cuda.networks import emulated, error_of
 from toolchain.architectures.table import Architecture
-from toolchain.emulated_cuda import compile_emulated
 from toolchain.errors import ToolchainError
 from toolchain.lowering.dialects import cuda
 from toolchain.lowering.kernels import store
+from toolchain.testbeds.cuda import compile_emulated
 
 _KERNEL = re.compile(r'^extern "C" __global__', re.MULTILINE)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.emulated_cuda.host import Address, Driver
+from tests.testbeds.cuda.host import Address, Driver
 
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 1, 2, 3, 100
 INVALID_IMAGE, INVALID_CONTEXT, NO_BINARY, INVALID_HANDLE, ILLEGAL_STATE = 200, 201, 209, 400, 401

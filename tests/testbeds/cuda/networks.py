@@ -11,9 +11,9 @@ import pytest
 from tests.whole import error_of_code
 from toolchain.boards.board import Board
 from toolchain.boards.inventory.lookup import local_board
-from toolchain.emulated_cuda import ensure_emulated_cuda
 from toolchain.models.load import Model
 from toolchain.tasks.options import CodeOptions
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
 
 @contextmanager

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tests.emulated_cuda.child import in_children
-from tests.emulated_cuda.host import Driver
+from tests.testbeds.cuda.child import in_children
+from tests.testbeds.cuda.host import Driver
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated
+from toolchain.testbeds.cuda import compile_emulated
 
 pytestmark = pytest.mark.slow
 

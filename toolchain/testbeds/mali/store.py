@@ -20,7 +20,7 @@ from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import connect
 from toolchain.images.running.conversation import Conversation
 from toolchain.images.running.step import Step
-from toolchain.mali.compiled import KernelStatistics, read_compiled
+from toolchain.testbeds.mali.compiled import KernelStatistics, read_compiled
 
 # Prepares a kernel's source for Mesa: adds the work-group size, and vector accesses as Arm compiles them.
 

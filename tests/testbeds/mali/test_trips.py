@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.estimate import Loop, loops_of
+from toolchain.testbeds.mali.estimate import Loop, loops_of
 
 
 def loops(source: str) -> list[Loop]:

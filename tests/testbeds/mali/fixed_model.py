@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.compiled import Block, KernelStatistics
-from toolchain.mali.estimate import Estimate
-from toolchain.mali.row import Modelled
+from toolchain.testbeds.mali.compiled import Block, KernelStatistics
+from toolchain.testbeds.mali.estimate import Estimate
+from toolchain.testbeds.mali.model import Modelled
 
 COMPILED = KernelStatistics(16, 221, 129, 167, 7, 9, 64, (Block(),), ())
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emulated_cuda.child import in_child
-from tests.emulated_cuda.host import Address, Driver
-from tests.emulated_cuda.launched import (
+from tests.testbeds.cuda.child import in_child
+from tests.testbeds.cuda.host import Address, Driver
+from tests.testbeds.cuda.launched import (
     CAPTURE_INVALIDATED,
     CAPTURE_UNSUPPORTED,
     ILLEGAL_STATE,
@@ -35,7 +35,7 @@ from tests.emulated_cuda.launched import (
     stream_of,
 )
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated
+from toolchain.testbeds.cuda import compile_emulated
 
 pytestmark = pytest.mark.slow
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.mali.compiler_image import compiler_image
+from tests.testbeds.mali.compiler_image import compiler_image
 from tests.waiting import until
 from toolchain.devices.kernel import Kernel
 from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import Engine
-from toolchain.mali import store as compiler
-from toolchain.mali.compiled import read_compiled
-from toolchain.mali.store import KernelError, LateError, MaliCompiler
+from toolchain.testbeds.mali import store as compiler
+from toolchain.testbeds.mali.compiled import read_compiled
+from toolchain.testbeds.mali.store import KernelError, LateError, MaliCompiler
 
 pytestmark = pytest.mark.slow
 

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emulated_cuda.child import in_child
-from tests.emulated_cuda.host import Address, Driver
-from tests.emulated_cuda.launched import (
+from tests.testbeds.cuda.child import in_child
+from tests.testbeds.cuda.host import Address, Driver
+from tests.testbeds.cuda.launched import (
     ILLEGAL_ADDRESS,
     INVALID_CONTEXT,
     INVALID_HANDLE,
@@ -44,10 +44,10 @@ from tests.emulated_cuda.launched import (
     stream_of,
 )
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated, ensure_emulated_cuda
-from toolchain.emulated_cuda.driver import ARCHITECTURES
 from toolchain.errors import UsageError
 from toolchain.lowering.dialects.nvrtc import compile_cuda
+from toolchain.testbeds.cuda import compile_emulated, ensure_emulated_cuda
+from toolchain.testbeds.cuda.driver import ARCHITECTURES
 
 pytestmark = pytest.mark.slow
 
@@ -166,12 +166,12 @@ def test_memory() -> None:
 def test_the_host_cannot_read_device_memory() -> None:
     """The host cannot use a GPU's pointer: with the emulated driver, too, doing so ends the process."""
     script = (
-        "import ctypes, sys; from tests.emulated_cuda.host import Driver; d = Driver(sys.argv[1]).begin();"
+        "import ctypes, sys; from tests.testbeds.cuda.host import Driver; d = Driver(sys.argv[1]).begin();"
         "at = d.allocated(64); print('here', flush=True); ctypes.string_at(at.value, 1); print('there')"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script, str(ensure_emulated_cuda())],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=60,
@@ -321,11 +321,11 @@ def test_faults_and_the_log(image: bytes, tmp_path: Path) -> None:
 
 
 def test_a_fault_may_be_a_driver_that_hangs() -> None:
-    script = "import sys; from tests.emulated_cuda.host import Driver; Driver(sys.argv[1]).begin()"
+    script = "import sys; from tests.testbeds.cuda.host import Driver; Driver(sys.argv[1]).begin()"
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run(
             [sys.executable, "-c", script, str(ensure_emulated_cuda())],
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             env=os.environ | {"EDGE_CUDA_FAULT": "cuInit:hang"},
             timeout=3,
             check=False,

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import tvm
 
-from tests.emulated_cuda.child import in_child
-from tests.emulated_cuda.host import computed
 from tests.runtime.opencl_network import _plus_one
+from tests.testbeds.cuda.child import in_child
+from tests.testbeds.cuda.host import computed
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated
 from toolchain.errors import ToolchainError
 from toolchain.lowering.kernels.compile import compile_kernel
 from toolchain.lowering.kernels.part import LibraryPart
 from toolchain.lowering.kernels.pickling import pickled
 from toolchain.lowering.kernels.recipe import Scheduled
+from toolchain.testbeds.cuda import compile_emulated
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from tests.images.small_image import small_image
 from tests.unique import UNIQUE
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.engine import Engine, connect
-from toolchain.mali import store as compiler
+from toolchain.testbeds.mali import store as compiler
 
 # It answers a request by what the kernel is called.
 SCRIPT = """#!/bin/sh

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.mali.article import MEASURED_GFLOPS, kernel
+from tests.testbeds.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.compiled import Block, KernelStatistics, read_compiled
-from toolchain.mali.estimate import T860_MP4, estimate
+from toolchain.testbeds.mali.compiled import Block, KernelStatistics, read_compiled
+from toolchain.testbeds.mali.estimate import T860_MP4, estimate
 
 RECORDED = Path(__file__).parent / "recorded"
 

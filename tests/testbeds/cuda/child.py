@@ -21,10 +21,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.emulated_cuda.host import Driver
-from toolchain.emulated_cuda import ensure_emulated_cuda
+from tests.testbeds.cuda.host import Driver
+from toolchain.testbeds.cuda import ensure_emulated_cuda
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _SECONDS = 300.0
 
 
@@ -70,7 +70,7 @@ def in_children(
 
 @cache
 def _server() -> Any:
-    command = [sys.executable, "-m", "tests.emulated_cuda.child"]
+    command = [sys.executable, "-m", "tests.testbeds.cuda.child"]
     server = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     atexit.register(server.kill)
     return server

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.mali.article import kernel
+from tests.testbeds.mali.article import kernel
 from toolchain.configuration.settings import configuration
 from toolchain.devices.kernel import Kernel
-from toolchain.mali import row as model_module
-from toolchain.mali import store as store_module
-from toolchain.mali.compiled import KernelStatistics, read_compiled
-from toolchain.mali.row import MaliModel
-from toolchain.mali.store import CompiledStore, KernelError, LateError
+from toolchain.testbeds.mali import model as model_module
+from toolchain.testbeds.mali import store as store_module
+from toolchain.testbeds.mali.compiled import KernelStatistics, read_compiled
+from toolchain.testbeds.mali.model import MaliModel
+from toolchain.testbeds.mali.store import CompiledStore, KernelError, LateError
 
 RECORDED = Path(__file__).parent / "recorded"
 BIND = kernel("bind")

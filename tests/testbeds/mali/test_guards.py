@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolchain.devices.kernel import Kernel
-from toolchain.mali.estimate import Guards
+from toolchain.testbeds.mali.estimate import Guards
 
 SOURCE = """
   int cse_v1 = ((convert_int(get_group_id(0))) * 8);

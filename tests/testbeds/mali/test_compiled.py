@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.errors import ToolchainError
-from toolchain.mali.compiled import Block, KernelStatistics, read_compiled
+from toolchain.testbeds.mali.compiled import Block, KernelStatistics, read_compiled
 
 RECORDED = Path(__file__).parent / "recorded"
 COUNTS = (

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from toolchain.emulated_cuda.driver import compile_emulated, ensure_emulated_cuda
+from toolchain.testbeds.cuda.driver import compile_emulated, ensure_emulated_cuda
 
 __all__ = ["compile_emulated", "ensure_emulated_cuda"]

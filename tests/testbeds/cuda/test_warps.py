@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.emulated_cuda.child import in_child
-from tests.emulated_cuda.host import computed
+from tests.testbeds.cuda.child import in_child
+from tests.testbeds.cuda.host import computed
 from toolchain.architectures.table import LINUX
-from toolchain.emulated_cuda import compile_emulated
 from toolchain.lowering.dialects.cuda import CUDA
 from toolchain.lowering.dialects.nvrtc import compile_cuda
+from toolchain.testbeds.cuda import compile_emulated
 
 pytestmark = pytest.mark.slow
 

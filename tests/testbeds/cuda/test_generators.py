@@ -9,9 +9,9 @@ import pytest
 
 from tests.backends.packed.computed import loaded
 from tests.backends.packed.single import Layer
-from tests.emulated_cuda.networks import emulated, error_of
 from tests.opencl.networks import layer, side_by_side
 from tests.opencl.test_generators import LAYERS, WINOGRADS
+from tests.testbeds.cuda.networks import emulated, error_of
 from toolchain.backends.packed.algorithms.algorithm import Choice
 from toolchain.backends.packed.algorithms.direct.algorithm import Direct
 from toolchain.backends.packed.algorithms.policy import default_choice
