@@ -38,7 +38,7 @@ def _parse_pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     return {key: rest for key, _equals, rest in pairs}
 
 
-@image.command("build")
+@image.command("build", short_help="Make images that are absent or out of date.")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete.images)
 @click.option(
     "--build-arg",
@@ -83,7 +83,7 @@ def build(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, dr
     emit([b.to_json() for b in built], print_text)
 
 
-@image.command("list")
+@image.command("list", short_help="List the images, and which are out of date.")
 @output_options
 def list_images() -> None:
     """List the images: tag, size, age, and whether their sources have changed since."""
@@ -113,7 +113,7 @@ def _age(created: datetime | None) -> str:
     return f"{seconds:.0f} s"
 
 
-@image.command("test")
+@image.command("test", short_help="Test images: compile and run something in each.")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete.images)
 @output_options
 def test(names: tuple[str, ...]) -> None:
@@ -141,7 +141,7 @@ def test(names: tuple[str, ...]) -> None:
         report(named_or_here(engine, names), act, {"RESULT": lambda row: f"passed in {row['seconds']:.0f} s"})
 
 
-@image.command("shell")
+@image.command("shell", short_help="Open a shell in an image.")
 @click.argument("name", shell_complete=complete.images)
 @output_options
 def shell(name: str) -> int:
@@ -180,7 +180,7 @@ def shell(name: str) -> int:
         return run_shell(engine, step)
 
 
-@image.command("push")
+@image.command("push", short_help="Push images to a registry.")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete.images)
 @click.option(
     "--registry",
@@ -206,7 +206,7 @@ def push(names: tuple[str, ...], registry: str) -> None:
         )
 
 
-@image.command("pull")
+@image.command("pull", short_help="Pull images from a registry.")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete.images)
 @click.option(
     "--registry",
@@ -233,7 +233,7 @@ def pull(names: tuple[str, ...], registry: str) -> None:
         )
 
 
-@image.command("bootstrap")
+@image.command("bootstrap", short_help="Make the Debian that images are based on.")
 @click.option("--anew", is_flag=True, help="Make it again, from today's packages.")
 @output_options
 def bootstrap(anew: bool) -> None:
