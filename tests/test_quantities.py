@@ -97,7 +97,6 @@ NO_NUMBER_OR_MORE_THAN_ONE = {
     "doctor/diagnosis.py {arch} boards": "a name",
     "doctor/diagnosis.py {ending} files": "a name",
     "images/debian/system.py {debian} boards": "a name",
-    "models/reading/formats.py {self.name} files": "a name",
     "models/options.py {len(batches) * steps} shapes": "more than a bundle may have",
     "models/reading/formats.py {ending} files": "a name",
     "models/reading/formats.py {self.name} files": "a name",

@@ -2,16 +2,10 @@
 
 #include <link.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <new>
 #include <set>
 
 #include "arch/arch.h"
