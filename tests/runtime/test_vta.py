@@ -84,7 +84,7 @@ def test_bench_tells_the_models_time_apart(native: Edge, tmp_path: Path) -> None
 
 
 def test_the_model_says_what_the_verb_says(native: Edge, tmp_path: Path) -> None:
-    from toolchain.vta.design.config import SAMPLES
+    from toolchain.vta.design import SAMPLES
     from toolchain.vta.machine.requests import EncodedProgram, SimOptions
     from toolchain.vta.machine.simulator import Simulator
 

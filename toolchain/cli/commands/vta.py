@@ -17,8 +17,8 @@ from toolchain.quantities import shown_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolchain.vta.design.config import VtaConfig
-    from toolchain.vta.dumps.judging import Judged
+    from toolchain.vta.design import VtaConfig
+    from toolchain.vta.dumps.layout import Judged
     from toolchain.vta.lint import RuleViolation
 
 _SHOWN = 20  # problems; --json has all
@@ -42,7 +42,7 @@ def config(config: str | None) -> None:
 
     FILE has the form of upstream's vta_config.json.
     """
-    from toolchain.vta.design.config import SAMPLES
+    from toolchain.vta.design import SAMPLES
     from toolchain.vta.reading import find_config
 
     if config is None:
@@ -72,7 +72,7 @@ def disasm(path: Path, config: str | None, isa_rev: int | None) -> None:
 
     PATH is a folder that a program was dumped into, or a file of instructions, 16 bytes each.
     """
-    from toolchain.vta.design.config import of_revision
+    from toolchain.vta.design import of_revision
     from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump, read_program
     from toolchain.vta.isa.instructions import disassemble, text_of
     from toolchain.vta.reading import find_config
@@ -155,8 +155,7 @@ def simulate(folder: Path, strict: bool, trace: Path | None, timeout: float) -> 
     """
     from toolchain.errors import CheckError, UsageError
     from toolchain.foreign import printable
-    from toolchain.vta.dumps.judging import judge
-    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, read_dump
+    from toolchain.vta.dumps.layout import INSTRUCTIONS, decode_file, judge, read_dump
     from toolchain.vta.machine.requests import Refused
     from toolchain.vta.machine.trace import write_trace
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from toolchain.models.options import ModelOptions
     from toolchain.tasks.options import CodeOptions
-    from toolchain.vta.design.config import VtaConfig
+    from toolchain.vta.design import VtaConfig
     from toolchain.vta.dumps.convolution import CompiledConvolution
 
 _EXAMPLE = "1,56,56,64,64,3,3,1,1,1,1"
@@ -88,8 +88,8 @@ def compile_(
         return
     from toolchain.vta.dumps.convolution import compile_convolution
     from toolchain.vta.dumps.layout import layout_of, write_dump
-    from toolchain.vta.layers.knobs import read_knobs
     from toolchain.vta.layers.layer import read_shape
+    from toolchain.vta.layers.region import read_knobs
 
     cut = read_knobs(knobs) if knobs is not None else None
     compiled = compile_convolution(read_shape(conv or ""), design, cut, seed, residual)

@@ -1,4 +1,4 @@
-"""Encodes instructions."""
+"""Encodes and decodes instructions and micro-ops."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.quantities import counted
-from toolchain.vta.design.config import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Sram, VtaConfig
+from toolchain.vta.design import BITS_OF_INSTRUCTION, BITS_OF_MICRO_OP, Sram, VtaConfig
 from toolchain.vta.isa.instructions import FLAGS, Alu, AluOp, Finish, Gemm, Instruction, Load, Opcode, Store
 
 # The bit positions of the fields of instructions and micro-ops, by configuration and revision.
@@ -283,14 +286,14 @@ def decode_program(data: bytes, config: VtaConfig) -> list[Instruction]:
             "it was truncated, or it is not a program: write it again",
         )
     fields, revision = fields_of(config), config.isa_rev
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     for start in range(0, len(data), INSTRUCTION_BYTES):
         word = int.from_bytes(data[start : start + INSTRUCTION_BYTES], "little")
         try:
-            found.append(_decode(word, fields, revision))
+            instructions.append(_decode(word, fields, revision))
         except UsageError as error:
-            raise UsageError(f"instruction {len(found)}: {error.message}", error.hint) from error
-    return found
+            raise UsageError(f"instruction {len(instructions)}: {error.message}", error.hint) from error
+    return instructions
 
 
 def _decode(word: int, fields: Fields, revision: int) -> Instruction:
@@ -335,4 +338,52 @@ def _refused(word: int, reason: str, revision: int) -> UsageError:
         f"{word >> 64:016x} {word & (1 << 64) - 1:016x} is no instruction of revision {revision}: {reason}",
         f"revisions encode differently: `toolchain vta disasm PATH --isa-rev {3 - revision}` shows it as the "
         "other one; else write the program again",
+    )
+
+
+# Encodes and decodes arrays of micro-ops; a GEMM or ALU instruction executes hundreds of them.
+
+
+def pack_micro_ops(
+    dst: npt.ArrayLike, src: npt.ArrayLike, wgt: npt.ArrayLike = 0, *, config: VtaConfig
+) -> npt.NDArray[np.uint32]:
+    """Encode micro-ops as they are stored in memory.
+
+    Parameters
+    ----------
+    dst, src, wgt
+        Indices into ACC, into INP (GEMM) or ACC (ALU), and into WGT (GEMM; 0 for ALU). Arrays or numbers
+        that numpy can broadcast to one shape.
+
+    Raises
+    ------
+    EncodingError
+        An index does not fit; the message names it and the first value that does not fit.
+    """
+    words: npt.NDArray[Any] = np.zeros((), dtype=np.int64)
+    low = 0
+    indices = {"dst": dst, "src": src, "wgt": wgt}
+    for name, width in zip(indices, fields_of(config).micro_op, strict=True):
+        values = np.asarray(indices[name], dtype=np.int64)
+        wrong = values[(values < 0) | (values >> width != 0)]
+        if wrong.size:
+            raise EncodingError(
+                f"a micro-op's {name} {int(wrong.flat[0])} does not fit into {counted(width, 'bit')}",
+                f"at most {(1 << width) - 1} fits",
+            )
+        words = words | values << low
+        low += width
+    return words.astype("<u4").reshape(-1)
+
+
+def unpack_micro_ops(
+    words: npt.NDArray[np.uint32], config: VtaConfig
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Decode micro-ops; return `dst`, `src` and `wgt`."""
+    wide = words.astype(np.int64)
+    dst, src, wgt = fields_of(config).micro_op
+    return (
+        wide & (1 << dst) - 1,
+        wide >> dst & (1 << src) - 1,
+        wide >> dst + src & (1 << wgt) - 1,
     )
