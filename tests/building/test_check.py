@@ -12,7 +12,7 @@ from toolchain.boards.inventory.lookup import find_target
 from toolchain.building import build as building
 from toolchain.building.build import BuildOptions, build
 from toolchain.errors import CheckError, UsageError
-from toolchain.images.running.inside import IMAGE_VARIABLE
+from toolchain.images.running.environment import IMAGE_VARIABLE
 from toolchain.models.judging.reference import Reference
 from toolchain.models.load import Model
 

@@ -21,14 +21,14 @@ def bundle() -> bytes:
         The setting names no folder of certificates.
     """
     public = Path(certifi.where()).read_bytes()
-    found = configuration()
-    folder = found.settings.tls_authorities
+    current = configuration()
+    folder = current.settings.tls_authorities
     if folder is None:
         return public
     files = sorted(folder.glob("*.crt")) if folder.is_dir() else []
     if not files:
         raise UsageError(
-            f"{found.origins['tls_authorities']}: tls_authorities = {folder} holds no certificates",
+            f"{current.origins['tls_authorities']}: tls_authorities = {folder} holds no certificates",
             "a folder of *.crt files",
         )
     texts = {file: file.read_bytes() for file in files}

@@ -24,7 +24,7 @@ from toolchain.images.registry.exchange import explained, listen
 
 
 def copy_packages(
-    packages: IO[bytes], target: tarfile.TarFile, dropped: Sequence[str], made: Container[str]
+    packages: IO[bytes], target: tarfile.TarFile, dropped: Sequence[str], added_later: Container[str]
 ) -> None:
     """Copy a tar stream of a file system into that of a layer.
 
@@ -32,8 +32,8 @@ def copy_packages(
     ----------
     dropped
         Paths to leave out; of one that ends in `/` all that lies below it, too.
-    made
-        Paths that the caller adds itself.
+    added_later
+        Paths to skip, since the caller adds them.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def copy_packages(
     with tarfile.open(fileobj=packages, mode="r|") as source:
         for entry in source:
             entry.name = entry.name.removeprefix("./").rstrip("/")
-            if entry.name in ("", ".") or entry.name in made or _is_dropped(entry.name, dropped):
+            if entry.name in ("", ".") or entry.name in added_later or _is_dropped(entry.name, dropped):
                 continue
             entry.linkname = entry.linkname.removeprefix("./") if entry.islnk() else entry.linkname
             entry.mtime, entry.uname, entry.gname = CHANGED, "", ""
@@ -182,9 +182,9 @@ def _make(target: Path, tag: str) -> None:
         layer = Path(folder) / "layer.tar"
         with (
             unpack(SUITE, ARCHITECTURE, _PACKAGES, Path(folder) / "log", _VARIANT) as packages,
-            tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as made,
+            tarfile.open(layer, "w", format=tarfile.PAX_FORMAT) as layer_tar,
         ):
-            copy_packages(packages, made, _DROPPED, _FOLDERS)
+            copy_packages(packages, layer_tar, _DROPPED, _FOLDERS)
             for name in _FOLDERS:
-                add_folder(made, name)
+                add_folder(layer_tar, name)
         write_archive(archive, layer, tag, ARCHITECTURE, _COMMAND, {IMAGE_LABEL: "debian"})

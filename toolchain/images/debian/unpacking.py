@@ -45,18 +45,22 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     UsageError
         The setting's address has a password, which the engine would store.
     """
-    found = configuration()
-    set_to = found.settings.debian_mirror
+    current = configuration()
+    set_to = current.settings.debian_mirror
     if set_to:
         if urlsplit(set_to).username is not None:
             raise UsageError(
-                f"{found.origins['debian_mirror']}: debian_mirror may not hold a user's name or password",
+                f"{current.origins['debian_mirror']}: debian_mirror may not hold a user's name or password",
                 "a mirror that wants none, such as a proxy on this machine",
             )
         return set_to.rstrip("/")
     others = []
     sources = list(_sources(apt))
-    updated = {address for address, suites, _ in sources if any(each.endswith("-updates") for each in suites)}
+    updated = {
+        address
+        for address, suites, _ in sources
+        if any(suite_name.endswith("-updates") for suite_name in suites)
+    }
     for address, suites, components in sources:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or parts.username is not None or "main" not in components:
@@ -83,9 +87,9 @@ def _sources(apt: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 def _lines(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
     """Read the format of one line for each archive: `deb [option=value …] ADDRESS SUITE COMPONENT…`."""
     for line in text.splitlines():
-        found = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]+)", line)
-        if found:
-            yield found[1], [found[2]], found[3].split()
+        match = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]+)", line)
+        if match:
+            yield match[1], [match[2]], match[3].split()
 
 
 def _deb822(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -188,10 +192,10 @@ def unpack(
             child.stdout.close()
     if code != 0 or failed.__cause__:
         lines = log.read_text(errors="replace").strip().splitlines()
-        said = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
+        complaints = [line for line in lines if line.startswith("E:")] or lines[-1:] or ["it said nothing"]
         late = f"it was ended after {_SECONDS:g} s; " if ended_late.is_set() else ""
         raise ToolchainError(
-            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {late}{said[0]}",
+            f"mmdebstrap cannot unpack Debian {suite} for {architecture}: {late}{complaints[0]}",
             f"does {mirror} answer? Another mirror: set TOOLCHAIN_DEBIAN_MIRROR; "
             "boards go without: --kind process",
         ) from failed.__cause__

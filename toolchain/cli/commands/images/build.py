@@ -39,7 +39,7 @@ def command(names: tuple[str, ...], build_args: dict[str, str], no_cache: bool, 
 
     with connect() as engine:
         if dry_run:
-            plan = to_build(engine, names, given=build_args, no_cache=no_cache)
+            plan = to_build(engine, names, build_args=build_args, no_cache=no_cache)
             document = [{**state.to_json(), "make": wanted} for _, state, wanted in plan]
             rows = [(s.name, s.word, "make" if wanted else "leave") for _, s, wanted in plan]
             emit(document, lambda: table(["NAME", "STATE", "ACTION"], rows))

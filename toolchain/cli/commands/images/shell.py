@@ -22,9 +22,9 @@ def command(name: str) -> int:
     from toolchain.errors import UsageError
     from toolchain.images.catalogue import image_named
     from toolchain.images.engine import connect
+    from toolchain.images.running.conversation import check_terminal, run_shell
     from toolchain.images.running.mounts import ensure_folders, mounts_for
     from toolchain.images.running.placement import choose
-    from toolchain.images.running.shell import check_terminal, run_shell
     from toolchain.images.running.step import Step
 
     if image_named(name).system:
