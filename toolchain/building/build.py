@@ -31,7 +31,7 @@ from toolchain.models.load import Model
 from toolchain.models.quantising.result import Quantised
 from toolchain.models.several import shape_of
 from toolchain.quantities import counted
-from toolchain.records.shipped.file import SHIPPED
+from toolchain.records.lookup import SHIPPED
 from toolchain.records.store import RecordStore
 from toolchain.targets.build_for import BuildFor
 from toolchain.targets.target import BoardTarget

@@ -31,7 +31,7 @@ from toolchain.errors import ToolchainError
 from toolchain.images.engine import Engine, connect
 from toolchain.images.listing import states
 from toolchain.linking.zig import zig_program
-from toolchain.records.postgres.address import shown_address
+from toolchain.records.postgres.connection import shown_address
 from toolchain.records.store import user_store
 from toolchain.runtime import ARCHES
 from toolchain.runtime.cache import is_compiled

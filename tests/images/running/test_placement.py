@@ -20,8 +20,8 @@ from toolchain.configuration.settings import configuration
 from toolchain.errors import MissingError, ToolchainError, UsageError
 from toolchain.images import listing
 from toolchain.images.catalogue import Image
-from toolchain.images.contents import FOUNDATION_LABEL, LOCK_LABEL, SOURCES_LABEL, sources_digest
-from toolchain.images.engine import Engine, answers
+from toolchain.images.contents import FOUNDATION_LABEL, LOCK_LABEL, sources_digest
+from toolchain.images.engine import SOURCES_LABEL, Engine, answers
 from toolchain.images.running import placement as module
 from toolchain.images.running.environment import IMAGE_VARIABLE
 from toolchain.images.running.placement import choose

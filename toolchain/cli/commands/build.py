@@ -133,7 +133,7 @@ def command(
     from toolchain.building.build import BuildOptions
     from toolchain.measuring.arrays import read_inputs
     from toolchain.models.several import load_shapes
-    from toolchain.records.shipped.file import SHIPPED
+    from toolchain.records.lookup import SHIPPED
 
     loaded = load_shapes(model, options, half_loaded)
     del half_loaded  # which holds the network's weights once more

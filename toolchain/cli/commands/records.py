@@ -74,10 +74,10 @@ def best(selection: Selection) -> None:
     shows the options of builds that use another record than builds without options.
     """
     from toolchain.api.records import open_records
-    from toolchain.records.distill import taken
+    from toolchain.records.distill import used_records
 
     with open_records(note) as store:
-        chosen = [each for each in taken(store, builds()) if each.record in selection]
+        chosen = [each for each in used_records(store, builds()) if each.record in selection]
     if not chosen:
         note_unknown_classes(selection)
     options = ["" if "" in each.options else ", ".join(each.options) for each in chosen]

@@ -77,11 +77,11 @@ def export_records(file: Path, selection: Selection, best: bool, file_format: st
     """Write records to FILE, one per line, for another user or machine."""
     from toolchain.api.records import open_records
     from toolchain.backends.table import metaschedule
-    from toolchain.records.distill import taken
+    from toolchain.records.distill import used_records
     from toolchain.records.exchange import write_records
 
     with open_records(note) as store:
-        found: list[Record] = [each.record for each in taken(store, builds())] if best else store.all()
+        found: list[Record] = [each.record for each in used_records(store, builds())] if best else store.all()
         chosen = [record for record in found if record in selection]
         if not chosen:
             raise UsageError(

@@ -17,7 +17,7 @@ def repair(dry_run: bool) -> None:
     Commands skip such records with a warning: those that another program wrote, and those with impossible
     times.
     """
-    from toolchain.records import repair as repairing
+    from toolchain.records import distill as repairing
     from toolchain.records.store import user_store
 
     with user_store(note) as store:

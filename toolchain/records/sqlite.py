@@ -67,8 +67,8 @@ def digest_of_choice(payload: object) -> str:
 
 def missing_columns(db: sqlite3.Connection) -> list[str]:
     """Return the columns that a store of an earlier program lacks."""
-    there = {row[1] for row in db.execute("PRAGMA table_info(records)")}
-    return [name for name in ADDED if name not in there]
+    existing = {row[1] for row in db.execute("PRAGMA table_info(records)")}
+    return [name for name in ADDED if name not in existing]
 
 
 def migrate(db: sqlite3.Connection) -> None:
@@ -155,8 +155,8 @@ def connect_memory() -> sqlite3.Connection:
 
 
 def _is_indexed(db: sqlite3.Connection) -> bool:
-    there = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='index'")}
-    return there >= INDEXES.keys()
+    existing = {name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='index'")}
+    return existing >= INDEXES.keys()
 
 
 def _add_indexes(db: sqlite3.Connection) -> None:
