@@ -10,8 +10,8 @@ import pytest
 from tests.testbeds.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
 from toolchain.images.listing import ImageState
-from toolchain.testbeds.mali.compiled import read_compiled
 from toolchain.testbeds.mali.estimate import estimate
+from toolchain.testbeds.mali.statistics import read_statistics
 from toolchain.testbeds.mali.store import KernelError, MaliCompiler
 
 RECORDED = Path(__file__).parents[1] / "testbeds" / "mali" / "recorded"
@@ -26,7 +26,7 @@ def test_model_estimates_kernels_measured_in_2018(built: Callable[[str], ImageSt
         for step, measured in MEASURED_GFLOPS.items():
             launched = kernel(step)
             compiled = compiler.compile(launched)
-            assert compiled == read_compiled((RECORDED / f"{step}.txt").read_text()), step
+            assert compiled == read_statistics((RECORDED / f"{step}.txt").read_text()), step
             estimated = estimate(launched, compiled)
             assert estimated is not None and estimated.gflops(launched.items) == pytest.approx(
                 measured, rel=0.09

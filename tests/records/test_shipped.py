@@ -8,9 +8,9 @@ import pytest
 
 from tests.records.samples import KEY, KINDS, put
 from toolchain.errors import UsageError
+from toolchain.records import lookup as module
 from toolchain.records.exchange import read_line, read_records, write_records
 from toolchain.records.lookup import SHIPPED, ShippedFile, lookup, shipped_file
-from toolchain.records.shipped import lookup as module
 from toolchain.records.store import RecordStore
 
 OTHER = replace(KEY, workload="1" * 16)

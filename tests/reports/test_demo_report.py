@@ -16,8 +16,7 @@ import pytest
 from tests.reports.pages import Page, assert_stands_alone
 from tests.reports.sample import report
 from toolchain.errors import ToolchainError
-from toolchain.reports.charts import latencies, operators, tuning_curves
-from toolchain.reports.curves import curves
+from toolchain.reports.charts import best_curves, latencies, operators, tuning_curves
 from toolchain.reports.demo import demo_page, write_demo_report
 
 pytestmark = pytest.mark.slow
@@ -145,7 +144,7 @@ def test_curves_fall_from_the_default_and_know_their_failures() -> None:
     ]
     measured = [("a", 12.0), ("b", None), ("a", 5.0), ("b", 1.0), ("a", 8.0), ("c", 1.0), ("gone", 1.0)]
     trials = [{"task": task, "trial": n, "ms": ms, "failure": None} for n, (task, ms) in enumerate(measured)]
-    conv, dense, pool = curves(tasks, trials)
+    conv, dense, pool = best_curves(tasks, trials)
     assert (conv.relative, conv.failed) == ((1.0, 0.5, 0.5), ())
     assert (dense.relative, dense.failed) == ((1.0, 0.5), (1,))
     assert (conv.trials, dense.trials) == ((1.2, 0.5, 0.8), (None, 0.5))

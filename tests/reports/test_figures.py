@@ -12,11 +12,11 @@ from tests.reports.pages import Page, assert_stands_alone
 from tests.reports.sample import report
 from tests.reports.tuned import NAMES, WEIGHTS, records
 from tests.ui.browser import Tab, browser
-from toolchain.reports.acceptance_charts import predicted_and_measured
+from toolchain.reports.acceptance import predicted_and_measured
 from toolchain.reports.charts import latencies, operators
 from toolchain.reports.demo import demo_page
 from toolchain.reports.figures import ROWS, Figure, linear, logarithmic
-from toolchain.reports.rollout_charts import boards_by_state, latency_boxes
+from toolchain.reports.rollout import boards_by_state, latency_boxes
 from toolchain.reports.runs import read_run
 from toolchain.reports.tuning import tuning_page
 
@@ -59,7 +59,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
     ],
 )
 def test_ticks_are_round(low: float, high: float, whole: bool, labels: list[str]) -> None:
-    assert [label for _, label in linear(low, high, whole=whole).ticks] == labels
+    assert [label for _, label in linear(low, high, integers=whole).ticks] == labels
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ import pytest
 from tests.waiting import until
 from toolchain.configuration import settings as config
 from toolchain.errors import CheckError, MissingError, ToolchainError, UsageError
-from toolchain.runtime import anew, cache, compiled, ensure_runtime, expected_fingerprint, fingerprint
+from toolchain.runtime import cache, ensure_runtime, expected_fingerprint, fingerprint
 from toolchain.runtime import compile as compiling
+from toolchain.runtime import wheel as wheel_module
 
 pytestmark = pytest.mark.slow
 
@@ -114,13 +115,13 @@ WHEEL = {"edge-rt": b"a program", "libedge.so": b"a library"}
 def wheel(native: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of an installed wheel with edge-rt for x86_64, whose digests are pinned."""
     native("${CMAKE_COMMAND} -E false")
-    folder = tmp_path / "packages" / compiled.package_of("x86_64")
+    folder = tmp_path / "packages" / wheel_module.package_of("x86_64")
     folder.mkdir(parents=True)
     for name, content in WHEEL.items():
         (folder / name).write_bytes(content)
     monkeypatch.syspath_prepend(str(folder.parent))
-    monkeypatch.setattr(compiled, "DIGESTS", tmp_path / "digests.json")
-    compiled.write_digests({"x86_64": folder}, compiled.DIGESTS)
+    monkeypatch.setattr(wheel_module, "DIGESTS", tmp_path / "digests.json")
+    wheel_module.write_digests({"x86_64": folder}, wheel_module.DIGESTS)
     return folder
 
 
@@ -155,25 +156,25 @@ def test_a_file_that_is_gone_from_a_wheel_is_compiled(wheel: Path) -> None:
 def test_what_is_kept_is_compared_with_what_its_sources_make(
     native: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "DIGESTS", tmp_path / "digests.json")
+    monkeypatch.setattr(wheel_module, "DIGESTS", tmp_path / "digests.json")
     native(QUICK)
     runtime = ensure_runtime("x86_64")
-    same = anew.compile_anew(runtime, lambda _: None)
+    same = cache.compare_with_sources(runtime, lambda _: None)
     assert same.equal and same.released is None
     same.check()
-    compiled.write_digests({"x86_64": runtime.program.parent}, compiled.DIGESTS)
-    assert anew.compile_anew(runtime, lambda _: None).released == same.anew
+    wheel_module.write_digests({"x86_64": runtime.program.parent}, wheel_module.DIGESTS)
+    assert cache.compare_with_sources(runtime, lambda _: None).released == same.anew
     runtime.library.write_bytes(b"changed")
-    changed = anew.compile_anew(runtime, lambda _: None)
+    changed = cache.compare_with_sources(runtime, lambda _: None)
     assert not changed.equal and changed.to_json()["equal"] is False
     with pytest.raises(CheckError, match=r"libedge\.so for x86_64: .* is kept here"):
         changed.check()
-    compiled.write_digests({"x86_64": runtime.program.parent}, compiled.DIGESTS)
+    wheel_module.write_digests({"x86_64": runtime.program.parent}, wheel_module.DIGESTS)
     with pytest.raises(CheckError, match=r"is kept here"):
-        anew.compile_anew(runtime, lambda _: None).check()
+        cache.compare_with_sources(runtime, lambda _: None).check()
     runtime.library.write_text("a header\n")
     with pytest.raises(CheckError, match=r"was released"):
-        anew.compile_anew(runtime, lambda _: None).check()
+        cache.compare_with_sources(runtime, lambda _: None).check()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,7 @@ from toolchain.architectures.table import LINUX, Architecture
 from toolchain.errors import UsageError
 from toolchain.host import host_cpu_flags, host_profile
 from toolchain.profiles import Cluster, Profile, class_names, load_profile
-from toolchain.targets.llvm import cpu_features, cpus
-from toolchain.targets.target import device_target, target_for
+from toolchain.targets.target import cpu_features, cpus, device_target, target_for
 
 X86 = LINUX["x86_64"]
 X86_LEVELS = {level.name: level.flags for level in X86.levels}

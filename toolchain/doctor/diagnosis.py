@@ -61,10 +61,10 @@ def check_containers() -> Iterator[Check]:
 
 def _check_images(engine: Engine) -> Iterator[Check]:
     """Yield one check for each state, with the images in that state."""
-    found: dict[str, list[str]] = {}
+    names_by_state: dict[str, list[str]] = {}
     try:
         for state in states(engine):
-            found.setdefault(state.word, []).append(state.name)
+            names_by_state.setdefault(state.word, []).append(state.name)
     except ToolchainError as error:
         yield Check("images", "note", error.message, error.hint)
     hints = {
@@ -73,8 +73,8 @@ def _check_images(engine: Engine) -> Iterator[Check]:
         "absent": "to build and tune in them: toolchain image build NAME",
     }
     for word, hint in hints.items():
-        if word in found:
-            yield Check(f"images {word}", "note" if hint else "ok", ", ".join(found[word]), hint)
+        if word in names_by_state:
+            yield Check(f"images {word}", "note" if hint else "ok", ", ".join(names_by_state[word]), hint)
 
 
 def _registered_flags(name: str) -> str | None:
@@ -82,8 +82,8 @@ def _registered_flags(name: str) -> str | None:
     for entry in (f"edge-{name}", f"qemu-{name}"):
         file = Path("/proc/sys/fs/binfmt_misc") / entry
         if file.exists():
-            found = re.search(r"^flags: (\w*)$", file.read_text(), re.MULTILINE)
-            return found.group(1) if found else ""
+            match = re.search(r"^flags: (\w*)$", file.read_text(), re.MULTILINE)
+            return match.group(1) if match else ""
     return None
 
 
@@ -103,8 +103,8 @@ def settings_with_origins(configuration: Configuration) -> list[dict[str, str]]:
     values = configuration.settings.model_dump(mode="json")
     if (url := configuration.settings.records_url) is not None:
         values["records_url"] = shown_address(url.get_secret_value())
-    shown = {k: "" if v is None else re.sub(r"(?<=://)[^/@]*@", "…@", str(v)) for k, v in values.items()}
-    return [{"key": k, "value": v, "origin": configuration.origins[k]} for k, v in shown.items()]
+    texts = {k: "" if v is None else re.sub(r"(?<=://)[^/@]*@", "…@", str(v)) for k, v in values.items()}
+    return [{"key": k, "value": v, "origin": configuration.origins[k]} for k, v in texts.items()]
 
 
 def _check_python() -> Iterator[Check]:
@@ -115,20 +115,20 @@ def _check_python() -> Iterator[Check]:
 
 def _pins() -> dict[str, str]:
     """Return the packages that this package pins, with their exact versions."""
-    wanted = metadata.requires("edge-toolchain") or []
-    return dict(line.split("==", 1) for line in wanted if "==" in line and ";" not in line)
+    requirements = metadata.requires("edge-toolchain") or []
+    return dict(line.split("==", 1) for line in requirements if "==" in line and ";" not in line)
 
 
 def _check_pins() -> Iterator[Check]:
     for package, version in _pins().items():
         try:
-            found = metadata.version(package)
+            installed = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found = ""
+            installed = ""
         yield Check(
             package,
-            "ok" if found == version else "missing",
-            found or "not installed",
+            "ok" if installed == version else "missing",
+            installed or "not installed",
             f"pip install {package}=={version}: other versions crash or lack what is used here",
         )
 
@@ -202,11 +202,11 @@ def _check_emulator() -> Iterator[Check]:
             f"{purpose} qemu-user-static, or set {mode.program_key}",
             f"demo, {commands}" if arch == _DEMO else commands,
         )
-        there = mode.loader.exists()
+        installed = mode.loader.exists()
         yield Check(
             f"{arch} C library",
-            "ok" if there else "optional",
-            str(mode.loader) if there else f"{mode.loader} does not exist",
+            "ok" if installed else "optional",
+            str(mode.loader) if installed else f"{mode.loader} does not exist",
             f"{purpose} {mode.package}, or set {mode.sysroot_key}",
             f"board emulate start --kind process ({arch})",
         )
@@ -248,7 +248,7 @@ def _check_plugins() -> Iterator[Check]:
         if plugin.kind in OWN:
             yield Check(name, "note", f"{found}: not used, the toolchain has that kind itself", hint)
             continue
-        check = check_in_a_process(name, _PLUGIN, hint, lambda said: "loaded" in said, plugin.kind)
+        check = check_in_a_process(name, _PLUGIN, hint, lambda output: "loaded" in output, plugin.kind)
         if check.state == "ok":
             yield replace(check, found=found)
         else:

@@ -74,12 +74,12 @@ def check_steps(program: str, steps: list[ProbeStep], *arguments: str) -> Iterat
     if not problem:
         lines = lines[-len(steps) :]  # a plugin may print as well
     for number, step in enumerate(steps):
-        whole = number < len(lines) and (not problem or number + 1 < len(steps))
-        if whole and step.expected(lines[number]):
+        succeeded = number < len(lines) and (not problem or number + 1 < len(steps))
+        if succeeded and step.expected(lines[number]):
             yield Check(step.name, "ok", lines[number])
         else:
-            said = problem or (lines[number] if number < len(lines) else "no output")
-            yield Check(step.name, "missing", said, step.hint)
+            complaint = problem or (lines[number] if number < len(lines) else "no output")
+            yield Check(step.name, "missing", complaint, step.hint)
             for other in steps[number + 1 :]:
                 yield Check(other.name, "missing", f"not tried, since this failed: {step.name}", other.hint)
             return
@@ -102,8 +102,8 @@ def _run_python(program: str, arguments: tuple[str, ...]) -> tuple[list[str], st
         return lines, ""
     if done.returncode < 0:
         return lines, f"crashed with signal {-done.returncode}"
-    said = done.stderr.strip().splitlines() or lines or ["no output"]
-    return lines, said[-1][:200]
+    output_lines = done.stderr.strip().splitlines() or lines or ["no output"]
+    return lines, output_lines[-1][:200]
 
 
 def _version_of(argv: list[str]) -> str:

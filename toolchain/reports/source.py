@@ -83,8 +83,8 @@ def of_store(store: RecordStore, run: str | None, board: str | None = None) -> R
     runs = store.runs(board)
     if board is not None and not runs and store.runs():
         raise _not_on(board)
-    wanted = [chosen_run(runs, run)] if run or not runs else [identity for identity, _last in runs]
-    records = next(filter(None, map(store.of_run, wanted)), [])
+    identities = [chosen_run(runs, run)] if run or not runs else [identity for identity, _last in runs]
+    records = next(filter(None, map(store.of_run, identities)), [])
     return ReportRecords(records, store.function_names(), unreadable_warning(store))
 
 

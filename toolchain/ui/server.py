@@ -98,16 +98,16 @@ def parse_request(head: bytes) -> PageRequest:
         It is no HTTP request, or has a header twice.
     """
     first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
-    found = _REQUEST_LINE.fullmatch(first)
+    match = _REQUEST_LINE.fullmatch(first)
     headers: dict[str, str] = {}
     for line in rest:
         header = _HEADER.fullmatch(line)
         if header is None or header[1].lower() in headers:
             raise PageRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of a browser")
         headers[header[1].lower()] = header[2].strip(" \t")
-    if found is None:
+    if match is None:
         raise PageRefusedError(HTTPStatus.BAD_REQUEST, "this is no request of a browser")
-    return PageRequest(found[1], found[2], headers)
+    return PageRequest(match[1], match[2], headers)
 
 
 def check_request(request: PageRequest, port: int, token: str) -> str:
@@ -133,8 +133,8 @@ def check_request(request: PageRequest, port: int, token: str) -> str:
     mode, site = (request.headers.get(f"sec-fetch-{name}", "") for name in ("mode", "site"))
     if site not in ("", "none", "same-origin") and mode != "navigate":
         raise PageRefusedError(HTTPStatus.FORBIDDEN, "another site's page may not read this one")
-    given, slash, path = request.path.removeprefix("/").partition("/")
-    if not secrets.compare_digest(given.encode("latin-1"), token.encode()) or not slash:
+    secret, slash, path = request.path.removeprefix("/").partition("/")
+    if not secrets.compare_digest(secret.encode("latin-1"), token.encode()) or not slash:
         raise PageRefusedError(HTTPStatus.NOT_FOUND, "open the address that `toolchain ui` printed")
     return path
 

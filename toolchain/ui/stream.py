@@ -48,15 +48,15 @@ def _row(board: Board, status: LabStatus | None) -> dict[str, Any]:
     }
     if status is None or board.name not in status.boards:
         return row
-    there = status.boards[board.name]
-    reason = shortened(there.reason) if there.reason else None
+    state = status.boards[board.name]
+    reason = shortened(state.reason) if state.reason else None
     return {
         **row,
-        "lab": there.state,
+        "lab": state.state,
         "reason": reason,
         "leases": _users(board, status.leases, "held_s"),
         "waiting": _users(board, status.waiting, "waited_s"),
-        "waits": _wait(there.waits) if there.waits else None,
+        "waits": _wait(state.waits) if state.waits else None,
     }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from toolchain.devices.kernel import Kernel
-from toolchain.testbeds.mali.compiled import Block, KernelStatistics
 from toolchain.testbeds.mali.estimate import Estimate
 from toolchain.testbeds.mali.model import Modelled
+from toolchain.testbeds.mali.statistics import Block, KernelStatistics
 
 COMPILED = KernelStatistics(16, 221, 129, 167, 7, 9, 64, (Block(),), ())
 

@@ -17,7 +17,7 @@ from toolchain.errors import MissingError, ToolchainError
 from toolchain.images.catalogue import Image
 from toolchain.images.engine import Engine
 from toolchain.testbeds.mali import store as compiler
-from toolchain.testbeds.mali.compiled import read_compiled
+from toolchain.testbeds.mali.statistics import read_statistics
 from toolchain.testbeds.mali.store import KernelError, LateError, MaliCompiler
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def test_one_container_compiles_many_kernels(engine: Engine) -> None:
     with MaliCompiler() as model:
         found = [model.compile(kernel(name)) for name in ("one", "two")]
         assert len(containers(engine)) == 1
-    assert found == [read_compiled(RECORDED)] * 2
+    assert found == [read_statistics(RECORDED)] * 2
     assert containers(engine) == []
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.testbeds.mali.article import MEASURED_GFLOPS, kernel
 from toolchain.devices.kernel import Kernel
-from toolchain.testbeds.mali.compiled import Block, KernelStatistics, read_compiled
 from toolchain.testbeds.mali.estimate import T860_MP4, estimate
+from toolchain.testbeds.mali.statistics import Block, KernelStatistics, read_statistics
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -27,7 +27,7 @@ def launch(source: str, groups: int = 4) -> Kernel:
 def test_it_meets_what_was_measured_on_a_t860(step: str) -> None:
     """Three points of one layer: all the times of this GPU that there are in public."""
     launched = kernel(step)
-    found = estimate(launched, read_compiled((RECORDED / f"{step}.txt").read_text()))
+    found = estimate(launched, read_statistics((RECORDED / f"{step}.txt").read_text()))
     assert found is not None
     assert found.multiplies == 256 * 3 * 3 * 16  # those of the layer, none counted twice
     assert found.gflops(launched.items) == pytest.approx(MEASURED_GFLOPS[step], rel=0.09)

@@ -14,8 +14,8 @@ from toolchain.configuration.settings import configuration
 from toolchain.devices.kernel import Kernel
 from toolchain.testbeds.mali import model as model_module
 from toolchain.testbeds.mali import store as store_module
-from toolchain.testbeds.mali.compiled import KernelStatistics, read_compiled
 from toolchain.testbeds.mali.model import MaliModel
+from toolchain.testbeds.mali.statistics import KernelStatistics, read_statistics
 from toolchain.testbeds.mali.store import CompiledStore, KernelError, LateError
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -28,7 +28,7 @@ class Compiler:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.busy = threading.Lock()
-        self.answer: KernelStatistics | KernelError = read_compiled((RECORDED / "bind.txt").read_text())
+        self.answer: KernelStatistics | KernelError = read_statistics((RECORDED / "bind.txt").read_text())
 
     def __enter__(self) -> Compiler:
         return self

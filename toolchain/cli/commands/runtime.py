@@ -51,11 +51,11 @@ def verify(board: str | None) -> None:
     """
     from toolchain.boards.inventory.lookup import find_target
     from toolchain.runtime import arch_of, ensure_runtime
-    from toolchain.runtime.anew import compile_anew
+    from toolchain.runtime.cache import compare_with_sources
 
     runtime = ensure_runtime(arch_of(find_target(board_name(board)).profile), progress=note)
     note(f"compiling edge-rt for {runtime.arch} anew")
-    found = compile_anew(runtime, note)
+    found = compare_with_sources(runtime, note)
 
     def tell() -> None:
         for name, digest in found.anew.items():
