@@ -51,8 +51,8 @@ class Talk:
         return self.pointer(rpc.frame(Code.GET_FUNCTION, rpc.values(rpc.text(name.encode()))))
 
     def memory(self, size: int) -> int:
-        asked = rpc.values(CPU_DEVICE, rpc.number(size), rpc.number(64), F32)
-        return self.pointer(rpc.frame(Code.ALLOC, asked))
+        arguments = rpc.values(CPU_DEVICE, rpc.number(size), rpc.number(64), F32)
+        return self.pointer(rpc.frame(Code.ALLOC, arguments))
 
     def refusal(self, body: bytes) -> str:
         """Return why a frame was refused, after which the session has ended."""
@@ -194,11 +194,13 @@ def test_a_copy_that_no_answer_has_room_for_is_refused(server: Server) -> None:
 def test_elements_are_counted_as_a_board_of_32_bits_counts_them(tmp_path: Path) -> None:
     """2**32 of one bit are 512 MiB, and none for a size_t of 32 bits."""
     edge = edge_for("armv7")
-    asked = rpc.values(struct.pack("<i", Type.TENSOR) + rpc.tensor(0, 2**32, dtype=(1, 1, 1)), rpc.NOTHING)
+    arguments = rpc.values(
+        struct.pack("<i", Type.TENSOR) + rpc.tensor(0, 2**32, dtype=(1, 1, 1)), rpc.NOTHING
+    )
     with running_tracker() as tracker, edge.serving(tmp_path / "state", tracker) as process:
-        there = Server(tracker, address_of(process), tmp_path / "none")
-        with there.session() as talk:
-            assert "than there can be" in talk.refusal(rpc.frame(Code.ALLOC_TENSOR, asked))
+        small_board = Server(tracker, address_of(process), tmp_path / "none")
+        with small_board.session() as talk:
+            assert "than there can be" in talk.refusal(rpc.frame(Code.ALLOC_TENSOR, arguments))
 
 
 def test_what_was_never_handed_out_is_refused(server: Server) -> None:

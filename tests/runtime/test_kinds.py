@@ -32,10 +32,10 @@ def code(file: Path) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_outside_its_folder_names_a_kind(kind: str) -> None:
     """What no other file names, no other file can include or call."""
-    own = NATIVE / "src" / kind
+    kind_folder = NATIVE / "src" / kind
     sources = [path for path in NATIVE.rglob("*") if path.suffix in {".cc", ".h", ".map", ".cmake"}]
-    outside = [path for path in sources if not path.is_relative_to(own)]
-    assert own.is_dir() and NATIVE / "src" / "main.cc" in outside
+    outside = [path for path in sources if not path.is_relative_to(kind_folder)]
+    assert kind_folder.is_dir() and NATIVE / "src" / "main.cc" in outside
     assert [path.name for path in outside if kind in code(path)] == []
     assert code(LISTS).count(kind) == 1, "its line"
 
@@ -94,7 +94,7 @@ def test_edge_rt_is_whole_without_it(tmp_path: Path, away: tuple[str, ...]) -> N
     left = ["cpu", *(kind for kind in KINDS if kind not in away)]
     _, facts = edge("info", "--devices")
     tests_own = {"lazy", "npu"}
-    assert [each["kind"] for each in facts["devices"] if each["kind"] not in tests_own] == left
+    assert [entry["kind"] for entry in facts["devices"] if entry["kind"] not in tests_own] == left
     verbs = [
         "info",
         "run",

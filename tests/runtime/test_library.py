@@ -36,8 +36,8 @@ def test_it_offers_its_interface_and_needs_old_systems_alone(edge: Edge) -> None
     offered = {s.name for s in symbols if s["st_shndx"] != "SHN_UNDEF" and s.name}
     assert {"edge_open", "edge_run", "edge_output", "TVMFFIErrorSetRaisedFromCStrParts"} <= offered
     assert all(name.startswith(("edge_", "TVMFFI", "TVMBackend", "EDGE_")) for name in offered)
-    wanted = {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"}
-    assert {"memcpy", "memset", "logf", "malloc"} <= wanted
+    undefined = {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"}
+    assert {"memcpy", "memset", "logf", "malloc"} <= undefined
     needed = {tag.needed for tag in dynamic if tag.entry.d_tag == "DT_NEEDED"}
     assert needed <= LIBRARIES | {LOADERS[edge.arch]}
     assert [tag.soname for tag in dynamic if tag.entry.d_tag == "DT_SONAME"] == ["libedge.so"]
@@ -70,8 +70,8 @@ class Place:
     def check(self, done: subprocess.CompletedProcess[str]) -> None:
         assert done.returncode == 0, done.stderr
         expected = np.concatenate([value.ravel() for value in self.bundle.expected.values()])
-        found = [float(line) for line in done.stdout.split()]
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+        numbers = [float(line) for line in done.stdout.split()]
+        np.testing.assert_allclose(numbers, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("board", ["rk3399", "pynq"])
@@ -131,8 +131,8 @@ def test_programs_of_other_headers_are_understood_or_refused(tmp_path: Path) -> 
         "what is not set, or not the caller's, is nothing"
     )
     assert "does not know" in unknown and "older than the program's edge_rt.h" in unknown
-    for size, said in zip(no_sizes, (zero, short, between, huge), strict=True):
-        assert said == f"edge_options.size is {size}: set it to sizeof(edge_options)"
+    for size, message in zip(no_sizes, (zero, short, between, huge), strict=True):
+        assert message == f"edge_options.size is {size}: set it to sizeof(edge_options)"
 
 
 CHOOSING = """

@@ -28,9 +28,9 @@ TICKET = re.compile(r"\d{19}-\d+")
 
 @pytest.fixture
 def board(native: Edge, dense: Case) -> Iterator[Board]:
-    made = Board(native, dense)
-    yield made
-    made.end()
+    started = Board(native, dense)
+    yield started
+    started.end()
 
 
 def test_first_come_first_served_and_everybody_sees_it(board: Board) -> None:
@@ -58,9 +58,9 @@ def test_who_does_not_wait_does_not_push_in(board: Board) -> None:
     with held(board.state):
         board.wait("first")
         board.wait("second")
-        code, said = board.native("bench", *board.dense.arguments)
-        assert (code, said["error"]["kind"]) == (BUSY, "busy")
-        assert (said["error"]["holder"]["what"], said["error"]["ahead"]) == ("bench of another", 2)
+        code, answer = board.native("bench", *board.dense.arguments)
+        assert (code, answer["error"]["kind"]) == (BUSY, "busy")
+        assert (answer["error"]["holder"]["what"], answer["error"]["ahead"]) == ("bench of another", 2)
 
 
 def test_who_does_not_wait_passes_those_that_sleep(board: Board) -> None:
@@ -77,10 +77,10 @@ def test_who_does_not_wait_passes_those_that_sleep(board: Board) -> None:
 def test_who_gives_up_leaves_no_ticket_and_says_who_is_ahead(board: Board) -> None:
     with held(board.state):
         first = board.wait("first")
-        code, said = board.native("bench", *board.dense.arguments, "--wait", "0.3")
-        assert (code, said["error"]["ahead"]) == (BUSY, 1)
-        assert said["error"]["holder"] == {"pid": os.getpid(), "what": "bench of another"}
-        assert "1 more wait for it" in said["error"]["message"]
+        code, answer = board.native("bench", *board.dense.arguments, "--wait", "0.3")
+        assert (code, answer["error"]["ahead"]) == (BUSY, 1)
+        assert answer["error"]["holder"] == {"pid": os.getpid(), "what": "bench of another"}
+        assert "1 more wait for it" in answer["error"]["message"]
         assert board.pids() == [first.pid]
 
 
@@ -179,7 +179,7 @@ def test_a_ticket_says_what_its_process_wrote_or_nothing(board: Board) -> None:
     folder = board.state / "measure.queue"
     folder.mkdir(parents=True)
     board.state.chmod(0o700)
-    said = {
+    purposes = {
         '{"pid": 7, "what": "run a \\"b\\""}\n': (7, 'run a "b"'),
         '{"pid": 7, "what": "x", "more": 1}\n': (4711, ""),
         '{"pid": 7, "what": "\x1b[31mred"}\n': (4711, ""),
@@ -188,12 +188,12 @@ def test_a_ticket_says_what_its_process_wrote_or_nothing(board: Board) -> None:
         "": (4711, ""),
     }
     with ExitStack() as stack:
-        for number, words in enumerate(said):
+        for number, words in enumerate(purposes):
             file = stack.enter_context((folder / f"{number:019d}-4711").open("w", encoding="latin-1"))
             file.write(words)
             file.flush()
             fcntl.flock(file, fcntl.LOCK_EX)
-        assert [(waiter["pid"], waiter["what"]) for waiter in board.status()[1]] == list(said.values())
+        assert [(waiter["pid"], waiter["what"]) for waiter in board.status()[1]] == list(purposes.values())
     assert board.status()[1] == []
 
 
@@ -204,8 +204,8 @@ def test_a_folder_that_leads_elsewhere_is_refused_by_who_must_wait(board: Board,
     (board.state / "measure.queue").symlink_to(tmp_path / "elsewhere")
     assert board.native("bench", *board.dense.arguments)[0] == 0
     with held(board.state):
-        code, said = board.native("bench", *board.dense.arguments, "--wait", "60")
-    assert (code, said["error"]["kind"]) == (1, "state") and "is no folder" in said["error"]["message"]
+        code, answer = board.native("bench", *board.dense.arguments, "--wait", "60")
+    assert (code, answer["error"]["kind"]) == (1, "state") and "is no folder" in answer["error"]["message"]
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["kept"]
 
 
@@ -250,5 +250,5 @@ def test_an_older_edge_rt_that_knows_the_lock_alone_is_excluded_and_excludes(boa
 
 @pytest.mark.parametrize("whom", ["two words", 'a"b', "back\\slash", "x" * 65, "\x1b[31m", "é"])
 def test_who_measures_is_one_plain_word(board: Board, whom: str) -> None:
-    code, said = board.native("bench", *board.dense.arguments, "--for", whom)
-    assert (code, said["error"]["kind"]) == (2, "usage") and "USER@HOST" in said["error"]["message"]
+    code, answer = board.native("bench", *board.dense.arguments, "--for", whom)
+    assert (code, answer["error"]["kind"]) == (2, "usage") and "USER@HOST" in answer["error"]["message"]

@@ -38,10 +38,12 @@ def test_run_computes_what_numpy_computes(edge: Edge, dense_there: Case, tmp_pat
         ("hidden", [4, 16], "float32"),
         ("sum", [4, 16], "float32"),
     ]
-    found = np.load(out)
-    assert list(found) == ["hidden", "sum"]
-    for got, expected in zip(found.values(), networks.dense(dense_there.x, dense_there.bias), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    outputs = np.load(out)
+    assert list(outputs) == ["hidden", "sum"]
+    for output, expected in zip(
+        outputs.values(), networks.dense(dense_there.x, dense_there.bias), strict=True
+    ):
+        np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
     assert {path.name for path in tmp_path.iterdir()} == {"x.npy", "bias.npy", "dense.so", "state", "out.npz"}
 
 
@@ -113,8 +115,8 @@ def test_an_absent_cluster_leaves_threads_unbound(native: Edge, dense: Case, tmp
 def test_refusals(
     native: Edge, dense: Case, tmp_path: Path, options: list[str], code: int, kind: str, words: str
 ) -> None:
-    found, answer = native("run", *dense.arguments, *(option.format(tmp_path) for option in options))
-    assert (found, answer["error"]["kind"]) == (code, kind)
+    exit_code, answer = native("run", *dense.arguments, *(option.format(tmp_path) for option in options))
+    assert (exit_code, answer["error"]["kind"]) == (code, kind)
     assert words in answer["error"]["message"]
     assert not (tmp_path / "o.npz").exists()
 
@@ -140,8 +142,8 @@ def test_a_library_is_checked_before_it_is_loaded(native: Edge, dense: Case, tmp
     assert (code, error["kind"]) == (FAILED, "load")
     code, error = refused(networks.library("dense", "x86_64")[:200])
     assert (code, error["kind"]) == (FAILED, "load")
-    whole = networks.library("dense", "x86_64")
-    code, error = refused(whole[: len(whole) // 2])  # mapped as it is, it would kill the process
+    complete = networks.library("dense", "x86_64")
+    code, error = refused(complete[: len(complete) // 2])  # mapped as it is, it would kill the process
     assert (code, error["kind"]) == (FAILED, "load") and "cut off" in error["message"]
     code, error = refused(b"", "--requires", "warp9")  # nothing of the file is looked at
     assert (code, error["missing"]) == (REQUIRES, ["warp9"])
@@ -189,8 +191,8 @@ def test_arrays_of_every_type_come_back_unchanged(
         np.lib.format.write_array(file, array, version=version)
     code, answer = _through(native, identity)
     assert code == 0, answer
-    with np.load(identity / "o.npz") as found:
-        same = found["output_0"]
+    with np.load(identity / "o.npz") as outputs:
+        same = outputs["output_0"]
     assert (same.dtype, same.shape) == (array.dtype, array.shape)
     assert same.tobytes() == array.tobytes()
 
@@ -313,5 +315,5 @@ def test_what_killed_writers_left_is_swept(native: Edge, dense: Case, tmp_path: 
             (tmp_path / name).touch()
         assert native("run", *dense.arguments, "--output", out)[0] == 0
         lives.kill()
-    there = {path.name for path in tmp_path.iterdir()}
-    assert there >= {*kept, "o.npz"} and not there & set(swept)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names >= {*kept, "o.npz"} and not names & set(swept)

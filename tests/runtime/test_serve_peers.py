@@ -72,12 +72,12 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
         assert grant
         with (
             socket.create_connection(address, timeout=60) as peer,  # not through the gate
-            peer.makefile("rb") as said,
+            peer.makefile("rb") as answers,
         ):
             key = f"client:{grant.match_key}".encode()
             peer.sendall(rpc_frames.greeting(key))
             expected = rpc_frames.greeting(b"server:board")
-            assert said.read(len(expected)) == expected
+            assert answers.read(len(expected)) == expected
             peer.sendall(struct.pack("<Q", length) + b"x" * 1000)
             if length == 2**30:
                 time.sleep(0.3)  # for the memory to be written to, if it were
@@ -85,15 +85,15 @@ def test_an_announced_message_costs_no_memory_and_has_a_limit(
                 assert session.memory_info().rss < 64e6
             else:
                 with contextlib.suppress(ConnectionResetError):
-                    said.read()  # a farewell, then the end
+                    answers.read()  # a farewell, then the end
     assert request(tracker).get_function("edge.fingerprint")() == expected_fingerprint()
 
 
 def test_a_tracker_at_an_ipv6_address(native: Edge, state: Path) -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
         listener.settimeout(60)
-        there = f"[::1]:{listener.getsockname()[1]}"
-        arguments = ["serve", "--tracker", there, "--key", "board", "--state", str(state)]
+        address = f"[::1]:{listener.getsockname()[1]}"
+        arguments = ["serve", "--tracker", address, "--key", "board", "--state", str(state)]
         with subprocess.Popen([*native.command, *arguments], stdin=subprocess.PIPE) as process:
             try:
                 connection, _ = listener.accept()
@@ -129,10 +129,10 @@ def test_refused_options(native: Edge, tmp_path: Path, options: list[str]) -> No
 
 
 def test_a_port_in_use_is_said(native: Edge, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as occupied:
+        occupied.bind((HOST, 0))
+        occupied.listen()
+        port = str(occupied.getsockname()[1])
         options = ("--tracker", f"{HOST}:1", "--key", "board", "--port", port, "--state", tmp_path)
         code, answer = native("serve", *options)
     assert (code, answer["error"]["kind"]) == (1, "listen")

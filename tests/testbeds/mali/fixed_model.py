@@ -21,4 +21,4 @@ class FixedModel:
     def __exit__(self, *_ended: object) -> None: ...
 
     def ask(self, kernels: Iterable[Kernel]) -> list[Modelled]:
-        return [Modelled(each, COMPILED, Estimate(40, 20, 0, 30, 20.0, 0.25)) for each in kernels]
+        return [Modelled(kernel, COMPILED, Estimate(40, 20, 0, 30, 20.0, 0.25)) for kernel in kernels]
