@@ -34,7 +34,7 @@ def found(document: Any) -> Any:
     return kind
 
 
-def test_its_limits_are_told_and_no_context_is_made(cuda: Cuda) -> None:
+def test_info_lists_limits_without_a_context(cuda: Cuda) -> None:
     _, answer, log = cuda("info")
     assert "cuda" not in [kind["kind"] for kind in answer["devices"]] and log == []
     code, answer, log = cuda("info", "--devices", EDGE_CUDA_DEVICES="2", EDGE_CUDA_CAPABILITY="9.0")
@@ -47,7 +47,7 @@ def test_its_limits_are_told_and_no_context_is_made(cuda: Cuda) -> None:
     assert (facts.max_work_group, facts.local_bytes, first["max_local_bytes"]) == (1024, 49152, 232448)
 
 
-def test_the_emulated_driver_is_no_gpu(cuda: Cuda) -> None:
+def test_emulated_driver_is_marked(cuda: Cuda) -> None:
     (facts,) = found(cuda("info", "--devices")[1])["details"]
     assert (facts["type"], facts["architecture"]) == ("cpu", 0)
 
@@ -65,7 +65,7 @@ def test_the_emulated_driver_is_no_gpu(cuda: Cuda) -> None:
         ({"EDGE_CUDA_DEVICES": "0"}, "cuInit says CUDA_ERROR_NO_DEVICE (100)"),
     ],
 )
-def test_without_a_gpu_it_is_said_what_is_missing(cuda: Cuda, environment: dict[str, str], says: str) -> None:
+def test_missing_gpu_is_reported(cuda: Cuda, environment: dict[str, str], says: str) -> None:
     code, answer, _ = cuda("info", "--devices", **environment)
     assert code == 0 and found(answer)["names"] == [] and says in found(answer)["problem"]
     code, answer, _ = cuda("bench", "no.so", "--device", "cuda", **environment)
@@ -73,7 +73,7 @@ def test_without_a_gpu_it_is_said_what_is_missing(cuda: Cuda, environment: dict[
     assert says in answer["error"]["message"]
 
 
-def test_a_driver_that_hangs_harms_nothing_but_its_devices(cuda: Cuda, dense: Case) -> None:
+def test_hanging_driver_affects_its_devices_only(cuda: Cuda, dense: Case) -> None:
     begin = time.monotonic()
     code, answer, log = cuda("info", "--devices", "--timeout", "5", EDGE_CUDA_FAULT="cuInit:hang")
     assert code == 0 and found(answer)["problem"] == "its driver did not answer within 5.000000 s"
@@ -88,7 +88,7 @@ def in_order(calls: list[str], *names: str) -> None:
     assert first == sorted(first), names
 
 
-def test_the_driver_loads_captures_and_frees_in_order(cuda: Cuda) -> None:
+def test_order_of_driver_calls(cuda: Cuda) -> None:
     """Code is loaded before constants, and a graph is freed before the memory that it uses."""
     y, log = cuda.run(cuda_network.chain())
     np.testing.assert_array_equal(y, cuda_network.chained(X))
@@ -109,7 +109,7 @@ def test_the_driver_loads_captures_and_frees_in_order(cuda: Cuda) -> None:
     assert launches[5]["stream"] != launches[0]["stream"], "other threads go on meanwhile"
 
 
-def test_a_graph_is_captured_once_and_launched_in_each_run(cuda: Cuda) -> None:
+def test_graph_is_captured_once(cuda: Cuda) -> None:
     arguments = ("bench", *cuda.network(cuda_network.chain()), "--warmup", "1", "--number", "5")
     code, answer, log = cuda(*arguments, "--repeat", "2")
     calls = Counter(names(log))
@@ -127,7 +127,7 @@ def test_a_graph_is_captured_once_and_launched_in_each_run(cuda: Cuda) -> None:
     assert (code, answer["error"]["message"]) == (USAGE, "--graph maybe: on or off")
 
 
-def test_a_run_after_a_warm_up_writes_what_the_graph_computed(cuda: Cuda) -> None:
+def test_run_after_a_warm_up_writes_the_graphs_output(cuda: Cuda) -> None:
     y, log = cuda.run(cuda_network.chain(), "--warmup", "2")
     np.testing.assert_array_equal(y, cuda_network.chained(X))
     calls = names(log)
@@ -136,7 +136,7 @@ def test_a_run_after_a_warm_up_writes_what_the_graph_computed(cuda: Cuda) -> Non
     assert "cuGraphLaunch" in calls[last - 20 : last]
 
 
-def test_a_profile_waits_after_each_operator_and_uses_no_graph(cuda: Cuda) -> None:
+def test_profile_synchronises_operators_and_uses_no_graph(cuda: Cuda) -> None:
     arguments = (*cuda.network(cuda_network.chain()), "--warmup", "0", "--repeat", "1")
     _, _, plain = cuda("bench", *arguments)
     code, answer, log = cuda("bench", *arguments, "--profile")
@@ -152,7 +152,7 @@ def test_a_profile_waits_after_each_operator_and_uses_no_graph(cuda: Cuda) -> No
     assert waits >= 5 * 4
 
 
-def test_a_network_without_graphs_of_its_own(cuda: Cuda) -> None:
+def test_network_without_graphs(cuda: Cuda) -> None:
     """Two inputs, two outputs and kernels of TVM's own schedules; numbers that are not whole."""
     random = np.random.default_rng(0)
     x, bias = random.standard_normal((4, 8), np.float32), random.standard_normal(16, np.float32)
@@ -167,7 +167,7 @@ def test_a_network_without_graphs_of_its_own(cuda: Cuda) -> None:
 
 
 @pytest.mark.parametrize(("kib", "requested"), [(16, []), (64, [65536]), (227, [232448])])
-def test_a_kernel_gets_the_shared_memory_that_it_asks_for(cuda: Cuda, kib: int, requested: list[int]) -> None:
+def test_kernel_gets_its_dynamic_shared_memory(cuda: Cuda, kib: int, requested: list[int]) -> None:
     x = np.arange(kib * 256, dtype="float32")
     y, log = cuda.run(cuda_network.shared(len(x)), x=x)
     np.testing.assert_array_equal(y, x[::-1] + 1)
@@ -176,14 +176,14 @@ def test_a_kernel_gets_the_shared_memory_that_it_asks_for(cuda: Cuda, kib: int, 
     assert launch["shared"] == kib * 1024
 
 
-def test_more_shared_memory_than_there_is(cuda: Cuda) -> None:
+def test_refuses_too_much_shared_memory(cuda: Cuda) -> None:
     x = np.zeros(228 * 256, "float32")
     code, error = cuda.fails(cuda_network.shared(len(x)), x)
     assert (code, error["cause"]) == (FAILED, "shared-memory")
     assert "it needs 233472 bytes of shared memory, a block has at most 232448" in error["message"]
 
 
-def test_a_block_with_too_many_threads(cuda: Cuda) -> None:
+def test_refuses_blocks_with_too_many_threads(cuda: Cuda) -> None:
     for block, says in (
         (
             (2048,),
@@ -196,7 +196,7 @@ def test_a_block_with_too_many_threads(cuda: Cuda) -> None:
         assert says + "emulated (emulated), driver for CUDA 13.0" in error["message"]
 
 
-def test_of_several_gpus_one_may_be_used(cuda: Cuda) -> None:
+def test_one_of_several_gpus_can_be_chosen(cuda: Cuda) -> None:
     only = ("--only-device", "cuda:1")
     code, answer, log = cuda("info", "--devices", *only, EDGE_CUDA_DEVICES="2")
     assert code == 0 and len(found(answer)["names"]) == 1

@@ -84,11 +84,11 @@ def check(place: Place, *start: object) -> None:
     np.testing.assert_allclose(computed, np.array(expected, float), rtol=1e-4, atol=1e-5)
 
 
-def test_the_python_program_finds_what_the_whole_file_finds(place: Place) -> None:
+def test_python_example_matches_onnxruntime(place: Place) -> None:
     check(place, sys.executable, EXAMPLES / "detector.py")
 
 
-def test_the_c_program_finds_what_the_whole_file_finds(place: Place) -> None:
+def test_c_example_matches_onnxruntime(place: Place) -> None:
     program = place.sdk / "detector"
     flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{place.sdk}"]
     link = [f"-L{place.sdk}", "-ledge", "-Wl,-rpath,$ORIGIN", "-o", str(program)]

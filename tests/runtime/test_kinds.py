@@ -30,7 +30,7 @@ def code(file: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_outside_its_folder_names_a_kind(kind: str) -> None:
+def test_device_kinds_are_named_in_their_folder_only(kind: str) -> None:
     """What no other file names, no other file can include or call."""
     kind_folder = NATIVE / "src" / kind
     sources = [path for path in NATIVE.rglob("*") if path.suffix in {".cc", ".h", ".map", ".cmake"}]
@@ -85,7 +85,7 @@ class Without:
 
 @pytest.mark.full
 @pytest.mark.parametrize("away", [(), *((kind,) for kind in KINDS), tuple(KINDS)], ids="-".join)
-def test_edge_rt_is_whole_without_it(tmp_path: Path, away: tuple[str, ...]) -> None:
+def test_edge_rt_builds_without_a_device_kind(tmp_path: Path, away: tuple[str, ...]) -> None:
     """It links, lists the kinds that are left, and computes on them."""
     from tests.runtime import networks, opencl_network, vta_network
     from tests.vta.regions import case

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
-def test_it_offers_its_interface_and_needs_old_systems_alone(edge: Edge) -> None:
+def test_library_exports_its_interface_and_needs_old_glibc_only(edge: Edge) -> None:
     with ensure_runtime(edge.arch).library.open("rb") as file:
         elf = ELFFile(file)
         symbols = list(elf.get_section_by_name(".dynsym").iter_symbols())
@@ -114,7 +114,7 @@ for size, last in zip(sys.argv[3::2], sys.argv[4::2]):
 """
 
 
-def test_programs_of_other_headers_are_understood_or_refused(tmp_path: Path) -> None:
+def test_programs_of_other_header_versions(tmp_path: Path) -> None:
     place = Place(tmp_path, "local")
     no_sizes = (0, 24, 36, 99999)
     versions = (32, 40, 48, 56)
@@ -162,7 +162,7 @@ def test_a_program_chooses_the_device(tmp_path: Path) -> None:
     assert wrong.startswith("usage: ") and "cpu:one" in wrong
 
 
-def test_threads_open_at_the_same_time(tmp_path: Path) -> None:
+def test_concurrent_threads_open_libraries(tmp_path: Path) -> None:
     library = ensure_runtime("x86_64").library
     assert library
     program, source = tmp_path / "opening", Path(__file__).with_name("opening_threads.c")

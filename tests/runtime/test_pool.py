@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow  # edge-rt may have to be compiled
 
 
 @pytest.mark.parametrize(("threads", "spin_us"), [(1, 0), (2, 0), (2, -1), (3, 0), (4, -1)])
-def test_loops(dense: Case, threads: int, spin_us: int) -> None:
+def test_parallel_loops(dense: Case, threads: int, spin_us: int) -> None:
     arguments = (ensure_runtime("x86_64").library, dense.library, threads, spin_us)
     command = [sys.executable, loops.__file__, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -60,7 +60,7 @@ def test_threads_and_spinning_do_not_change_the_numbers(edge: Edge, tmp_path: Pa
 
 
 @pytest.mark.parametrize("value", ["-1", "1000001", "soon"])
-def test_refused(native: Edge, dense: Case, value: str) -> None:
+def test_refuses_invalid_thread_counts(native: Edge, dense: Case, value: str) -> None:
     code, answer = native("bench", *dense.arguments, "--spin-us", value)
     assert (code, answer["error"]["kind"]) == (2, "usage")
     assert f"--spin-us {value}" in answer["error"]["message"]

@@ -25,7 +25,7 @@ SOME = {
 }
 
 
-def test_it_says_how_fast_products_and_reads_are(edge: Edge, state: Path) -> None:
+def test_probe_measures_products_and_reads(edge: Edge, state: Path) -> None:
     begun = time.monotonic()
     code, answer = edge("probe", "--time", "1", "--state", state)
     took = time.monotonic() - begun
@@ -87,7 +87,7 @@ def test_a_busy_board_is_not_measured(native: Edge, state: Path) -> None:
         (("--time", "5", "--timeout", "0.2"), "timeout", "--timeout"),
     ],
 )
-def test_what_it_refuses(native: Edge, state: Path, options: tuple[str, ...], kind: str, words: str) -> None:
+def test_probe_refuses_invalid_options(native: Edge, state: Path, options: tuple[str, ...], kind: str, words: str) -> None:
     code, answer = native("probe", *options, "--state", state)
     assert code != 0
     assert answer["error"]["kind"] == kind

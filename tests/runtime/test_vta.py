@@ -43,13 +43,13 @@ def output(folder: Path) -> Any:
         return outputs["output_0"].reshape(case().y.shape)
 
 
-def test_a_simulation_stands_beside_the_hardware_that_is_missing(edge: Edge) -> None:
+def test_simulator_is_listed_beside_missing_hardware(edge: Edge) -> None:
     _, facts = edge("info")
     (vta,) = (device for device in facts["devices"] if device["kind"] == "vta")
     assert vta["names"] == ["sim"] and "no Zynq-7000" in vta["problem"]
 
 
-def test_it_computes_what_numpy_does(edge: Edge, tmp_path: Path) -> None:
+def test_simulation_matches_numpy(edge: Edge, tmp_path: Path) -> None:
     arguments = placed(tmp_path, case().blob, arch=edge.arch)
     code, answer = edge("run", *arguments, *SIM, "--output", tmp_path / "o.npz")
     assert (code, answer.get("device")) == (0, "vta:sim"), answer
@@ -57,19 +57,19 @@ def test_it_computes_what_numpy_does(edge: Edge, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["vta", "vta:0", "vta:pynq"])
-def test_a_simulation_is_never_taken_for_hardware(native: Edge, tmp_path: Path, name: str) -> None:
+def test_simulator_is_never_taken_for_hardware(native: Edge, tmp_path: Path, name: str) -> None:
     code, answer = native("bench", *placed(tmp_path, case().blob), "--device", name)
     assert (code, answer["error"]["kind"], answer["error"]["missing"]) == (REQUIRES, "device", [name])
     assert "no Zynq-7000" in answer["error"]["message"]
     assert answer["error"]["devices"] == ["cpu", "vta:sim"]
 
 
-def test_without_a_device_the_hardware_is_meant(native: Edge, tmp_path: Path) -> None:
+def test_default_device_is_the_hardware(native: Edge, tmp_path: Path) -> None:
     code, answer = native("bench", *placed(tmp_path, case().blob))
     assert code == REQUIRES and "vta:sim" in answer["error"]["message"]
 
 
-def test_bench_tells_the_models_time_apart(native: Edge, tmp_path: Path) -> None:
+def test_bench_reports_the_models_time_apart(native: Edge, tmp_path: Path) -> None:
     once, twice = case().blob, case(5).blob
     benches = []
     for blobs in ([once], [twice], [once, twice]):
@@ -83,7 +83,7 @@ def test_bench_tells_the_models_time_apart(native: Edge, tmp_path: Path) -> None
         assert bench["ms"] == pytest.approx(bench["cycles"] / 1e5)
 
 
-def test_the_model_says_what_the_verb_says(native: Edge, tmp_path: Path) -> None:
+def test_model_matches_the_vta_command(native: Edge, tmp_path: Path) -> None:
     from toolchain.vta.design import SAMPLES
     from toolchain.vta.machine.requests import EncodedProgram, SimOptions
     from toolchain.vta.machine.simulator import Simulator
@@ -101,7 +101,7 @@ def test_the_model_says_what_the_verb_says(native: Edge, tmp_path: Path) -> None
     assert answer["modelled"]["cycles"] == cycles
 
 
-def test_other_networks_have_no_model(native: Edge, dense: Any) -> None:
+def test_networks_without_programs_have_no_model(native: Edge, dense: Any) -> None:
     _, answer = native("bench", *dense.arguments, "--repeat", "1")
     assert (answer["modelled"], answer["device"]) == (None, "cpu")
 
@@ -115,7 +115,7 @@ def refusal(native: Edge, folder: Path, blob: bytes) -> str:
     return str(answer["error"]["message"])
 
 
-def test_a_program_that_is_no_constant_runs_as_well(native: Edge, tmp_path: Path) -> None:
+def test_program_passed_as_an_input(native: Edge, tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.frombuffer(case().blob, np.uint8))
     arguments = [*placed(tmp_path), "--input", str(tmp_path / "p.npy")]
     code, answer = native("run", *arguments, *SIM, "--output", tmp_path / "o.npz")
@@ -123,7 +123,7 @@ def test_a_program_that_is_no_constant_runs_as_well(native: Edge, tmp_path: Path
     np.testing.assert_array_equal(output(tmp_path), case().y)
 
 
-def test_a_bad_program_is_refused_with_what_to_type(native: Edge, tmp_path: Path) -> None:
+def test_bad_program_is_refused_with_a_hint(native: Edge, tmp_path: Path) -> None:
     blob = case().blob
     for bad, words in {
         blob[:-4096]: "it was cut",
@@ -136,7 +136,7 @@ def test_a_bad_program_is_refused_with_what_to_type(native: Edge, tmp_path: Path
         assert words in message and "the program is refused" in message and "toolchain build" in message
 
 
-def test_values_of_another_shape_are_refused(native: Edge, tmp_path: Path) -> None:
+def test_refuses_values_of_another_shape(native: Edge, tmp_path: Path) -> None:
     shape = (1, 2, 8, 16, 8)
     (tmp_path / "net.so").write_bytes(vta_network.library((case().blob,), shape=shape))
     np.save(tmp_path / "x.npy", np.zeros(shape, np.int8))
@@ -219,7 +219,7 @@ def child(folder: Path, text: str) -> int:
     return int(json.loads(done.stdout))
 
 
-def test_a_library_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
+def test_closed_library_leaves_nothing(tmp_path: Path) -> None:
     memory = HEADER.unpack_from(case().blob)[20]
     assert child(tmp_path, CYCLES) < 100 * memory  # of 900
 
@@ -312,7 +312,7 @@ def test_a_bad_program_is_refused_in_a_session(native: Edge, tracker: int, tmp_p
         del measure, x, y
 
 
-def test_what_a_session_asks_in_vain(native: Edge, tracker: int, tmp_path: Path) -> None:
+def test_refused_requests_of_a_session(native: Edge, tracker: int, tmp_path: Path) -> None:
     import tvm
 
     with session(native, tracker, tmp_path, case().blob) as remote:

@@ -126,7 +126,7 @@ def check_writable(path: Path) -> None:
     Raises
     ------
     ToolchainError
-        The nearest existing folder above `path` is none, or cannot be written.
+        The nearest existing path above `path` is not a folder, or cannot be written.
     """
     try:
         folder = next(parent for parent in path.absolute().parents if parent.exists())

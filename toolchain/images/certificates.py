@@ -1,4 +1,4 @@
-"""A site's own TLS authorities: trusted while images are made, never part of one."""
+"""TLS authorities of a site: trusted while images are built, and never part of an image."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def bundle() -> bytes:
 
 
 def ensure_authorities() -> Path | None:
-    """Write `bundle()` to the cache for programs of this machine; None if the setting is not made.
+    """Write `bundle()` to the cache for programs of this machine; None if `tls_authorities` is not set.
 
-    Without it they trust what they are configured to trust.
+    Without the setting, programs use their own configuration.
     """
     if configuration().settings.tls_authorities is None:
         return None

@@ -65,7 +65,7 @@ def digest_of(items: Iterable[Item]) -> str:
 
 
 def write_context(target: Path, items: Iterable[Item], folders: Sequence[str]) -> None:
-    """Write a context; owners, times and permissions are the same whoever writes it.
+    """Write a context as a tar whose owners, times and permissions do not depend on this machine.
 
     Parameters
     ----------

@@ -331,7 +331,7 @@ def parts_of(where: str) -> SplitResult:
     Raises
     ------
     UsageError
-        It is no address, or its port is no number of a port.
+        The address is malformed, or its port is not a port number.
     """
     try:
         parts = urlsplit(where)

@@ -171,7 +171,7 @@ def _heaviest(run: Run) -> str:
 
 
 def _verdict(run: Run) -> str:
-    """Return in words what builds use after a run, as far as its records tell it."""
+    """Return in words which choices builds use after a run, as its records tell."""
     changed = sum(task.choice != "default" for task in run.tasks)
     if not all(task.confirmed for task in run.tasks):
         return "the run ended before its last comparison; builds use the fastest that was measured"

@@ -50,7 +50,7 @@ class Runtime:
     header
         The library's C interface.
     fingerprint
-        Digest of what it was compiled from; the same for every architecture.
+        Digest of the sources; the same for every architecture.
     arch
         The architecture it runs on.
     """
@@ -184,7 +184,7 @@ def _compiled(arch: str, folder: Path, progress: Callable[[str], None]) -> dict[
         return {name: (Path(build) / name).read_bytes() for name in (PROGRAM, LIBRARY)}
 
 
-# Compiles edge-rt once more and compares: whether it is what its sources say, and nothing else.
+# Compiles edge-rt once more, to check that the cached files are what the sources produce.
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ class SourceComparison:
     Attributes
     ----------
     kept, anew
-        SHA-256 in hexadecimal, by name of the file.
+        SHA-256 of the cached and of the freshly compiled files, in hexadecimal, by file name.
     released
-        Those that this version was released with; None in a checkout.
+        Digests of this version's release; None in a checkout.
     """
 
     arch: str
@@ -239,7 +239,7 @@ class SourceComparison:
 
 
 def compare_with_sources(runtime: Runtime, progress: Callable[[str], None]) -> SourceComparison:
-    """Compile edge-rt in a new folder, with a new cache of zig's, and compare it with what is kept.
+    """Compile edge-rt in a new folder with an empty zig cache, and compare it with the cached one.
 
     Raises
     ------

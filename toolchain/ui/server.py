@@ -28,7 +28,7 @@ _INLINE = re.compile(rb"<(script|style)>(.*?)</\1>", re.DOTALL)
 
 @lru_cache(maxsize=1)
 def page() -> bytes:
-    """Return the page, which is the same for everybody: what it shows comes by the event stream."""
+    """Return the static page; its data come by the event stream."""
     return _FILE.read_bytes()
 
 
@@ -95,7 +95,7 @@ def parse_request(head: bytes) -> PageRequest:
     Raises
     ------
     PageRefusedError
-        It is no HTTP request, or has a header twice.
+        The data are not an HTTP request, or have a header twice.
     """
     first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     match = _REQUEST_LINE.fullmatch(first)
@@ -153,7 +153,7 @@ HEAD_S = 5.0
 """Seconds in which a request must have come."""
 
 WRITE_S = 10.0
-"""Seconds in which a reader must take what it is sent."""
+"""Seconds within which a client must read what it is sent."""
 
 LINGER_S = 0.5
 """Seconds for which the rest of a refused request is read: to close before would take the answer away."""

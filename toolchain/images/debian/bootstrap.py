@@ -20,7 +20,7 @@ from toolchain.images.engine import IMAGE_LABEL, Engine
 from toolchain.images.registry.archive import CHANGED, add_file, write_archive
 from toolchain.images.registry.exchange import explained, listen
 
-# Writes unpacked packages as an image's layer, without what it can do without; always the same bytes.
+# Writes unpacked packages as an image's layer, without unneeded files; the bytes are reproducible.
 
 
 def copy_packages(
@@ -31,14 +31,14 @@ def copy_packages(
     Parameters
     ----------
     dropped
-        Paths to leave out; of one that ends in `/` all that lies below it, too.
+        Paths to leave out; one that ends in `/` stands for everything below it.
     added_later
         Paths to skip, since the caller adds them.
 
     Raises
     ------
     tarfile.TarError
-        The stream is no tar.
+        The stream is not a tar archive.
     """
     with tarfile.open(fileobj=packages, mode="r|") as source:
         for entry in source:
@@ -71,7 +71,7 @@ def write_system(
     Raises
     ------
     tarfile.TarError
-        The stream is no tar.
+        The stream is not a tar archive.
     """
     copy_packages(packages, target, dropped, {*folders, *links, *files})
     for name, (mode, owner) in folders.items():

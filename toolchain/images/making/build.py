@@ -89,7 +89,7 @@ def _hint(images: Iterable[Image]) -> str:
     return f"they take: {', '.join(keys)}" if keys else "they take none"
 
 
-# Which images a build would make, and in which order.
+# Plans a build: the images to make, in their order.
 
 
 def to_build(
@@ -156,7 +156,7 @@ _LONGEST = 100  # of a step as it is shown
 def follow(
     name: str, dockerfile: str, stream: Iterable[Mapping[str, Any]], progress: Callable[[str], None]
 ) -> set[str]:
-    """Read a build to its end; return the short ids of the images that its steps made or used.
+    """Follow a build to its end; return the short ids of the images that its steps made or used.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def follow(
     Raises
     ------
     ToolchainError
-        A step failed: says which one and what it printed last.
+        A step failed; the message names it and has its last lines.
     """
     image_ids: set[str] = set()
     last: deque[str] = deque(maxlen=_LAST_LINES)
@@ -200,7 +200,7 @@ def _plain(line: str) -> str:
     return printable(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line.rpartition("\r")[2] or line.strip("\r")))
 
 
-# On the stages of a Dockerfile that are not part of the image: its name.
+# Label on stages of a Dockerfile that are not part of the image; its value is the image's name.
 STAGE_LABEL = f"{LABEL}.stage"
 FOLDER = "images"  # in the cache
 _SILENT_SECONDS = 1800.0  # the engine says nothing while a step does not

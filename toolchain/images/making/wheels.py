@@ -1,4 +1,4 @@
-"""The wheels that images are made of, fetched by this machine's pip: its configuration applies."""
+"""Fetches the wheels for images by this machine's pip, whose configuration applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images to and from a registry, by the engine; credentials are those of Docker's own configuration."""
+"""Pushes and pulls images by the engine, with the credentials of Docker's own configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toolchain.images.registry.names import HOST, PATH
 
 _SILENCE_SECONDS = 300.0  # the daemon reports several times a second while anything moves
 _BETWEEN_SECONDS = 2.0  # between two lines of progress
-# What the daemon says → what to do about it. The first that fits counts.
+# Part of the daemon's message → hint; the first match counts.
 _HINTS = (
     (
         "server gave HTTP response to HTTPS client",
@@ -149,9 +149,9 @@ class Transferred:
     Attributes
     ----------
     reference
-        What it is called there, by its digest: `REGISTRY/edge-toolchain/NAME@sha256:…`.
+        Name in the registry, with the digest: `REGISTRY/edge-toolchain/NAME@sha256:…`.
     id
-        What the engine here calls it.
+        Id of the image in this machine's engine.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Transferred:
     id: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the fields for JSON."""
         return asdict(self)
 
 
@@ -170,7 +170,7 @@ def checked_registry(text: str) -> str:
     Raises
     ------
     UsageError
-        It is something else, a URL for instance.
+        The text is something else, such as a URL.
     """
     registry = text.rstrip("/")
     if not _REGISTRY.fullmatch(registry):
@@ -189,7 +189,7 @@ def push(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
     MissingError
         The image is not here.
     ToolchainError
-        The registry is not reached, or does not take it.
+        The registry cannot be reached, or refuses the image.
     """
     labels = engine.image_labels(image.tag)
     if labels is None:
@@ -210,13 +210,13 @@ def push(engine: Engine, image: Image, registry: str, progress: Callable[[str], 
 
 
 def pull(engine: Engine, image: Image, registry: str, progress: Callable[[str], None]) -> Transferred:
-    """Fetch an image from a registry; it takes the place of the one here.
+    """Fetch an image from a registry and replace the local one.
 
     Raises
     ------
     ToolchainError
-        The registry is not reached or does not have it, or what it has under that name is another
-        image: nothing here has changed then.
+        The registry cannot be reached or lacks the image, or has another image of that name; the local
+        image is unchanged.
     """
     repository = _repository(registry, image)
     with _tagged(engine, None, repository), _explained("pull", image, registry):
@@ -256,7 +256,7 @@ def _check(image: Image, pulled: dict[str, Any], architecture: str, reference: s
 
 @contextmanager
 def _tagged(engine: Engine, tag: str | None, repository: str) -> Iterator[None]:
-    """Give an image the registry's name for the time being; at the end the name is as it was before."""
+    """Tag an image with the registry's name for the duration of the block, then restore the tag."""
     import docker.errors
 
     full = f"{repository}:{_TAG}"

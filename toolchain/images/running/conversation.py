@@ -1,4 +1,4 @@
-"""A conversation with a container through its standard input and output."""
+"""Interactive containers: a person's shell, and a program that talks over standard input and output."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run_shell(engine: Engine, step: Step) -> int:
     program = check_terminal()
     sweep(engine)
     with ExitStack() as stack:
-        with uninterrupted():  # or there is one that nobody knows
+        with uninterrupted():  # else an interruption would leave an unknown container
             container = create(engine, step, interactive=True)
             stack.callback(engine.remove, container)
         return _attach([program, "--host", engine.where, "start", "--attach", "--interactive", container])
@@ -77,7 +77,7 @@ def _attach(command: list[str]) -> int:
 
 _OUT, _ERR = 1, 2  # streams, as Docker numbers them
 _HEADER = 8  # bytes before each piece of a stream: its number, three zeros, its length
-_KEPT = 4096  # bytes of what it said on standard error
+_KEPT = 4096  # bytes of its standard error
 _PIECE = 1 << 16
 
 
@@ -90,7 +90,7 @@ class Conversation:
     Raises
     ------
     ToolchainError
-        The container cannot be made or started.
+        The container cannot be created or started.
     """
 
     def __init__(self, engine: Engine, step: Step) -> None:
@@ -104,7 +104,7 @@ class Conversation:
         api = self._engine.api
         sweep(self._engine)
         with ExitStack() as stack:
-            with uninterrupted():  # or there is one that nobody knows
+            with uninterrupted():  # else an interruption would leave an unknown container
                 container = create(self._engine, self._step, interactive=True)
                 stack.callback(self._engine.remove, container)
                 with self._engine.request("talk to a container"):
@@ -124,7 +124,7 @@ class Conversation:
         Raises
         ------
         ToolchainError
-            The command ended, or takes no more within that time.
+            The command ended, or does not read within that time.
         """
         try:
             self._socket.settimeout(seconds)
@@ -146,7 +146,7 @@ class Conversation:
         Raises
         ------
         ToolchainError
-            The command ended before, or that time was up.
+            The command ended first, or the time was up.
         """
         until = time.monotonic() + seconds
         pieces, have = [self._read], len(self._read)
@@ -160,7 +160,7 @@ class Conversation:
         return data[:count]
 
     def _receive(self, until: float) -> None:
-        """Add a piece of its output to what was read."""
+        """Append the next piece of its output to the buffer of its stream."""
         header = self._exactly(_HEADER, until)
         data = self._exactly(int.from_bytes(header[4:], "big"), until)
         if header[0] == _OUT:

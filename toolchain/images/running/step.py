@@ -87,7 +87,7 @@ class Step:
     network
         `host`: shares this machine's network, where the lab listens; `none`: no network.
     terminal
-        Whether its output is a terminal; both output streams are then one.
+        Whether its output is a terminal, which merges both output streams.
     user
         User id and group id of its files.
     memory_mib
@@ -127,7 +127,7 @@ def run_step(engine: Engine, step: Step, out: BinaryIO, err: BinaryIO) -> int:
     Parameters
     ----------
     out, err
-        Receive the output as it comes.
+        Files to which the output is streamed.
 
     Raises
     ------

@@ -101,7 +101,7 @@ def read_statistics(printed: str) -> KernelStatistics:
     Raises
     ------
     ToolchainError
-        The kernel needs too many registers, or the text is no such output.
+        The kernel needs too many registers, or the text is not such output.
     """
     if any(lost in printed for lost in _NO_REGISTERS):
         raise ToolchainError(

@@ -17,8 +17,7 @@ from toolchain.vta.isa.instructions import FLAGS, Alu, AluOp, Finish, Gemm, Inst
 
 # The bit positions of the fields of instructions and micro-ops, by configuration and revision.
 #
-# The widths of indices depend on the depths of the buffers, so the positions of the fields after them do,
-# too.
+# The widths of indices depend on the depths of the buffers, and so do the positions of later fields.
 
 _WORD = 64  # an instruction has two words; no field crosses their boundary
 _ITERATIONS = 14
@@ -35,11 +34,11 @@ class Field:
     Attributes
     ----------
     name
-        Name of the instruction's attribute; `opcode` is no attribute.
+        Name of the instruction's attribute; `opcode` is not an attribute.
     low, width
         Its lowest bit, and its number of bits.
     signed
-        Whether it is in two's complement.
+        Whether the value is in two's complement.
     """
 
     name: str
