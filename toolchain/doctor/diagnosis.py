@@ -174,7 +174,7 @@ def _check_compilers() -> Iterator[Check]:
 
 
 def _check_edge_rt() -> Iterator[Check]:
-    """Yield a line for edge-rt, and for what compiles it: needed where it is not compiled for any board."""
+    """Yield a check of edge-rt, and of its compilers, which are needed if no edge-rt is compiled yet."""
     ready = [arch for arch in ARCHES if is_compiled(arch)]
     rest = ", ".join(arch for arch in ARCHES if arch not in ready)
     found = f"compiled for {', '.join(ready) or 'no architecture'}"

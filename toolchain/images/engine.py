@@ -172,7 +172,7 @@ class Engine:
         """Suspend all processes of a container of ours.
 
         On a busy host, runc gives up on a container whose processes just start others ("unable to freeze");
-        Docker is then asked again, for up to `_FREEZING_SECONDS`.
+        the request is then repeated for up to `_FREEZING_SECONDS`.
         """
         self._ours(container)
         deadline = time.monotonic() + _FREEZING_SECONDS
@@ -307,7 +307,7 @@ def checked_address() -> str:
     Raises
     ------
     UsageError
-        DOCKER_HOST is not an address, or what goes with it (DOCKER_TLS_VERIFY …) is wrong.
+        DOCKER_HOST is not an address, or a related variable (DOCKER_TLS_VERIFY …) is wrong.
     """
     return _checked_environment()[0]
 

@@ -1,4 +1,4 @@
-"""The labels of our images, and what state an image in the engine is in by its labels."""
+"""The labels of our images, and the state of an image in the engine, which follows from its labels."""
 
 from __future__ import annotations
 

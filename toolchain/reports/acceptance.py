@@ -1,4 +1,4 @@
-"""The page of an acceptance, made from its document alone: it can tell nothing that the document does not."""
+"""The page of an acceptance with its plot, made from the JSON document alone."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def acceptance_page(document: Mapping[str, Any]) -> str:
 
 
 def _found(steps: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
-    """Return what the steps of a kind found, each with the step's result."""
+    """Return the findings of the steps of a kind, each with the step's result."""
     matching = [step for step in steps if step["found"] is not None and step["found"]["kind"] == kind]
     return [{**step["found"], "result": step["result"]} for step in matching]
 

@@ -61,7 +61,7 @@ _BARS = 16  # operators shown by themselves
 
 
 def tuning_curves(all_curves: Sequence[Curve]) -> str:
-    """Plot the best so far of each task over its trials; the first eight in colours of their own."""
+    """Plot the best time so far of each task over its trials; the first eight have their own colours."""
     drawn = [curve for curve in all_curves if curve.relative]
     named, more = drawn[: len(SERIES)], drawn[len(SERIES) :]
     colours = [*SERIES[: len(named)], *(REST for _ in more)]
@@ -96,7 +96,7 @@ def tuning_curves(all_curves: Sequence[Curve]) -> str:
 
 
 def latencies(times_ms: Sequence[float]) -> str:
-    """Plot the times of each run in their order, and how they spread."""
+    """Plot the times of the runs in their order, and their distribution."""
     unit, unit_ms = time_unit(float(np.median(times_ms)))  # not by a straggler
     times = np.asarray(times_ms, dtype=np.float64) / unit_ms
     drawn = np.unique(np.linspace(0, len(times) - 1, min(len(times), _DOTS)).astype(int))
@@ -152,7 +152,7 @@ def operators(measured: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _around(low: float, high: float) -> Axis:
-    """Return an axis with room around its values; nearly equal ones do not become a mountain."""
+    """Return an axis with a margin around its values; it does not exaggerate nearly equal ones."""
     margin = 0.05 * (high - low)
     if high - low < 0.02 * high:
         margin = 0.01 * high
@@ -160,5 +160,5 @@ def _around(low: float, high: float) -> Axis:
 
 
 def _label(curve: Curve) -> str:
-    """Return a curve's name; lines that stay at 1 cover each other, so their names say where they are."""
+    """Return a curve's label; it says so if the line stays at 1, where lines cover each other."""
     return curve.name + ("; stays at 1.00" if min(curve.relative) == 1.0 else "")

@@ -88,7 +88,7 @@ class Figure:
     name
         Begins the ids within the SVG: figures of one page need different ones.
     title, description
-        What is drawn, and what it shows, in words: for those who hear a page.
+        What is drawn, and what it shows, in words for screen readers.
     height_px
         Height of the plots without the labels of their axes.
     above
@@ -159,7 +159,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Plot:
-    """One pair of axes, and what is drawn between them."""
+    """A pair of axes and the drawing between them."""
 
     figure: Figure
     x: Axis
@@ -231,7 +231,7 @@ class Plot:
         return self._rectangle(x, size | {"fill": colour, "fill-opacity": ".6"})
 
     def row(self, top_px: float, name: str) -> Self:
-        """Write a row's name above its bars; a long one is cut, and shown whole to who points at it."""
+        """Write a row's name above its bars; a long one is cut and complete in its tooltip."""
         place = {"class": "name", "dx": "4", "y": _px(top_px + _NAME_PX - 5)}
         text = SubElement(self.figure.svg, "text", place)
         text.text = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
@@ -283,7 +283,7 @@ class Plot:
 
 
 def rows_px(rows: int, lanes: int = 1) -> tuple[float, list[float]]:
-    """Return the height of a plot of rows, and where each of them begins."""
+    """Return the height of a plot of rows, and the top of each row."""
     row_px = _NAME_PX + lanes * BAR_PX + _GAP_PX
     return float(rows * row_px), [float(row * row_px) for row in range(rows)]
 

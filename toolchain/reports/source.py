@@ -78,7 +78,7 @@ def records_in(path: Path | None, run: str | None, board: str | None = None) -> 
 def of_store(store: RecordStore, run: str | None, board: str | None = None) -> ReportRecords:
     """Return a store's records of a run; errors are those of `records_in`.
 
-    Runs of which nothing can be read are passed over, unless one is requested.
+    Runs without readable records are skipped, unless one is requested.
     """
     runs = store.runs(board)
     if board is not None and not runs and store.runs():

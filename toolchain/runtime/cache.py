@@ -52,7 +52,7 @@ class Runtime:
     fingerprint
         Digest of the sources; the same for every architecture.
     arch
-        The architecture it runs on.
+        The architecture that it runs on.
     """
 
     program: Path
@@ -165,7 +165,7 @@ def _compile_once(root: Path, folder: Path, arch: str, progress: Callable[[str],
 
 
 def _from_wheel(arch: str, progress: Callable[[str], None]) -> dict[str, bytes] | None:
-    """Return the files of edge-rt's wheel; None without one, and after a word about another version's."""
+    """Return the files of edge-rt's wheel; None without one, or if it is of another version."""
     contents = read_compiled(arch)
     if contents is None and installed_folder(arch) is not None:
         why = "it is not this version's" if pinned_digests(arch) else "this version has no digests of it"

@@ -48,7 +48,7 @@ def compile_runtime(
     folder
         An empty folder for the build; `PROGRAM` and `LIBRARY` appear in it.
     progress
-        Called with a line at the beginning, and one that counts for each step.
+        Called with a line at the beginning, and with a count for each step.
     zig_cache
         A folder for zig's own cache; None: inside ours.
 

@@ -72,7 +72,7 @@ _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}):([ -~\t\x80-\xff]*)")
 
 
 class PageRefusedError(Exception):
-    """A request that is not answered: its HTTP status, and the reason for the person who sent it."""
+    """A refused request: its HTTP status, and the reason for the user."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -90,7 +90,7 @@ class PageRequest:
 
 
 def parse_request(head: bytes) -> PageRequest:
-    """Return the request whose head, up to the empty line, is given.
+    """Parse the head of a request, up to the empty line.
 
     Raises
     ------

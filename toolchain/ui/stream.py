@@ -23,7 +23,7 @@ from toolchain.rpc.lab import LabStatus
 
 
 def board_rows() -> dict[str, Any]:
-    """Return the boards with their state in the lab and their leases; and why something is unknown."""
+    """Return the boards with their lab states and leases, and the reason why something is unknown."""
     configuration.cache_clear()  # `toolchain board add` may have changed the file
     problem = ""
     try:
@@ -70,7 +70,7 @@ def _users(board: Board, entries: Sequence[Mapping[str, Any]], seconds: str) -> 
 
 
 def _wait(wait: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the lab's session waits for on the board, with the words of others shortened."""
+    """Return what the lab's session waits for on the board; texts of other processes are shortened."""
     holder = wait["holder"]
     what = shortened(str(holder["what"])) if holder else None
     return {"what": what, "ahead": wait["ahead"], "waited_s": round(wait["waited_s"])}

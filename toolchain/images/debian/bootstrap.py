@@ -1,4 +1,4 @@
-"""The Debian base image: from a registry, pinned by digest, or made here from packages."""
+"""The Debian base image: pulled from a registry by its pinned digest, or built here from packages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write_system(
     Parameters
     ----------
     dropped
-        As of `copy_packages`.
+        See `copy_packages`.
     folders, links, files
         Mode and owner, target, and mode and content of each, by path.
 

@@ -1,4 +1,4 @@
-"""Debian's packages for any architecture, unpacked: what `mmdebstrap` writes, as one tar stream."""
+"""Unpacks Debian packages for any architecture by `mmdebstrap`, as one tar stream."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _BY_NAME = ("bullseye", "bookworm", "trixie", "forky", "duke", "sid")
 def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     """Return the address of a Debian archive that has `suite`; apt checks the signatures of what it has.
 
-    An archive has all suites that Debian cares for, so on a system of another suite its own mirror is taken.
-    Of apt's addresses those count that end in `/debian`, as mirrors' do, or have updates of a suite, too;
-    the setting's is taken as it is.
+    The setting `debian_mirror` wins. Else the address is one of apt's sources: of the suite if apt has it, else
+    any, since an archive has all suites that Debian maintains. Only addresses count that end in `/debian`, as
+    mirrors' do, or that have the updates of a suite, too.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     Raises
     ------
     UsageError
-        The setting's address has a password, which the engine would store.
+        The setting has a password, which the engine would store.
     """
     current = configuration()
     set_to = current.settings.debian_mirror
@@ -85,7 +85,7 @@ def _sources(apt: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Read the format of one line for each archive: `deb [option=value …] ADDRESS SUITE COMPONENT…`."""
+    """Parse apt's one-line format: `deb [option=value …] ADDRESS SUITE COMPONENT…`."""
     for line in text.splitlines():
         match = re.match(r"\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]+)", line)
         if match:
@@ -93,7 +93,7 @@ def _lines(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _deb822(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Read stanzas of `Key: values`, a line that begins with a space going on with the one before."""
+    """Parse stanzas of `Key: values`, in which a line that begins with a space continues the one before."""
     for stanza in re.split(r"\n\s*\n", text):
         values: dict[str, list[str]] = {}
         key = ""
@@ -124,25 +124,25 @@ def unpack(
     variant: str = "extract",
     apt_options: Sequence[str] = (),
 ) -> Iterator[IO[bytes]]:
-    """Yield the packages with all they depend on as one tar stream.
+    """Yield the packages with their dependencies as one tar stream.
 
     Parameters
     ----------
     architecture
-        Debian's name of it.
+        Debian's name of the architecture.
     log
-        The file for what the program says.
+        File for the output of the program.
     variant
-        `extract`: none of the packages' scripts has run; others in mmdebstrap's words.
+        mmdebstrap's variant; with `extract`, no scripts of packages run.
     apt_options
-        Lines of apt's configuration, which stay in a system that has apt.
+        Lines of apt's configuration; a system that contains apt keeps them.
 
     Raises
     ------
     MissingError
         `mmdebstrap` is not installed.
     ToolchainError
-        The packages cannot be fetched, not within 15 minutes, or what comes is no tar.
+        The packages cannot be fetched within 15 minutes, or the stream is not a tar archive.
     """
     mirror = debian_mirror(suite)
     trusted = ensure_authorities()
@@ -221,7 +221,7 @@ def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End mmdebstrap, which cleans up after itself if it is let."""
+    """End mmdebstrap; give it time to clean up after itself."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if child.returncode is not None:
             return

@@ -15,7 +15,7 @@ from toolchain.images.engine import Engine
 from toolchain.images.running.step import Step, create, sweep
 from toolchain.processes.interrupts import uninterrupted
 
-# A shell in an image: Docker's own command line ties the keyboard to a step's container.
+# A shell in an image: Docker's own command line connects the keyboard to a step's container.
 
 _ENDS_SECONDS = 20.0
 

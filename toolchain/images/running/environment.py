@@ -1,4 +1,4 @@
-"""The image that a command of this package runs in, as environment variables tell it."""
+"""Environment variables that a command in a container gets and reads: its image among them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def mounts_for(reads: Iterable[Path], writes: Iterable[Path]) -> list[Mount]:
     ----------
     reads
         Files to read. For a file outside the workspace its folder is mounted, which may have a network's
-        weights; but not the home folder, which has keys: of it the file, and those beside it of its name.
+        weights. The home folder has keys, so of it only the file and its weights are mounted.
     writes
         Folders to write.
 

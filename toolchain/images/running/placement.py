@@ -48,10 +48,10 @@ def choose(setting: EngineSetting, name: str) -> Placement:
     Raises
     ------
     UsageError
-        There is no such image in the table; or `docker` is wanted, and DOCKER_HOST is no address or another
-        machine's.
+        The table has no such image; or the setting is `docker`, and DOCKER_HOST is malformed or names
+        another machine.
     MissingError
-        `docker` is wanted, and no daemon answers, or it has no such image.
+        The setting is `docker`, and no daemon answers, or it has no such image.
     """
     if setting == "host" or image_here() is not None:
         return Placement(None)

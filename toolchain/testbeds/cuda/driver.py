@@ -56,7 +56,7 @@ def ensure_emulated_cuda(architecture: str = _HERE) -> Path:
     Parameters
     ----------
     architecture
-        Name of the architecture that the driver is to run on; this machine's, unless another is given.
+        Name of the architecture that the driver runs on; default: this machine's.
 
     Raises
     ------
@@ -164,9 +164,9 @@ def kernel_compiler() -> str:
 
 
 def unit_of(source: str) -> str:
-    """Return the C++ of a unit: the text of its kernels between what makes it C++ and what describes them.
+    """Return the C++ of a unit: a prelude, the text of its kernels, and their descriptions.
 
-    Each kernel has its shared memory in a section of its own. Lines of errors are those of `source`.
+    Each kernel has its shared memory in its own section. Line numbers of errors are those of `source`.
     """
     kernels = [(match[2], match[1] or "0") for match in _KERNEL.finditer(source)]
     pieces = ['#include "edge_emulated_cuda.h"', *(f"EDGE_KERNEL_SHARED({name})" for name, _ in kernels)]
