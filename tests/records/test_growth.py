@@ -156,7 +156,7 @@ def test_older_store_gets_indexes_and_stays_readable(tmp_path: Path) -> None:
     messages: list[str] = []
     with RecordStore(SqliteFile(path, read_only=True)) as store:
         assert [record.best_ms for record in islice(store.newest(), 3)] == [None, 70.0, 69.0], "but slower"
-    with RecordStore(SqliteFile(path, tell=messages.append)) as store:
+    with RecordStore(SqliteFile(path, notify=messages.append)) as store:
         assert store.all() == before and messages == [], "it is small: nobody waits"
     db = sqlite3.connect(path)
     indexes = {
@@ -175,7 +175,7 @@ def test_indexing_a_large_store_is_announced(tmp_path: Path, monkeypatch: pytest
         store._database.run("DROP INDEX by_run")
     monkeypatch.setattr(schema, "_LARGE", 100)
     messages: list[str] = []
-    SqliteFile(tmp_path / "records.sqlite", tell=messages.append).close()
+    SqliteFile(tmp_path / "records.sqlite", notify=messages.append).close()
     assert len(messages) == 1 and "creating indexes in" in messages[0] and "may take a minute" in messages[0]
-    SqliteFile(tmp_path / "records.sqlite", tell=messages.append).close()
+    SqliteFile(tmp_path / "records.sqlite", notify=messages.append).close()
     assert len(messages) == 1

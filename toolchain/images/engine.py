@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 
 from toolchain.configuration.settings import settings
-from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.errors import MissingError, ToolchainError
+from toolchain.images.address import checked_environment, is_local
 
 LABEL = "edge-toolchain"  # label on every container we create; its value is the purpose
 # Label on every image of ours. It differs from that of containers, since containers inherit the labels of
@@ -30,7 +30,6 @@ _ANSWER_SECONDS = 180.0  # for one request; on a busy machine loading an image t
 _FREEZING_SECONDS = 60.0
 _FREEZING_AGAIN_SECONDS = 0.2
 _MOST_READ = 2**24  # bytes of a file of a container; the largest of ours, dpkg's list, has one or two
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -296,61 +295,6 @@ class Engine:
             ) from error
 
 
-def address() -> str:
-    """Return the address of the Docker daemon: DOCKER_HOST, else the usual socket."""
-    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-
-
-def checked_address() -> str:
-    """Return `address()` after checking that the SDK accepts it.
-
-    Raises
-    ------
-    UsageError
-        DOCKER_HOST is not an address, or a related variable (DOCKER_TLS_VERIFY …) is wrong.
-    """
-    return _checked_environment()[0]
-
-
-def _checked_environment() -> tuple[str, dict[str, Any]]:
-    """Return the daemon's address, and the SDK's settings from the environment."""
-    import docker.errors
-    import docker.utils
-
-    where = address()
-    try:
-        docker.utils.parse_host(where)
-        return where, docker.utils.kwargs_from_env()
-    except (docker.errors.DockerException, ValueError) as error:
-        raise _no_address(where, error) from error
-
-
-def parts_of(where: str) -> SplitResult:
-    """Return the parts of a daemon's address.
-
-    Raises
-    ------
-    UsageError
-        The address is malformed, or its port is not a port number.
-    """
-    try:
-        parts = urlsplit(where)
-        _ = parts.port  # looked at when it is asked for
-    except ValueError as error:
-        raise _no_address(where, error) from error
-    return parts
-
-
-def _no_address(where: str, error: Exception) -> UsageError:
-    return UsageError(f"DOCKER_HOST={where}: {error}", "such as unix:///var/run/docker.sock")
-
-
-def is_local(where: str) -> bool:
-    """Whether a daemon's address is on this machine, without connecting to it; errors as of `parts_of`."""
-    parts = parts_of(where)
-    return parts.scheme in ("unix", "http+unix") or parts.hostname in _LOOPBACK
-
-
 @contextmanager
 def connect() -> Iterator[Engine]:
     """Connect to the Docker daemon of DOCKER_HOST, else of this machine, for the duration of the block.
@@ -369,7 +313,7 @@ def connect() -> Iterator[Engine]:
     import requests.exceptions
 
     settings()
-    where, options = _checked_environment()
+    where, options = checked_environment()
     try:
         api = docker.APIClient(version="auto", timeout=_ANSWER_SECONDS, **options)
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:

@@ -259,11 +259,11 @@ def rank(number: int, record: Record) -> tuple[object, ...]:
     return (record.provenance.modelled, False, latest_first, -number)
 
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Called with a sentence for the user about a wait: what it is for, and how long it may take."""
 
 
-def tell_nobody(_text: str) -> None:
+def notify_nobody(_text: str) -> None:
     """Ignore the sentence."""
 
 

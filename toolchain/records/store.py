@@ -22,10 +22,10 @@ from toolchain.records.database import (
     ConnectionRenewedError,
     Database,
     DatabaseGoneError,
+    Notify,
     Selection,
-    Tell,
     UnknownFunctionError,
-    tell_nobody,
+    notify_nobody,
     unmeasured,
 )
 from toolchain.records.exchange import Function, function_id
@@ -67,12 +67,12 @@ def anything(_record: Record) -> bool:
     return True
 
 
-def user_store(tell: Tell = tell_nobody, *, wait: bool = True) -> RecordStore:
+def user_store(notify: Notify = notify_nobody, *, wait: bool = True) -> RecordStore:
     """Open the configured store: the team's database, else the file in the data folder.
 
     Parameters
     ----------
-    tell
+    notify
         Called before a wait or a step that takes long.
     wait
         Whether to wait for a database that does not answer.
@@ -88,10 +88,10 @@ def user_store(tell: Tell = tell_nobody, *, wait: bool = True) -> RecordStore:
     """
     url = settings().records_url
     if url is None:
-        return RecordStore(SqliteFile(data_dir() / FILE_NAME, tell=tell))
+        return RecordStore(SqliteFile(data_dir() / FILE_NAME, notify=notify))
     from toolchain.records.postgres.server import connect  # here, since it imports the driver
 
-    return RecordStore(connect(url.get_secret_value(), tell, away_s=None if wait else 0))
+    return RecordStore(connect(url.get_secret_value(), notify, away_s=None if wait else 0))
 
 
 class RecordStore:

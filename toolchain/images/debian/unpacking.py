@@ -31,7 +31,7 @@ _BY_NAME = ("bullseye", "bookworm", "trixie", "forky", "duke", "sid")
 def debian_mirror(suite: str = "bookworm", apt: Path = APT) -> str:
     """Return the address of a Debian archive that has `suite`; apt checks the signatures of what it has.
 
-    The setting `debian_mirror` wins. Else the address is one of apt's sources: of the suite if apt has it, else
+    The setting `debian_mirror` wins. Else the address is one of apt's: of the suite if apt has it, else
     any, since an archive has all suites that Debian maintains. Only addresses count that end in `/debian`, as
     mirrors' do, or that have the updates of a suite, too.
 

@@ -10,10 +10,11 @@ from typing import Any, Literal
 
 from toolchain.architectures.table import LINUX
 from toolchain.errors import MissingError, ToolchainError, UsageError
+from toolchain.images.address import address, checked_address, is_local, parts_of
 from toolchain.images.catalogue import Image, image_named
 from toolchain.images.contents import LOCK_LABEL
 from toolchain.images.debian.bootstrap import ARCHITECTURE, WITHOUT
-from toolchain.images.engine import address, checked_address, connect, is_local, parts_of
+from toolchain.images.engine import connect
 from toolchain.images.listing import is_stale
 from toolchain.images.running.environment import Ready, image_here
 

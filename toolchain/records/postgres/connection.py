@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.foreign import shortened
-from toolchain.records.database import Tell, UnknownFunctionError
+from toolchain.records.database import Notify, UnknownFunctionError
 
 if TYPE_CHECKING:
     from psycopg import Connection, Error
@@ -152,7 +152,7 @@ _SILENCE = {
 }
 
 
-def connect_within(address: Address, tell: Tell, seconds: float) -> Connection[Any]:
+def connect_within(address: Address, notify: Notify, seconds: float) -> Connection[Any]:
     """Connect; wait for a server that does not answer yet.
 
     Raises
@@ -173,12 +173,12 @@ def connect_within(address: Address, tell: Tell, seconds: float) -> Connection[A
             if answered:
                 continue
             if not waiting:
-                tell(f"{error.message}; waiting for it, {seconds:.0f} s at most")
+                notify(f"{error.message}; waiting for it, {seconds:.0f} s at most")
             waiting = True
             time.sleep(_AGAIN_S)
         else:
             if waiting:
-                tell(f"the records database {address.name} answers again")
+                notify(f"the records database {address.name} answers again")
             return db
 
 

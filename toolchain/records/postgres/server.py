@@ -17,10 +17,10 @@ from toolchain.records.database import (
     VERSION,
     ConnectionRenewedError,
     DatabaseGoneError,
-    Tell,
+    Notify,
     Value,
+    notify_nobody,
     tables,
-    tell_nobody,
 )
 from toolchain.records.postgres.connection import (
     Address,
@@ -42,12 +42,12 @@ _MARK = "edge_toolchain"
 """The table that marks a database as ours and holds the schema version."""
 
 
-def prepare_tables(db: Connection[Any], name: str, tell: Tell) -> None:
+def prepare_tables(db: Connection[Any], name: str, notify: Notify) -> None:
     """Check the tables; create missing tables, and missing indexes if the user owns the tables.
 
     Parameters
     ----------
-    tell
+    notify
         Called before a step that takes long.
 
     Raises
@@ -64,7 +64,7 @@ def prepare_tables(db: Connection[Any], name: str, tell: Tell) -> None:
     _check_version(db, name)
     _add_columns(db, name)
     if _lacks_indexes(db):
-        tell(
+        notify(
             f"creating indexes in the records database {name}, once: with many records that may take a minute"
         )
         with db.transaction():
@@ -161,12 +161,12 @@ _SLOW_S = 10.0  # without an answer, until the user is told
 Given = TypeVar("Given")
 
 
-def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) -> PostgresServer:
+def connect(url: str, notify: Notify = notify_nobody, *, away_s: float | None = None) -> PostgresServer:
     """Connect to the database at a URL; create missing tables.
 
     Parameters
     ----------
-    tell
+    notify
         Called when the server must be waited for.
     away_s
         How long to wait for a server that does not answer; None: as long as for one that went away.
@@ -189,8 +189,8 @@ def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) 
             "pip install 'edge-toolchain[postgres]'",
         ) from error
     del psycopg
-    db = connect_within(address, tell, _AWAY_S if away_s is None else away_s)
-    server = PostgresServer(address, tell, db)
+    db = connect_within(address, notify, _AWAY_S if away_s is None else away_s)
+    server = PostgresServer(address, notify, db)
     try:
         server.prepare()
     except BaseException:
@@ -202,14 +202,14 @@ def connect(url: str, tell: Tell = tell_nobody, *, away_s: float | None = None) 
 class PostgresServer:
     """A `Database` on a PostgreSQL server. It connects again when the connection breaks."""
 
-    def __init__(self, address: Address, tell: Tell, db: Connection[Any]) -> None:
+    def __init__(self, address: Address, notify: Notify, db: Connection[Any]) -> None:
         self.name = address.name
-        self._address, self._tell, self._db = address, tell, db
+        self._address, self._notify, self._db = address, notify, db
 
     def prepare(self) -> None:
         """Create missing tables; refuse foreign tables and those of another schema version."""
         with self._explained():
-            prepare_tables(self._db, self.name, self._tell)
+            prepare_tables(self._db, self.name, self._notify)
 
     def rows(self, query: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
@@ -260,7 +260,7 @@ class PostgresServer:
         import psycopg
 
         try:
-            with _answer_within(self._db, _ANSWER_S), _after(_SLOW_S, self._tell, self._slow()):
+            with _answer_within(self._db, _ANSWER_S), _after(_SLOW_S, self._notify, self._slow()):
                 yield
         except psycopg.Error as error:
             if is_broken(error, self._db):
@@ -278,7 +278,7 @@ class PostgresServer:
         self._db.close()
         message = one_line(error, self._address.password)
         try:
-            self._db = connect_within(self._address, self._tell, _AWAY_S)
+            self._db = connect_within(self._address, self._notify, _AWAY_S)
         except ToolchainError as gone:
             raise DatabaseGoneError(
                 f"the records database {self.name} stopped answering and did not come back within "
