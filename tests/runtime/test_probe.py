@@ -87,7 +87,9 @@ def test_a_busy_board_is_not_measured(native: Edge, state: Path) -> None:
         (("--time", "5", "--timeout", "0.2"), "timeout", "--timeout"),
     ],
 )
-def test_probe_refuses_invalid_options(native: Edge, state: Path, options: tuple[str, ...], kind: str, words: str) -> None:
+def test_probe_refuses_invalid_options(
+    native: Edge, state: Path, options: tuple[str, ...], kind: str, words: str
+) -> None:
     code, answer = native("probe", *options, "--state", state)
     assert code != 0
     assert answer["error"]["kind"] == kind

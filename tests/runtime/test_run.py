@@ -294,9 +294,7 @@ def test_broken_pipe_ends_the_program(native: Edge, dense: Case, tmp_path: Path,
     assert code == 0, answer
 
 
-def test_link_at_the_outputs_path_is_not_followed(
-    native: Edge, dense: Case, tmp_path: Path
-) -> None:
+def test_link_at_the_outputs_path_is_not_followed(native: Edge, dense: Case, tmp_path: Path) -> None:
     victim, out = tmp_path / "victim", tmp_path / "o.npz"
     victim.write_text("precious")
     command = [*native.command, "run", *map(str, dense.arguments), "--output", str(out)]

@@ -11,8 +11,8 @@ import pytest
 
 from toolchain.errors import UsageError
 from toolchain.profiles import class_names, load_profile
+from toolchain.vta.config_file import find_config, read_config
 from toolchain.vta.design import SAMPLES, Sram
-from toolchain.vta.reading import find_config, read_config
 
 PYNQ = SAMPLES["pynq"].parameters()
 

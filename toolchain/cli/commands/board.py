@@ -186,7 +186,7 @@ def _row(board: Board) -> dict[str, Any]:
 def _device(device: Device) -> dict[str, Any]:
     """Return the class's entry of a device, a VTA's with its bitstream, a plugin's with the plugin."""
     from toolchain.devices.plugins import plugins
-    from toolchain.vta.reading import find_config
+    from toolchain.vta.config_file import find_config
 
     facts = device.model_dump(mode="json", exclude_none=True)
     if device.kind not in OWN:

@@ -186,7 +186,7 @@ def _design(board: Board, file: Path) -> Design:
     from toolchain.boards.provisioning.design import read_design
     from toolchain.devices.device import VTA
     from toolchain.errors import UsageError
-    from toolchain.vta.reading import find_config
+    from toolchain.vta.config_file import find_config
 
     device = next((each for each in board.profile.devices if each.kind == VTA), None)
     if device is None or device.config is None:

@@ -72,7 +72,7 @@ def compile_(
     expected.bin is the memory after the program, computed with integers in numpy, not in a simulator. Each
     region of a network with several gets a folder in DIR.
     """
-    from toolchain.vta.reading import find_config
+    from toolchain.vta.config_file import find_config
 
     if conv is not None and model is not None:
         raise UsageError("--conv and --model exclude each other", "leave one of them out")
@@ -87,7 +87,7 @@ def compile_(
         _compile_model(model, options, code, design, seed, folder)
         return
     from toolchain.vta.dumps.convolution import compile_convolution
-    from toolchain.vta.dumps.layout import layout_of, write_dump
+    from toolchain.vta.dumps.dump import layout_of, write_dump
     from toolchain.vta.layers.layer import read_shape
     from toolchain.vta.layers.region import read_knobs
 
@@ -109,7 +109,7 @@ def _compile_model(
     from toolchain.backends.table import vta_regions
     from toolchain.models.load import load_model
     from toolchain.vta.dumps.convolution import compile_region
-    from toolchain.vta.dumps.layout import layout_of, write_dump
+    from toolchain.vta.dumps.dump import layout_of, write_dump
 
     regions = vta_regions(load_model(source, options), code)
     written = []

@@ -9,7 +9,7 @@ from functools import cached_property
 from toolchain.quantities import counted
 from toolchain.vta.design import HAZARD_STEPS, Sram, VtaConfig
 from toolchain.vta.isa import Load, Store
-from toolchain.vta.isa.encode import fields_of
+from toolchain.vta.isa.fields import fields_of
 from toolchain.vta.isa.instructions import Opcode
 from toolchain.vta.layers.layer import ConvShape, blocks_of
 from toolchain.vta.layers.region import Knobs

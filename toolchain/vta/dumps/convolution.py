@@ -16,7 +16,7 @@ from toolchain.vta.layers.layer import ConvShape, blocks_of, expected, pack_acti
 from toolchain.vta.layers.region import Knobs, Region, seeded_inputs, seeded_layer, seeded_region
 
 if TYPE_CHECKING:
-    from toolchain.vta.dumps.layout import Dump, Place
+    from toolchain.vta.dumps.dump import Dump, Place
 
 
 # Computes the memory of a program before and after a run, with numpy.
@@ -124,7 +124,7 @@ def compile_region(region: Region, config: VtaConfig, seed: int) -> Dump:
 
 def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Dump:
     """Return a program with the memory before it and, computed with numpy, the memory after it."""
-    from toolchain.vta.dumps.layout import PHYSICAL_BASE, Dump
+    from toolchain.vta.dumps.dump import PHYSICAL_BASE, Dump
 
     after, _ = memory_after(program, region, inputs, PHYSICAL_BASE)
     return Dump(
@@ -139,6 +139,6 @@ def dump_of(program: Program, region: Region, inputs: Mapping[str, Array]) -> Du
 
 
 def _place(value: PlacedValue) -> Place:
-    from toolchain.vta.dumps.layout import Place
+    from toolchain.vta.dumps.dump import Place
 
     return Place(offset=value.offset, bytes=value.bytes, shape=value.shape, dtype="int8")

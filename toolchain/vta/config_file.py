@@ -10,7 +10,7 @@ from toolchain.errors import UsageError
 from toolchain.files.plain import open_plain
 from toolchain.foreign import printable, shortened
 from toolchain.vta.design import FABRICS, ISA_REVISIONS, KEYS, SAMPLES, Sram, VtaConfig
-from toolchain.vta.isa.encode import problem_of_words
+from toolchain.vta.isa.fields import problem_of_words
 
 _LARGEST = 64 * 2**10  # largest file in bytes; a normal one has some 300
 _MOST_LOG = 24

@@ -23,12 +23,12 @@ from toolchain.files.plain import open_plain
 from toolchain.files.turns import TURN_S, folder_turn
 from toolchain.foreign import printable, shortened
 from toolchain.quantities import counted
+from toolchain.vta.config_file import config_from
 from toolchain.vta.design import MOST_BYTES, PAGE_BYTES, SAMPLES, VtaConfig
 from toolchain.vta.isa.encode import INSTRUCTION_BYTES, decode_program
 from toolchain.vta.isa.instructions import Instruction
 from toolchain.vta.machine.requests import CycleCounts, EncodedProgram, Refused, SimOptions
 from toolchain.vta.machine.simulator import DEADLINE_S, Outcome, Simulator
-from toolchain.vta.reading import config_from
 
 INSTRUCTIONS, BEFORE, AFTER, LAYOUT = "insn.bin", "dram.bin", "expected.bin", "layout.json"
 PHYSICAL_BASE = PAGE_BYTES

@@ -14,8 +14,8 @@ from tests.vta.programs import END, good
 from toolchain.errors import ToolchainError, UsageError
 from toolchain.files.turns import folder_turn
 from toolchain.vta.design import SAMPLES
-from toolchain.vta.dumps import layout
-from toolchain.vta.dumps.layout import Dump, read_dump, write_dump
+from toolchain.vta.dumps import dump as dumps
+from toolchain.vta.dumps.dump import Dump, read_dump, write_dump
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_dump_replaces_an_earlier_one(folder: Path) -> None:
 
 
 def test_concurrent_writers_take_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "TURN_S", 0.1)
+    monkeypatch.setattr(dumps, "TURN_S", 0.1)
     before = parts(read_dump(folder))
     with (
         folder_turn(folder, 1, "writing"),
